@@ -1,0 +1,1 @@
+"""ELMo, the network: tokens in, one vector a layer and token out. Knows nothing of HTTP."""

@@ -1,0 +1,190 @@
+"""What a network is made of: sizes and rules, as frozen values, to and from plain dictionaries."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+Activation = Literal["relu", "tanh"]
+
+GREATEST = 1 << 20  # of any size: far above all that was published, far below what overflows
+
+
+class ConfigError(ValueError):
+    """A configuration that contradicts itself; the message names key, value and rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class CharCNNConfig:
+    """The token encoder: characters, convolutions, highways, projection.
+
+    `characters` counts the rows of the character table, the row of id 0 ("no token here") included;
+    `filters` are pairs of width and count. Without `projection` the highways' output is the token
+    vector.
+    """
+
+    characters: int
+    embedding: int
+    filters: tuple[tuple[int, int], ...]
+    highways: int
+    activation: Activation
+    max_characters: int
+    projection: bool = True
+
+    def __post_init__(self) -> None:
+        for key in ("characters", "embedding", "max_characters"):
+            _at_least(1, f"char_cnn.{key}", getattr(self, key))
+        _at_least(0, "char_cnn.highways", self.highways)
+        _is_a(bool, "char_cnn.projection", self.projection)
+        # begin-of-word, one character, end-of-word
+        _at_least(3, "char_cnn.max_characters", self.max_characters)
+        if self.activation not in get_args(Activation):
+            known = " or ".join(get_args(Activation))
+            raise ConfigError(f"char_cnn.activation is {self.activation!r}, expected {known}")
+        if not self.filters:
+            raise ConfigError("char_cnn.filters is empty, expected pairs of width and count")
+        for width, count in self.filters:
+            _at_least(1, "width in char_cnn.filters", width)
+            _at_least(1, "count in char_cnn.filters", count)
+        if self.widest > self.max_characters:
+            raise ConfigError(
+                f"char_cnn.filters has a filter {self.widest} characters wide, expected at most "
+                f"char_cnn.max_characters, which is {self.max_characters}"
+            )
+
+    @property
+    def width(self) -> int:
+        """F, the number of filters of all widths together."""
+        return sum(count for _, count in self.filters)
+
+    @property
+    def widest(self) -> int:
+        """Characters under the widest filter."""
+        return max(width for width, _ in self.filters)
+
+
+@dataclass(frozen=True, slots=True)
+class LSTMConfig:
+    """One direction of the biLM: `layers` LSTMs of `cell` units, `projection` wide at the output.
+
+    Clips are symmetric bounds, None where there is none. Without `projected` the output is the
+    cell's own (`cell` equals `projection` then) and `projection_clip` does not apply: TensorFlow's
+    LSTMCell clips only what it has projected. `forget_bias` is added to the stored bias of the
+    forget gate: 1 in the files of bilm-tf, 0 where a file holds the sum already.
+    """
+
+    layers: int
+    cell: int
+    projection: int
+    cell_clip: float | None
+    projection_clip: float | None
+    skip: bool
+    projected: bool = True
+    forget_bias: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key in ("layers", "cell", "projection"):
+            _at_least(1, f"lstm.{key}", getattr(self, key))
+        for key in ("cell_clip", "projection_clip"):
+            clip = getattr(self, key)
+            if clip is not None and not (_is_number(clip) and clip > 0):
+                raise ConfigError(f"lstm.{key} is {clip!r}, expected a positive number or null")
+        for key in ("skip", "projected"):
+            _is_a(bool, f"lstm.{key}", getattr(self, key))
+        if not _is_number(self.forget_bias):
+            raise ConfigError(f"lstm.forget_bias is {self.forget_bias!r}, expected a number")
+        if not self.projected and self.cell != self.projection:
+            raise ConfigError(
+                f"lstm.projected is false, expected lstm.projection to equal lstm.cell "
+                f"({self.cell}), found {self.projection}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ElmoConfig:
+    """A whole network: token encoder and biLM."""
+
+    char_cnn: CharCNNConfig
+    lstm: LSTMConfig
+
+    def __post_init__(self) -> None:
+        if not self.char_cnn.projection and self.char_cnn.width != self.lstm.projection:
+            raise ConfigError(
+                f"char_cnn.projection is false, expected lstm.projection to equal the sum of "
+                f"char_cnn.filters ({self.char_cnn.width}), found {self.lstm.projection}"
+            )
+
+    @property
+    def layers(self) -> int:
+        """L + 1: the token layer and the layers of the biLM."""
+        return self.lstm.layers + 1
+
+    @property
+    def dimension(self) -> int:
+        """2P: both directions side by side."""
+        return 2 * self.lstm.projection
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers learnt, as published figures count them: without the row of character id 0."""
+        cnn, lstm = self.char_cnn, self.lstm
+        characters = (cnn.characters - 1) * cnn.embedding
+        filters = sum((width * cnn.embedding + 1) * count for width, count in cnn.filters)
+        highways = cnn.highways * 2 * (cnn.width + 1) * cnn.width
+        token = (cnn.width + 1) * lstm.projection if cnn.projection else 0
+        gates = (2 * lstm.projection + 1) * 4 * lstm.cell
+        output = lstm.cell * lstm.projection if lstm.projected else 0
+        return characters + filters + highways + token + 2 * lstm.layers * (gates + output)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries, as JSON knows them."""
+        values = asdict(self)
+        values["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote. Raises ConfigError for anything else."""
+        _only_keys_of(cls, "configuration", values)
+        cnn, lstm = values["char_cnn"], values["lstm"]
+        _only_keys_of(CharCNNConfig, "char_cnn", cnn)
+        _only_keys_of(LSTMConfig, "lstm", lstm)
+        filters = cnn["filters"]
+        if not isinstance(filters, list) or not all(_is_pair(pair) for pair in filters):
+            raise ConfigError(
+                f"char_cnn.filters is {filters!r:.80}, expected pairs of width and count"
+            )
+        pairs = tuple((width, count) for width, count in filters)
+        return cls(CharCNNConfig(**{**cnn, "filters": pairs}), LSTMConfig(**lstm))
+
+
+def _only_keys_of(kind: type, name: str, values: object) -> None:
+    expected = {field.name for field in fields(kind)}
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{name} is a {type(values).__name__}, expected an object")
+    if missing := sorted(expected - values.keys()):
+        raise ConfigError(f"{name} lacks {', '.join(missing)}")
+    if unknown := sorted(values.keys() - expected):
+        raise ConfigError(
+            f"{name} has {', '.join(unknown)}, expected only {', '.join(sorted(expected))}"
+        )
+
+
+def _at_least(least: int, key: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= GREATEST:
+        raise ConfigError(
+            f"{key} is {value!r:.80}, expected a whole number from {least} to {GREATEST:,}"
+        )
+
+
+def _is_a(kind: type, key: str, value: object) -> None:
+    if not isinstance(value, kind):
+        raise ConfigError(f"{key} is {value!r:.80}, expected a {kind.__name__}")
+
+
+def _is_number(value: object) -> bool:
+    finite = isinstance(value, int | float) and abs(value) < float("inf")
+    return finite and not isinstance(value, bool)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2

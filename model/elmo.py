@@ -1,0 +1,110 @@
+"""ELMo: tokenised sentences in, the vectors of every layer out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from model.alphabets import Alphabet
+from model.bilm import BiLM
+from model.config import ElmoConfig
+from model.products import Precision, check_precision
+from model.representations import Representations
+from model.state import State
+from model.token_cache import TokenCache
+from model.token_embedder import TokenEmbedder
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a network's numbers come from: `revision` is a short SHA-256 of them."""
+
+    name: str
+    format: str
+    revision: str
+
+
+class Elmo(nn.Module):
+    """Token embedder and biLM (Peters et al. 2018), for serving and for training alike.
+
+    Its numbers are not initialised: a checkpoint or `model.initialise` sets them.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        alphabet: Alphabet,
+        origin: Origin,
+        *,
+        dropout: float = 0.0,
+        token_cache_size: int = 65_536,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.alphabet = alphabet
+        self.origin = origin
+        self.token_cache = TokenCache(token_cache_size)
+        self.token_embedder = TokenEmbedder(
+            config.char_cnn, config.lstm.projection, alphabet, self.token_cache
+        )
+        self.bilm = BiLM(config.lstm, dropout)
+
+    @property
+    def layers(self) -> int:
+        """L + 1: the token layer and the layers of the biLM."""
+        return self.config.layers
+
+    @property
+    def dimension(self) -> int:
+        """2P, the width of every vector."""
+        return self.config.dimension
+
+    @property
+    def parameter_count(self) -> int:
+        """Numbers learnt, as published figures count them."""
+        return self.config.parameter_count
+
+    def forward(
+        self, sentences: Sequence[Sequence[str]], state: State | None = None
+    ) -> tuple[Representations, State]:
+        """Map sentences, lists of tokens, to all layers with boundaries, and the state after.
+
+        An empty sentence is its two boundary tokens; an empty token is a token. `state` belongs to
+        places in the batch, not to sentences: row r is the r-th sentence given.
+        """
+        begin, end = self.alphabet.begin, self.alphabet.end
+        words = [word for sentence in sentences for word in (begin, *sentence, end)]
+        lengths = tuple(len(sentence) + 2 for sentence in sentences)
+        layers, after = self.bilm(self.token_embedder(words), lengths, state)
+        return Representations(layers, lengths), after
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Map each sentence of n tokens to its layers (L + 1, n, 2P), boundaries cut.
+
+        State starts from zeros and nothing is dropped, so a sentence's vectors depend on that
+        sentence alone. In inference mode: no gradients.
+        """
+        training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                representations, _ = self(sentences)
+        finally:
+            self.train(training)
+        return [layers[:, 1:-1] for layers in representations.sentences()]
+
+    def prepare(self, precision: str = "float32") -> Self:
+        """Lay this network out for inference on the device it is on, and return it.
+
+        The products of the biLM take 16-bit factors where `precision` is "bfloat16" or "float16";
+        the character CNN, the gates and the vectors stay float32. Neither trained nor saved
+        afterwards. Raises ValueError for another precision.
+        """
+        check_precision(precision)
+        self.eval()
+        self.requires_grad_(False)
+        self.bilm.prepare(cast(Precision, precision))
+        self.token_cache.clear()
+        return self

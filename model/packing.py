@@ -1,0 +1,55 @@
+"""How sentences of different lengths share a batch without padding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Sentences, longest first, cut into time steps: step t holds the rows that last beyond t.
+
+    `sizes` are the rows of each step, never rising, so a sentence that has ended drops out of the
+    products. `order` lists the sentences from longest to shortest and `rank` undoes it. `forward`
+    and `backward` say, for each packed position, which token stands there among the tokens of all
+    sentences one after another; the backward direction mirrors each sentence within its own length
+    and never meets another's tokens. `from_forward` and `from_backward` undo them.
+    """
+
+    sizes: tuple[int, ...]
+    order: Tensor
+    rank: Tensor
+    forward: Tensor
+    backward: Tensor
+    from_forward: Tensor
+    from_backward: Tensor
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], device: torch.device) -> "Packing":
+        """Pack sentences of these lengths, each at least 1."""
+        length = np.asarray(lengths, dtype=np.int64)
+        order = np.argsort(-length, kind="stable")
+        descending = length[order]
+        steps = int(descending[0]) if len(descending) else 0
+        # rows that last beyond step t = sentences longer than t
+        sizes = np.searchsorted(-descending, -np.arange(steps), side="left")
+        first = np.cumsum(sizes) - sizes
+        step = np.repeat(np.arange(steps), sizes)
+        row = np.arange(len(step)) - np.repeat(first, sizes)
+        start = (np.cumsum(length) - length)[order]
+        forward = start[row] + step
+        backward = start[row] + descending[row] - 1 - step
+        indices = (order, np.argsort(order), forward, backward, _undo(forward), _undo(backward))
+        return cls(
+            tuple(sizes.tolist()),
+            *(torch.from_numpy(index).to(device, non_blocking=True) for index in indices),
+        )
+
+
+def _undo(permutation: np.ndarray) -> np.ndarray:
+    inverse = np.empty_like(permutation)
+    inverse[permutation] = np.arange(len(permutation))
+    return inverse

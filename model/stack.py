@@ -1,0 +1,55 @@
+"""One direction of the biLM: its LSTMs one above the other."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from model.config import LSTMConfig
+from model.lstm import ProjectedLSTM
+from model.products import Precision
+
+
+class Stack(nn.Module):
+    """The L layers of one direction.
+
+    Dropout, where there is any, falls on the input of every layer, and the residual adds the
+    dropped input: in bilm-tf the dropout wraps the residual cell.
+    """
+
+    def __init__(self, config: LSTMConfig, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ProjectedLSTM(config) for _ in range(config.layers))
+        self.dropout = nn.Dropout(dropout)
+        self.skip = config.skip
+
+    def forward(
+        self, tokens: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Map packed (positions, P) to the L layers' packed outputs and the state after.
+
+        `sizes` are the rows of each time step, longest row first; h is (L, rows, P), c is
+        (L, rows, D). A batch of full rows of T steps is packed time by time: sizes are T times
+        its rows.
+        """
+        outputs: list[Tensor] = []
+        last_h, last_c = [], []
+        inputs = tokens
+        for number, layer in enumerate(self.layers):
+            inputs = self.dropout(inputs)
+            output, layer_h, layer_c = layer(inputs, sizes, h[number], c[number])
+            # Residual only from the second layer, and in some models nowhere. The sum is the
+            # layer's output; what is carried in h is the LSTM's own.
+            if self.skip and number > 0:
+                output = output + inputs
+            outputs.append(output)
+            last_h.append(layer_h)
+            last_c.append(layer_c)
+            inputs = output
+        return outputs, torch.stack(last_h), torch.stack(last_c)
+
+    def prepare(self, precision: Precision) -> None:
+        """Exchange the products of every layer for their inference forms."""
+        for layer in self.layers:
+            assert isinstance(layer, ProjectedLSTM)
+            layer.prepare(precision)

@@ -1,0 +1,95 @@
+"""The token embedder: words to context-free vectors, each distinct word computed once."""
+
+from collections.abc import Callable, Sequence
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from model.alphabets import Alphabet
+from model.char_cnn import CharCNN
+from model.config import CharCNNConfig
+from model.token_cache import TokenCache
+
+# Character positions that pass the CNN at once: bounds its memory (the widest published filter
+# gives 1,024 numbers for each) while the products stay large.
+_POSITIONS = 8192
+
+
+class TokenEmbedder(nn.Module):
+    """Alphabet, cache and character CNN in a row."""
+
+    def __init__(
+        self, config: CharCNNConfig, width: int, alphabet: Alphabet, cache: TokenCache
+    ) -> None:
+        super().__init__()
+        self.char_cnn = CharCNN(config, width)
+        self.alphabet = alphabet
+        self.cache = cache
+        self._widest = config.widest
+        self._cached_versions: tuple[int, ...] = ()
+
+    def forward(self, words: Sequence[str]) -> Tensor:
+        """Map n words to (n, P). While gradients are recorded the cache is left alone."""
+        rows: dict[str, int] = {}
+        index = [rows.setdefault(word, len(rows)) for word in words]
+        distinct = list(rows)
+        if torch.is_grad_enabled():
+            vectors = self.embed(distinct)
+        else:
+            self._forget_what_was_trained_away()
+            vectors = self.cache.look_up(distinct, self.embed)
+        return vectors.index_select(0, torch.tensor(index, dtype=torch.int64).to(vectors.device))
+
+    def embed(self, words: Sequence[str]) -> Tensor:
+        """Map n distinct words to (n, P) through the character CNN, in chunks of like length."""
+        lengths = self.alphabet.lengths(words)
+        device = self.char_cnn.characters.device
+        order = sorted(range(len(words)), key=lengths.__getitem__)
+        chunks = []
+        for chunk, width in self._chunks(order, lengths):
+            ids = self.alphabet.encode([words[row] for row in chunk], width)
+            chunks.append(self.char_cnn(torch.from_numpy(ids).to(device)))
+        if not chunks:
+            ids = self.alphabet.encode([], self._widest)
+            chunks.append(self.char_cnn(torch.from_numpy(ids).to(device)))  # (0, P)
+        back = torch.empty(len(words), dtype=torch.int64)
+        back[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(words))
+        return torch.cat(chunks).index_select(0, back.to(device))
+
+    def _chunks(self, order: list[int], lengths: list[int]) -> list[tuple[list[int], int]]:
+        """Cut rows sorted by length; each chunk comes with the characters it needs.
+
+        Beyond a word's end one window of padding alone, as wide as the widest filter, holds all
+        that the maximum can meet: more padding repeats it, less would lose it.
+        """
+        chunks: list[tuple[list[int], int]] = []
+        start = 0
+        while start < len(order):
+            end = start + 1
+            width = self._exact_width(lengths[order[start]])
+            while end < len(order):
+                wider = self._exact_width(lengths[order[end]])
+                if wider * (end + 1 - start) > _POSITIONS:
+                    break
+                width, end = wider, end + 1
+            chunks.append((order[start:end], width))
+            start = end
+        return chunks
+
+    def _exact_width(self, length: int) -> int:
+        return min(self.alphabet.max_characters, length + self._widest)
+
+    def _forget_what_was_trained_away(self) -> None:
+        versions = tuple(
+            0 if parameter.is_inference() else parameter._version
+            for parameter in self.char_cnn.parameters()
+        )
+        if versions != self._cached_versions:
+            self.cache.clear()
+            self._cached_versions = versions
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self.cache.clear()  # another device or type: what is held belongs to the old one
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
