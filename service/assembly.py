@@ -1,0 +1,69 @@
+"""The parts of a server, put together from its settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from service.batching.engine import Engine, Limits
+from service.dependencies import Server
+from service.encodings.writers import Writers
+from service.metrics import Metrics
+from service.settings import Settings
+from service.workers import devices
+from service.workers.pool import SeatPlan
+from service.workers.process import ProcessWorker
+from service.workers.protocol import RunnerSettings, Worker
+from service.workers.segments import SegmentPool
+from service.workers.thread import ThreadWorker
+
+MakeWorker = Callable[[RunnerSettings, SegmentPool], Worker]
+
+
+def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | None) -> Server:
+    """Return a server whose processes are not started yet."""
+    segments = SegmentPool()
+    limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
+    make = make_worker or _makers[settings.worker]
+    engine = Engine(_plans(settings, segments, make), segments, limits, metrics)
+    metrics.watch(
+        "queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences
+    )
+    metrics.watch(
+        "queue_tokens", "Their tokens, boundaries included.", lambda: engine.queued_tokens
+    )
+    metrics.watch(
+        "answer_bytes", "Bytes of answers admitted and not yet sent.", lambda: engine.reserved_bytes
+    )
+    return Server(settings, metrics, engine, Writers(settings.json_workers, segments))
+
+
+def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[SeatPlan]:
+    names = devices.available() if settings.devices == "auto" else settings.devices
+    cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
+    cores = len(os.sched_getaffinity(0))
+    plans = []
+    for name in names:
+        runner = RunnerSettings(
+            model=settings.model,
+            device=name,
+            precision=settings.precision,
+            token_cache_size=settings.token_cache_size,
+            threads=max(1, cores // cpu_workers) if name == "cpu" else 1,
+            warm_up_tokens=settings.batch_tokens(name),
+            log_level=settings.log_level,
+            log_format=settings.log_format,
+        )
+        plan = SeatPlan(name, settings.batch_tokens(name), _bind(make, runner, segments))
+        plans += [plan] * settings.workers_per_device
+    return plans
+
+
+def _bind(make: MakeWorker, runner: RunnerSettings, segments: SegmentPool) -> Callable[[], Worker]:
+    return lambda: make(runner, segments)
+
+
+_makers: dict[str, MakeWorker] = {
+    "process": ProcessWorker,
+    "thread": lambda runner, _: ThreadWorker(runner),
+}

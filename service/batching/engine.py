@@ -1,0 +1,458 @@
+"""The worker queue: admit, cut a batch when a worker is free, answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.batching.batcher import Batcher
+from service.batching.job import Job, Request, Vectors
+from service.errors import (
+    DeadlineExceeded,
+    FieldError,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unavailable,
+    pointer,
+)
+from service.metrics import Metrics
+from service.workers.pool import Pool, Seat, SeatPlan
+from service.workers.protocol import Batch, Done, Failed, ModelInfo, Output
+from service.workers.segments import Bytes, SegmentPool
+
+_log = logging.getLogger("service.engine")
+
+_ALIGNMENT = 64
+_SLICE = 500  # sentences admitted before the event loop gets its turn
+_MEMORY = 0.9  # weight of what is known of the rate, beside one more batch
+_LONGEST_RETRY_SECONDS = 60.0
+_MOST_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be asked for at once."""
+
+    queue_tokens: int
+    answer_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Bytes of an answer, counted until they are sent."""
+
+    engine: Engine
+    size: int
+
+    def release(self) -> None:
+        """Give the bytes back, once."""
+        self.engine.reserved_bytes -= self.size
+        self.size = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The answer to one call, in the order of its sentences."""
+
+    vectors: list[Vectors]
+    queue_seconds: float
+    infer_seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A batch with a worker, and the jobs and the memory it will be answered from."""
+
+    jobs: list[Job]
+    array: Bytes
+    shapes: list[tuple[int, ...]]
+
+
+class Engine:
+    """Turns sentences into vectors, many calls at a time.
+
+    Everything happens on the event loop; what runs elsewhere is behind the pool. Three events move
+    it: sentences are admitted, a worker becomes free, a batch comes back.
+    """
+
+    def __init__(
+        self, plans: Sequence[SeatPlan], segments: SegmentPool, limits: Limits, metrics: Metrics
+    ) -> None:
+        self.pool = Pool(plans, self, metrics)
+        self.reserved_bytes = 0
+        self._segments = segments
+        self._limits = limits
+        self._metrics = metrics
+        self._batcher = Batcher()
+        self._again: deque[list[Job]] = deque()  # batches to run as they are: halves and replays
+        self._running: dict[int, _Running] = {}
+        self._same: dict[tuple[bytes, Output], Job] = {}
+        self._last_batch = 0
+        self._admitted_tokens = 0
+        self._drained = asyncio.Event()
+        self._is_draining = False
+        self._is_scheduled = False
+        self._rate = _Rate()
+
+    # What the service asks
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The model, once a worker has loaded it."""
+        return self.pool.info
+
+    @property
+    def queued_sentences(self) -> int:
+        """Sentences that wait for a worker."""
+        return len(self._batcher) + sum(map(len, self._again))
+
+    @property
+    def queued_tokens(self) -> int:
+        """Their tokens, boundaries included."""
+        return self._batcher.tokens + sum(job.cost for jobs in self._again for job in jobs)
+
+    def why_not(self) -> str | None:
+        """Say why no request can be answered now; None when it can."""
+        if self._is_draining:
+            return "the server is draining"
+        if not self.pool.is_ready:
+            return self.pool.reason
+        return None
+
+    def reserve(self, size: int) -> Reservation:
+        """Count the bytes of an answer that is about to be made.
+
+        Raises:
+            TooLarge: the answer alone is over the limit.
+            Overloaded: it is not, but there is no room for it beside the others.
+        """
+        limit = self._limits.answer_bytes
+        if size > limit:
+            raise TooLarge(
+                f"The answer would take {size} bytes and at most {limit} are allowed "
+                "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool them."
+            )
+        if self.reserved_bytes + size > limit:
+            raise Overloaded(
+                f"{self.reserved_bytes} of {limit} bytes of answers are waiting to be sent; "
+                f"{size} more do not fit.",
+                retry_after=self._retry_after(),
+            )
+        self.reserved_bytes += size
+        return Reservation(self, size)
+
+    async def embed(
+        self,
+        sentences: Sequence[bytes],
+        lengths: Sequence[int],
+        output: Output,
+        timeout_seconds: float,
+    ) -> Embedded:
+        """Compute the vectors of some sentences, all or none.
+
+        Args:
+            sentences: each the JSON text of its tokens.
+            lengths: tokens of each.
+            output: what is wanted of every one of them.
+            timeout_seconds: after this, what has not been computed never is.
+
+        Raises:
+            TooLarge, Overloaded, Unavailable: not admitted; nothing was queued.
+            DeadlineExceeded: the time is over.
+            SentenceFailed: a sentence made the model fail, by itself.
+        """
+        cost = self._admit(lengths, timeout_seconds)
+        loop = asyncio.get_running_loop()
+        request = Request([None] * len(sentences), loop.create_future(), len(sentences))
+        jobs: list[tuple[Job, int]] = []
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._enqueue(request, sentences, lengths, output, jobs)
+                await request.future
+        except TimeoutError:
+            self._metrics.failures.labels("deadline").inc()
+            raise DeadlineExceeded(
+                f"Not answered within {timeout_seconds:g} s; {request.missing} of "
+                f"{len(sentences)} sentences were missing."
+            ) from None
+        finally:
+            self._admitted_tokens -= cost
+            if request.missing:
+                self._abandon(request, jobs)
+            if self._is_draining and not self._admitted_tokens:
+                self._drained.set()
+        self._metrics.sentences.inc(len(sentences))
+        self._metrics.tokens.inc(sum(lengths))
+        vectors = [answer for answer in request.answers if answer is not None]
+        started = request.started or request.finished
+        return Embedded(vectors, started - request.admitted, request.finished - started)
+
+    async def drain(self, timeout_seconds: float) -> bool:
+        """Admit nothing more and wait for what was admitted; say whether all of it was answered."""
+        self._is_draining = True
+        if self._admitted_tokens:
+            try:
+                await asyncio.wait_for(self._drained.wait(), timeout_seconds)
+            except TimeoutError:
+                return False
+        return True
+
+    # Admission
+
+    def _admit(self, lengths: Sequence[int], timeout_seconds: float) -> int:
+        """Take the request into account, whole, or refuse it."""
+        if (reason := self.why_not()) is not None:
+            raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+        cost = sum(lengths) + 2 * len(lengths)
+        limit = self._limits.queue_tokens
+        if cost > limit:
+            raise TooLarge(
+                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
+                "allowed (ELMO_MAX_QUEUE_TOKENS)."
+            )
+        if self._admitted_tokens + cost > limit:
+            raise Overloaded(
+                f"{self._admitted_tokens} of {limit} tokens are queued; {cost} more do not fit.",
+                retry_after=self._retry_after(self._admitted_tokens + cost - limit),
+            )
+        expected = self._rate.seconds(self._admitted_tokens, self.pool.ready_count)
+        if expected is not None and expected > timeout_seconds:
+            raise Overloaded(
+                f"The queue is about {expected:.1f} s long and the request allows "
+                f"{timeout_seconds:g} s.",
+                retry_after=min(expected - timeout_seconds, _LONGEST_RETRY_SECONDS),
+            )
+        self._admitted_tokens += cost
+        return cost
+
+    async def _enqueue(
+        self,
+        request: Request,
+        sentences: Sequence[bytes],
+        lengths: Sequence[int],
+        output: Output,
+        jobs: list[tuple[Job, int]],
+    ) -> None:
+        rank = self._batcher.now
+        for start in range(0, len(sentences), _SLICE):
+            new = []
+            for index in range(start, min(start + _SLICE, len(sentences))):
+                key = (sentences[index], output)
+                job = self._same.get(key)
+                if job is None:
+                    job = Job(sentences[index], output, lengths[index], rank, [])
+                    self._same[key] = job
+                    new.append(job)
+                job.waiting.append((request, index))
+                jobs.append((job, index))
+                rank += job.cost
+            self._batcher.add(new)
+            self._schedule()
+            if len(sentences) > start + _SLICE:
+                await asyncio.sleep(0)
+        if not sentences:
+            request.finished = request.admitted
+            request.future.set_result(None)
+
+    def _abandon(self, request: Request, jobs: list[tuple[Job, int]]) -> None:
+        """Take a request off its jobs; those that nobody else waits for are never computed."""
+        queued = running = 0
+        for job, index in jobs:
+            if request.answers[index] is not None or not job.waiting:
+                continue
+            job.waiting = [waiter for waiter in job.waiting if waiter[0] is not request]
+            if job.waiting:
+                continue
+            if job.is_queued:
+                self._batcher.remove(job)
+                self._forget(job)
+                queued += 1
+            else:
+                running += 1
+        self._metrics.cancelled_sentences.labels("queued").inc(queued)
+        self._metrics.cancelled_sentences.labels("running").inc(running)
+
+    def _retry_after(self, tokens: float | None = None) -> float:
+        """Return the seconds until this many tokens have left, all of them by default."""
+        waiting = self._admitted_tokens if tokens is None else tokens
+        seconds = self._rate.seconds(waiting, self.pool.ready_count)
+        return 1.0 if seconds is None else min(seconds, _LONGEST_RETRY_SECONDS)
+
+    # Scheduling
+
+    def _schedule(self) -> None:
+        """Look for work once this turn of the event loop is over, so that calls join a batch."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._is_scheduled = False
+        while (seat := self.pool.free(self.queued_tokens)) is not None:
+            jobs = self._next_jobs(seat)
+            if not jobs:
+                return
+            seat.submit(self._batch(jobs, seat))
+
+    def _next_jobs(self, seat: Seat) -> list[Job]:
+        while self._again:
+            jobs = []
+            for job in self._again.popleft():
+                if job.waiting:
+                    jobs.append(job)
+                else:
+                    self._forget(job)
+            if jobs:
+                return jobs
+        jobs = self._batcher.next_batch(seat.budget)
+        for job in jobs:
+            job.is_queued = False
+        return jobs
+
+    def _batch(self, jobs: list[Job], seat: Seat) -> Batch:
+        info = seat.info
+        assert info is not None
+        now = time.monotonic()
+        offsets, shapes, size = [], [], 0
+        for job in jobs:
+            offsets.append(size)
+            shapes.append(job.output.shape(job.tokens, info.dimension))
+            size += -(-job.output.size(job.tokens, info.dimension) // _ALIGNMENT) * _ALIGNMENT
+            for request, _ in job.waiting:
+                self._metrics.queue_wait.observe(now - request.admitted)
+                request.start(now)
+        segment, array = self._segments.lend(max(size, _ALIGNMENT))
+        self._last_batch += 1
+        tokens = sum(job.cost for job in jobs)
+        padded = max(job.cost for job in jobs) * len(jobs)
+        self._metrics.batch_sentences.observe(len(jobs))
+        self._metrics.batch_tokens.observe(tokens)
+        self._metrics.batch_padding.observe(1 - tokens / padded)
+        self._running[self._last_batch] = _Running(jobs, array, shapes)
+        return Batch(
+            id=self._last_batch,
+            sentences=tuple(job.sentence for job in jobs),
+            outputs=tuple(job.output for job in jobs),
+            offsets=tuple(offsets),
+            tokens=tokens,
+            padded_tokens=padded,
+            segment=segment,
+        )
+
+    # What workers report
+
+    def on_ready(self) -> None:
+        """Take up the work again."""
+        self._schedule()
+
+    def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
+        """Answer the jobs of a batch."""
+        running = self._running.pop(batch.id)
+        self._metrics.batch_duration.labels(seat.device).observe(done.seconds)
+        self._metrics.token_cache_hits.inc(done.cache_hits)
+        self._metrics.token_cache_misses.inc(done.cache_misses)
+        self._rate.add(batch, done.seconds, seat.budget)
+        broken = set(done.not_finite)
+        for index, (job, shape) in enumerate(zip(running.jobs, running.shapes, strict=True)):
+            self._forget(job)
+            if index in broken:
+                self._metrics.failures.labels("not_finite").inc()
+                _fail_sentence(job, "The model's vectors for this sentence are not finite.")
+            else:
+                job.answer(
+                    Vectors(
+                        running.array,
+                        batch.segment,
+                        batch.offsets[index],
+                        shape,
+                        job.output.dtype,
+                    )
+                )
+        self._dispatch()
+
+    def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
+        """Run the halves of a batch that raised, until what fails is a sentence by itself."""
+        jobs = self._running.pop(batch.id).jobs
+        reason = "memory" if failed.memory else "sentence"
+        if len(jobs) == 1:
+            self._metrics.failures.labels(reason).inc()
+            _log.error(
+                "sentence failed",
+                extra={"device": seat.device, "tokens": jobs[0].tokens, "reason": failed.reason},
+            )
+            self._forget(jobs[0])
+            if failed.memory:
+                jobs[0].fail(
+                    Unavailable("The device has no memory for this sentence.", retry_after=5)
+                )
+            else:
+                _fail_sentence(jobs[0], "The model failed on this sentence.")
+        else:
+            _log.warning(
+                "batch failed, running its halves",
+                extra={"device": seat.device, "sentences": len(jobs), "reason": failed.reason},
+            )
+            middle = len(jobs) // 2
+            self._again.extendleft((jobs[middle:], jobs[:middle]))
+        self._dispatch()
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """Replay the batches of a worker that is gone.
+
+        What it had not begun is simply queued again. What it was running may be what killed it, so
+        that is tried once more at most, and only where another worker stands ready.
+        """
+        for batch in reversed(waiting):
+            self._again.appendleft(self._running.pop(batch.id).jobs)
+        if running is not None:
+            jobs = self._running.pop(running.id).jobs
+            for job in jobs:
+                job.attempts += 1
+            if self.pool.is_ready and all(job.attempts < _MOST_ATTEMPTS for job in jobs):
+                self._again.appendleft(jobs)
+            else:
+                self._metrics.failures.labels("worker_lost").inc(len(jobs))
+                for job in jobs:
+                    self._forget(job)
+                    job.fail(Unavailable(f"The worker was lost: {reason}.", retry_after=1))
+        self._schedule()
+
+    def _forget(self, job: Job) -> None:
+        self._same.pop((job.sentence, job.output), None)
+
+
+class _Rate:
+    """Tokens that a worker computes a second, learned from batches of some size.
+
+    Small batches are not counted: they are bound by latency, and a queue is not made of them.
+    """
+
+    def __init__(self) -> None:
+        self._tokens = 0.0
+        self._seconds = 0.0
+
+    def add(self, batch: Batch, seconds: float, budget: int) -> None:
+        """Count a batch that has come back."""
+        if 2 * batch.padded_tokens >= budget:
+            self._tokens = _MEMORY * self._tokens + batch.tokens
+            self._seconds = _MEMORY * self._seconds + seconds
+
+    def seconds(self, tokens: float, workers: int) -> float | None:
+        """Return how long so many workers take for these tokens; None before it is known."""
+        if not self._tokens:
+            return None
+        return tokens * self._seconds / self._tokens / max(workers, 1)
+
+
+def _fail_sentence(job: Job, detail: str) -> None:
+    """Give every call that waits its own error, pointing to its own sentence."""
+    for request, index in job.waiting:
+        request.fail(
+            SentenceFailed(detail, errors=[FieldError(pointer("sentences", index), detail)])
+        )
+    job.waiting.clear()

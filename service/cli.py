@@ -1,0 +1,278 @@
+"""The command line: `elmo serve`, `elmo info`, `elmo convert`.
+
+What is slow to import (torch, FastAPI, pydantic) is imported by the command that needs it.
+"""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from model.elmo import Elmo
+
+_NATIVE: Final = ".safetensors"
+_PAIR: Final = frozenset({"options.json", "weights.hdf5"})
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="elmo-serve", prog_name="elmo")
+def main() -> None:
+    """ELMo vectors over HTTP, and what belongs to it."""
+
+
+class _SettingsCommand(click.Command):
+    """A command with one option per field of Settings, made when they are asked for."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*_settings_options(), *super().get_params(ctx)]
+
+
+@main.command(cls=_SettingsCommand)
+@click.pass_context
+def serve(ctx: click.Context, /, **values: str | None) -> None:
+    """Serve a model over HTTP.
+
+    Each option is also an environment variable; an option wins over its variable, and an empty
+    variable counts as unset.
+    """
+    from service.settings import SettingsError, from_strings, option
+
+    _warn_of_misspelt_variables()
+    spoken = {
+        name: option(name)
+        for name in values
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    try:
+        settings = from_strings(values, spoken)
+        from service.listener import serve as run
+
+        code = run(settings)
+    except SettingsError as error:
+        _fail(str(error), code=2)
+    ctx.exit(code)
+
+
+@main.command()
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(model: str, as_json: bool) -> None:
+    """Say what MODEL is: a checkpoint's path or a built-in name."""
+    from model.checkpoints import CheckpointError
+    from model.pretrained import describe_model
+
+    try:
+        config, origin, parameters = describe_model(model)
+    except CheckpointError as error:
+        _fail(str(error), code=1)
+    except OSError as error:
+        _fail(f"{model} cannot be read: {error.strerror or error}", code=1)
+    facts = {
+        "name": origin.name,
+        "format": origin.format,
+        "revision": origin.revision,
+        "layers": config.layers,
+        "dimension": config.dimension,
+        "parameters": parameters,
+    }
+    hyper = config.to_dict()
+    if as_json:
+        click.echo(json.dumps({**facts, "configuration": hyper}, indent=2))
+        return
+    facts |= {
+        f"{part}.{key}": value for part, values in hyper.items() for key, value in values.items()
+    }
+    width = max(map(len, facts))
+    for key, value in facts.items():
+        click.echo(f"{key:<{width}}  {_written(value)}")
+
+
+@main.command()
+@click.argument("source")
+@click.argument("destination", type=click.Path(path_type=Path, resolve_path=True))
+@click.option("--name", help="Name kept in the file; the source's own when not given.")
+@click.option("--force", is_flag=True, help="Replace a checkpoint that is at DESTINATION.")
+def convert(source: str, destination: Path, name: str | None, force: bool) -> None:
+    """Write the model SOURCE, a path or a built-in name, to DESTINATION.
+
+    A DESTINATION that ends in .safetensors becomes one file in the project's own format, any other
+    a folder with the published pair, options.json and weights.hdf5. What was written is read back
+    and compared before it takes its place.
+    """
+    native = destination.suffix == _NATIVE
+    if name is not None and not native:
+        _fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
+    if refusal := _occupied(destination, native, force):
+        _fail(refusal, code=2)
+    from model.checkpoints import CheckpointError
+
+    try:
+        _convert(source, destination, name)
+    except CheckpointError as error:
+        _fail(str(error), code=1)
+    except OSError as error:
+        _fail(f"{destination} cannot be written: {error.strerror or error}", code=1)
+
+
+def _convert(source: str, destination: Path, name: str | None) -> None:
+    """Write into a folder beside the destination, which a killed command leaves as it was."""
+    from model.checkpoints import describe
+    from model.pretrained import open_model
+
+    with _steps() as step:
+        step(f"Reading {source}")
+        elmo = open_model(source, token_cache_size=0)
+        if name is not None:
+            elmo.origin = dataclasses.replace(elmo.origin, name=name)
+        with tempfile.TemporaryDirectory(prefix=".elmo-", dir=destination.parent) as aside:
+            step(f"Writing {destination}")
+            written = Path(aside) / destination.name
+            _write(elmo, written, destination)
+            step("Comparing")
+            _, origin, _ = describe(written)
+            if origin.revision != elmo.origin.revision:
+                raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
+            size = _sync(written)
+            _place(written, destination)
+    click.echo(f"Wrote {destination}: {elmo.origin.name}, {origin.format}, {size / 1e6:.1f} MB")
+
+
+def _write(elmo: Elmo, written: Path, destination: Path) -> None:
+    from model.checkpoints import CheckpointError, allennlp, save
+
+    write = save if destination.suffix == _NATIVE else allennlp.write
+    try:
+        write(elmo, written)
+    except CheckpointError as error:
+        # The user knows nothing of the folder beside.
+        raise CheckpointError(str(error).replace(str(written), str(destination))) from error
+
+
+def _place(written: Path, destination: Path) -> None:
+    if not destination.is_dir():
+        written.replace(destination)
+        return
+    replaced = written.with_name("replaced.old")
+    destination.rename(replaced)
+    try:
+        written.rename(destination)
+    except OSError:
+        replaced.rename(destination)
+        raise
+
+
+def _occupied(destination: Path, native: bool, force: bool) -> str | None:
+    """Return why `destination` must not be written to; None where it may."""
+    if not destination.parent.is_dir():
+        return f"{destination}: {destination.parent} is no folder"
+    if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
+        return f"{destination} is a folder" if native and destination.is_dir() else None
+    if destination.is_dir():
+        # A whole folder is replaced: it must hold nothing but what is written again.
+        others = sorted(path.name for path in destination.iterdir() if path.name not in _PAIR)
+        if native or others:
+            return f"{destination} is a folder with other files in it: {', '.join(others[:3])}"
+    elif not native:
+        return f"{destination} is a file; a folder is written, or a file that ends in {_NATIVE}"
+    return None if force else f"{destination} exists; --force replaces it"
+
+
+@functools.cache
+def _settings_options() -> Sequence[click.Option]:
+    from service.settings import Settings, allowed, default, option, variable
+
+    options = []
+    for name, field in Settings.model_fields.items():
+        usual = default(name)
+        options.append(
+            click.Option(
+                [option(name)],
+                envvar=variable(name),
+                show_envvar=True,
+                metavar="VALUE",
+                help=f"{field.description} Allowed: {allowed(name)}."
+                + (f" Default: {usual}." if usual is not None else ""),
+            )
+        )
+    return options
+
+
+def _warn_of_misspelt_variables() -> None:
+    from service.settings import PREFIX, Settings, variable
+
+    known = [variable(name) for name in Settings.model_fields]
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            # Only a near miss is named: Kubernetes sets ELMO_SERVICE_HOST and the like by itself.
+            for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.85):
+                click.echo(f"elmo: {name} is no setting; did you mean {meant}?", err=True)
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """Show on a terminal which step runs and for how long; elsewhere show nothing."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = SpinnerColumn(finished_text="*"), TextColumn("{task.description}", markup=False)
+    progress = Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
+    )
+
+    def step(text: str) -> None:
+        finish()
+        progress.add_task(text, total=1)
+
+    def finish() -> None:
+        for task in progress.task_ids:
+            progress.update(task, completed=1)
+
+    with progress:
+        yield step
+        finish()
+
+
+def _sync(written: Path) -> int:
+    """Bring a file, or the files of a folder, to the disk; return their size in bytes."""
+    size = 0
+    for path in sorted(written.iterdir()) if written.is_dir() else [written]:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        size += path.stat().st_size
+    return size
+
+
+def _written(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return " ".join("x".join(map(str, pair)) for pair in value)
+        case _:
+            return str(value)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """Say it in one line and end."""
+    click.echo(f"elmo: {' '.join(message.split())}", err=True)
+    sys.exit(code)

@@ -1,0 +1,52 @@
+"""What the routes are given: the parts of one server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from service.batching.engine import Engine
+from service.encodings.writers import Writers
+from service.errors import Unavailable
+from service.metrics import Metrics
+from service.settings import Settings
+from service.tasks import TaskRegistry
+from service.workers.protocol import ModelInfo
+
+
+@dataclass(slots=True)
+class Server:
+    """The parts of one server. ``registry`` is there once the number of layers is known."""
+
+    settings: Settings
+    metrics: Metrics
+    engine: Engine
+    writers: Writers
+    registry: TaskRegistry | None = None
+    fatal: str | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model; raises Unavailable while none is loaded."""
+        info = self.engine.info
+        if info is None:
+            raise Unavailable(f"Not ready: {self.engine.why_not()}.", retry_after=1)
+        return info
+
+    @property
+    def tasks(self) -> TaskRegistry:
+        """The registered tasks; raises Unavailable while no model is loaded."""
+        if self.registry is None:
+            raise Unavailable(f"Not ready: {self.engine.why_not()}.", retry_after=1)
+        return self.registry
+
+
+def _server(request: Request) -> Server:
+    server = request.app.state.server
+    assert isinstance(server, Server)
+    return server
+
+
+TheServer = Annotated[Server, Depends(_server)]

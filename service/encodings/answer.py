@@ -1,0 +1,38 @@
+"""What every encoding is given, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Chunk = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The vectors of a request, an array a sentence in its order, and what describes them."""
+
+    model: str
+    revision: str
+    dimension: int
+    layers: tuple[int, ...] | None
+    tokens: int
+    arrays: Sequence[NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A media type: ``encode`` returns a body in pieces, ``decode`` the arrays of one."""
+
+    media_type: str
+    encode: Callable[[Answer], list[Chunk]]
+    decode: Callable[[bytes], list[NDArray[Any]]]
+
+
+def raw(array: NDArray[Any]) -> memoryview:
+    """Return an array's bytes without a copy. An empty array has none, and no shape of its own."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

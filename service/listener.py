@@ -1,0 +1,96 @@
+"""How the application is run: uvicorn, signals, and the status to exit with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from service import logs
+from service.app import create_app
+from service.dependencies import Server
+from service.settings import Settings
+
+_log = logging.getLogger("service")
+
+
+def serve(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; return the status to exit with."""
+    logs.configure(settings.log_level, settings.log_format)
+    return run(create_app(settings), settings)
+
+
+def run(app: FastAPI, settings: Settings) -> int:
+    """Serve an application; 0 when all that was admitted was answered."""
+    listener = _Listener(app, settings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(listener.serve())
+    server: Server | None = getattr(app.state, "server", None)
+    is_sound = server is not None and server.fatal is None
+    return 0 if is_sound and listener.is_drained else 1
+
+
+class _Listener(uvicorn.Server):
+    """uvicorn, stopped in two steps: first nothing new is admitted, then the sockets close."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self.is_drained = True
+        self._app = app
+        self._drain_seconds = settings.drain_timeout_seconds
+        self._draining: asyncio.Task[None] | None = None
+        app.state.stop = self._stop
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=settings.max_connections,
+                timeout_graceful_shutdown=max(1, round(settings.drain_timeout_seconds)),
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals on the event loop, and do not raise them again at the end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        yield
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    def _on_signal(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+        else:
+            _log.warning("stopping at once")
+            self.is_drained = False
+            self.force_exit = True
+            self.should_exit = True
+
+    async def _drain(self) -> None:
+        _log.info("draining")
+        server: Server = self._app.state.server
+        self.is_drained = await server.engine.drain(self._drain_seconds)
+        if not self.is_drained:
+            _log.error("the drain timeout passed before everything was answered")
+        self._stop()
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415  # not on Windows
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

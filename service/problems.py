@@ -1,0 +1,123 @@
+"""Errors on the wire: application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.errors import (
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    MethodNotAllowed,
+    ServiceError,
+    UnknownRoute,
+    problem,
+    shown,
+)
+from service.parsing import field_errors
+from service.schemas import Problem
+
+_log = logging.getLogger("service.problems")
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problems:
+    """Plain ASGI: the one border where errors become answers, those of other middleware too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except ClientDisconnect:
+            return  # nobody is left to be told
+        except Exception as error:  # whatever it is, the client is answered and the log has it
+            known = error if isinstance(error, ServiceError) else InternalError()
+            if known is not error:
+                _log.exception("unexpected error")
+            if has_started:
+                raise
+            await response(known, scope["state"]["request_id"])(scope, receive, send)
+
+
+def response(error: ServiceError, request_id: str) -> Response:
+    """Return the answer that an error is."""
+    return Response(
+        orjson.dumps(problem(error, request_id)),
+        status_code=error.status,
+        headers=error.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def translate(app: FastAPI) -> None:
+    """Let the framework's own errors leave as ours."""
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        raise _known(request, error) from None
+
+    async def validation_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        raise _invalid(error) from None
+
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, validation_error)
+
+
+def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
+    """Return FastAPI's ``responses`` for some errors."""
+    titles: dict[int, list[str]] = {}
+    for error in errors:
+        titles.setdefault(error.status, []).append(error.title)
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    return {
+        status: {"description": "; ".join(found), "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status, found in titles.items()
+    }
+
+
+def _known(request: Request, error: HTTPException) -> ServiceError:
+    path = shown(request.url.path)
+    if error.status_code == 404:
+        return UnknownRoute(f"No route {path}; /docs lists them.")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        return MethodNotAllowed(
+            f"{path} does not take {shown(request.method)}; it takes {allowed}.",
+            headers=error.headers,
+        )
+    _log.error("unexpected HTTP error", extra={"status": error.status_code, "why": error.detail})
+    return InternalError()
+
+
+def _invalid(error: RequestValidationError) -> ServiceError:
+    faults = list(error.errors())
+    if faults[0]["type"] == "json_invalid":
+        return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
+    for fault in faults:
+        fault["loc"] = fault["loc"][1:] if fault["loc"][0] == "body" else fault["loc"]
+    errors = field_errors(faults)
+    return InvalidRequest(f"{errors[0].pointer or 'the body'}: {errors[0].detail}", errors=errors)

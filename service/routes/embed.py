@@ -1,0 +1,237 @@
+"""POST /embed: tokenised sentences in, ELMo vectors out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from service import encodings
+from service.batching.engine import Embedded
+from service.dependencies import Server, TheServer
+from service.encodings import json_text
+from service.encodings.answer import Answer, Chunk, Encoding
+from service.encodings.sending import Pieces
+from service.errors import (
+    DeadlineExceeded,
+    FieldError,
+    InvalidRequest,
+    UnsupportedMediaType,
+    pointer,
+    shown,
+)
+from service.parsing import Parsed, RequestLimits, parse
+from service.routes import embed_document
+from service.schemas import EmbedRequest, Mix
+from service.tasks import mix_faults
+from service.workers.protocol import Output
+
+router = APIRouter()
+
+_PARSED_HERE = 1 << 16  # bytes of body that hold the event loop for less than a millisecond
+_ENCODED_HERE = 1 << 18  # bytes of vectors, likewise: a checksum over them is all it costs
+_JSON_FACTOR = 4  # a float32 is 4 bytes, and some 11 to 12 more as text
+
+_T = TypeVar("_T")
+
+
+@router.post(
+    "/embed",
+    summary="Embed tokenised sentences",
+    response_class=Response,
+    responses=embed_document.RESPONSES,
+    openapi_extra=embed_document.REQUEST,
+)
+async def embed(request: Request, server: TheServer) -> Response:
+    """Return the vectors of every sentence, in the order of the request and never padded.
+
+    The answer depends on the request alone: not on what else the server is asked, nor when.
+    """
+    timeout_seconds = _timeout(request, server.settings.request_timeout_seconds)
+    encoding = encodings.choose(request.headers.get("accept"))
+    _check_body_is_json(request)
+    deadline = time.monotonic() + timeout_seconds
+    parsed = await _read(request, server, timeout_seconds)
+    output = _settle(parsed.options, server)
+    info = server.info
+    size = sum(output.size(length, info.dimension) for length in parsed.lengths)
+    reservation = server.engine.reserve(size * _JSON_FACTOR if encoding is _JSON else size)
+    try:
+        embedded = await _unless_client_leaves(
+            request,
+            server.engine.embed(
+                parsed.sentences, parsed.lengths, output, deadline - time.monotonic()
+            ),
+        )
+        answer = Answer(
+            model=info.name,
+            revision=info.revision,
+            dimension=info.dimension,
+            layers=output.layers,
+            tokens=sum(parsed.lengths),
+            arrays=[vectors.numpy() for vectors in embedded.vectors],
+        )
+        start = time.perf_counter()
+        chunks = await _encode(answer, embedded, encoding, server, size)
+        encode_seconds = time.perf_counter() - start
+    except BaseException:
+        reservation.release()
+        raise
+    request.state.account.update(
+        sentences=len(parsed.lengths),
+        tokens=answer.tokens,
+        queue_seconds=round(embedded.queue_seconds, 4),
+        infer_seconds=round(embedded.infer_seconds, 4),
+        encode_seconds=round(encode_seconds, 4),
+    )
+    headers = {
+        "content-type": encoding.media_type,
+        "vary": "Accept",
+        "server-timing": f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
+        f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}",
+    }
+    return Pieces(chunks, headers, reservation.release)
+
+
+_JSON = json_text.ENCODING
+
+
+def _timeout(request: Request, most: float) -> float:
+    """Return the seconds that the client allows, capped by the server's own limit."""
+    sent = request.headers.get("x-request-timeout")
+    if sent is None:
+        return most
+    try:
+        seconds = float(sent)
+    except ValueError:
+        seconds = math.nan
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise InvalidRequest(
+            f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
+        )
+    return min(seconds, most)
+
+
+def _check_body_is_json(request: Request) -> None:
+    sent = request.headers.get("content-type")
+    if sent is not None and sent.partition(";")[0].strip().lower() != _JSON.media_type:
+        raise UnsupportedMediaType(
+            f"Content-Type is {shown(sent)}; a request is {_JSON.media_type}."
+        )
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType(
+            f"Content-Encoding is {shown(coding)}; a request body is not compressed.",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
+async def _read(request: Request, server: Server, timeout_seconds: float) -> Parsed:
+    """Take the body in and parse it; a large one in another process."""
+    limits = RequestLimits(
+        server.settings.max_request_sentences, server.settings.max_sentence_tokens
+    )
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            body = await request.body()
+            if len(body) <= _PARSED_HERE:
+                return parse(body, limits)
+            return await server.writers.parse(body, limits)
+    except TimeoutError:
+        raise DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.") from None
+
+
+def _settle(options: EmbedRequest, server: Server) -> Output:
+    """Return what the engine is to make of every sentence."""
+    layers = server.info.layers
+    if "task" in options.model_fields_set:
+        task = server.tasks.get(options.task)
+        return _mixture(options, task.weights, task.gamma, task.layer_norm)
+    if "mix" in options.model_fields_set:
+        _check_mix(options.mix, layers)
+        mix = options.mix
+        return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
+    match options.layers:
+        case "average":
+            return _mixture(options, (0.0,) * layers, 1.0, False)
+        case "all":
+            return _selection(options, tuple(range(layers)), stacked=True)
+        case "top":
+            return _selection(options, (layers - 1,), stacked=False)
+        case numbers:
+            return _selection(options, _checked(numbers, layers), stacked=True)
+
+
+def _mixture(
+    options: EmbedRequest, weights: tuple[float, ...], gamma: float, layer_norm: bool
+) -> Output:
+    return Output(
+        weights=weights,
+        gamma=gamma,
+        layer_norm=layer_norm,
+        pooling=options.pooling,
+        dtype=options.dtype,
+    )
+
+
+def _selection(options: EmbedRequest, numbers: tuple[int, ...], *, stacked: bool) -> Output:
+    return Output(layers=numbers, stacked=stacked, pooling=options.pooling, dtype=options.dtype)
+
+
+def _checked(numbers: list[int], layers: int) -> tuple[int, ...]:
+    errors = [
+        FieldError(
+            pointer("layers", index), f"there is no layer {number}; there are 0 to {layers - 1}"
+        )
+        for index, number in enumerate(numbers)
+        if number >= layers
+    ]
+    if len(numbers) > layers:
+        errors.append(FieldError(pointer("layers"), f"{len(numbers)} layers; there are {layers}"))
+    if errors:
+        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+    return tuple(numbers)
+
+
+def _check_mix(mix: Mix, layers: int) -> None:
+    if errors := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
+        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+
+
+async def _encode(
+    answer: Answer, embedded: Embedded, encoding: Encoding, server: Server, size: int
+) -> list[Chunk]:
+    """Make the body: JSON in other processes, large checksums in a thread, the rest here."""
+    if encoding is _JSON:
+        sentences = await server.writers.write(embedded.vectors)
+        return [json_text.head(answer), *sentences, json_text.tail(answer)]
+    if size > _ENCODED_HERE:
+        return await asyncio.to_thread(encoding.encode, answer)
+    return encoding.encode(answer)
+
+
+async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Await ``work``, and cancel it when the client hangs up before it is done."""
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        for each in (watcher, task):
+            if not each.done():
+                each.cancel()
+        await asyncio.gather(watcher, task, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

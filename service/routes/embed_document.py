@@ -1,0 +1,92 @@
+"""What the OpenAPI document says of POST /embed beside its description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.encodings import ENCODINGS, json_text
+from service.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    NotAcceptable,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownTask,
+    UnsupportedMediaType,
+)
+from service.problems import documented
+from service.schemas import EmbedAnswer, EmbedRequest
+
+
+def _component(model: type) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+REQUEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {json_text.ENCODING.media_type: {"schema": _component(EmbedRequest)}},
+    },
+    "parameters": [
+        {
+            "name": "X-Request-Timeout",
+            "in": "header",
+            "required": False,
+            "description": "Seconds after which the client no longer wants the answer; the "
+            "server's own limit is the cap.",
+            "schema": {"type": "number", "exclusiveMinimum": 0},
+        },
+        {
+            "name": "X-Request-Id",
+            "in": "header",
+            "required": False,
+            "description": "Comes back as it was sent when it is 1 to 128 letters, digits or "
+            "`. _ : -`; otherwise a new one does.",
+            "schema": {"type": "string"},
+        },
+    ],
+}
+
+_HEADERS: dict[str, Any] = {
+    "Server-Timing": {
+        "description": "Milliseconds in the queue, in the network and in the encoding.",
+        "schema": {"type": "string"},
+    },
+    "Vary": {"schema": {"type": "string"}},
+}
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    **documented(
+        (
+            MalformedBody,
+            Unauthorized,
+            UnknownTask,
+            NotAcceptable,
+            TooLarge,
+            UnsupportedMediaType,
+            InvalidRequest,
+            SentenceFailed,
+            InternalError,
+            Overloaded,
+            Unavailable,
+            DeadlineExceeded,
+        )
+    ),
+    200: {
+        "description": "The vectors, in the media type that Accept prefers.",
+        "headers": _HEADERS,
+        "content": {
+            media_type: {"schema": _component(EmbedAnswer)}
+            if media_type == json_text.ENCODING.media_type
+            else _BINARY
+            for media_type in ENCODINGS
+        },
+    },
+}

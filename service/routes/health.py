@@ -1,0 +1,29 @@
+"""Probes: is this process worth keeping, and can it answer now."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from service.dependencies import TheServer
+from service.errors import Unavailable
+from service.problems import documented
+from service.schemas import Health
+
+router = APIRouter()
+
+
+@router.get("/health/live", summary="Liveness", responses=documented((Unavailable,)))
+async def live(server: TheServer) -> Health:
+    """200 while the process can recover by itself."""
+    if not server.engine.pool.is_fit:
+        raise Unavailable(f"No worker can start: {server.engine.pool.reason}.", retry_after=10)
+    return Health(status="live")
+
+
+@router.get("/health/ready", summary="Readiness", responses=documented((Unavailable,)))
+async def ready(server: TheServer) -> Health:
+    """200 when every start-up check has passed and a worker can answer."""
+    if (reason := server.engine.why_not()) is not None:
+        raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+    _ = server.tasks
+    return Health(status="ready")

@@ -1,0 +1,168 @@
+"""A spawned process at the end of a channel, with segments of shared memory passed to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mmap
+import multiprocessing
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from service.workers.channel import BlockingChannel, Channel
+from service.workers.segments import Segment, SegmentName, SegmentPool, map_segment
+
+_EXIT_GRACE_SECONDS = 5.0
+
+
+class Child:
+    """Runs ``main(parent, *arguments)`` in a process of its own.
+
+    A descriptor travels on a socket of its own, as a datagram with the segment's id, before the
+    first message that names the segment.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        main: Callable[..., None],
+        arguments: tuple[Any, ...],
+        segments: SegmentPool,
+        received: Callable[[Any], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        self._segments = segments
+        self._known: set[int] = set()
+        self._ended = ended
+        self._end, child_end = socket.socketpair()
+        self._descriptors, child_descriptors = socket.socketpair(type=socket.SOCK_DGRAM)
+        self._channel = Channel(received, self._hung_up)
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(
+            target=_child_main,
+            args=(child_end, child_descriptors, main, arguments),
+            name=name,
+            daemon=True,
+        )
+        self._child_ends = (child_end, child_descriptors)
+        self._finished = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, once started."""
+        return self._process.pid
+
+    def start(self) -> None:
+        """Spawn the process and listen to it; needs a running event loop."""
+        self._keep(self._run())
+
+    def send(self, message: object, *named: Segment) -> None:
+        """Send a message that names these segments."""
+        for segment in named:
+            if segment.id not in self._known:
+                self._pass(segment)
+        self._channel.send((self._forgotten(), message))
+
+    def kill(self) -> None:
+        """End the process now; ``ended`` follows when the channel closes."""
+        if self._process.pid is not None and self._process.is_alive():
+            self._process.kill()
+
+    async def stop(self) -> None:
+        """Hang up, and wait until the process has ended; kill it when it does not."""
+        self._channel.close()
+        try:
+            await asyncio.wait_for(self._finished.wait(), _EXIT_GRACE_SECONDS)
+        except TimeoutError:
+            self.kill()
+            await self._finished.wait()
+
+    async def _run(self) -> None:
+        # Spawning takes milliseconds of system calls: not on the event loop.
+        await asyncio.to_thread(self._process.start)
+        for end in self._child_ends:
+            end.close()
+        await self._channel.open(self._end)
+
+    def _pass(self, segment: Segment) -> None:
+        with contextlib.suppress(OSError):  # a child that has died says so on the channel
+            socket.send_fds(
+                self._descriptors, [segment.id.to_bytes(8, "little")], [segment.descriptor]
+            )
+        self._known.add(segment.id)
+
+    def _forgotten(self) -> tuple[int, ...]:
+        gone = tuple(i for i in self._known if not self._segments.is_alive(i))
+        self._known.difference_update(gone)
+        return gone
+
+    def _hung_up(self) -> None:
+        self._keep(self._bury())
+
+    async def _bury(self) -> None:
+        await asyncio.to_thread(self._process.join, _EXIT_GRACE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            await asyncio.to_thread(self._process.join)
+        code = self._process.exitcode or 0
+        self._descriptors.close()
+        self._finished.set()
+        self._ended(_epitaph(code))
+
+    def _keep(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class Parent:
+    """The child's view: messages in order, segments by id."""
+
+    def __init__(self, end: socket.socket, descriptors: socket.socket) -> None:
+        self._channel = BlockingChannel(end)
+        self._descriptors = descriptors
+        self._received: dict[int, int] = {}
+        self._mapped: dict[int, mmap.mmap] = {}
+
+    def receive(self) -> Any:
+        """Wait for the next message; EOFError once the front has hung up."""
+        forgotten, message = self._channel.receive()
+        for segment_id in forgotten:
+            self._mapped.pop(segment_id, None)
+            self._received.pop(segment_id, None)
+        return message
+
+    def send(self, message: object) -> None:
+        """Answer the front."""
+        self._channel.send(message)
+
+    def memory(self, segment: SegmentName) -> mmap.mmap:
+        """Return the memory behind a segment's name."""
+        if segment.id not in self._mapped:
+            while segment.id not in self._received:
+                data, descriptors, _, _ = socket.recv_fds(self._descriptors, 8, 1)
+                self._received[int.from_bytes(data, "little")] = descriptors[0]
+            self._mapped[segment.id] = map_segment(self._received.pop(segment.id), segment.size)
+        return self._mapped[segment.id]
+
+
+def _child_main(
+    end: socket.socket,
+    descriptors: socket.socket,
+    main: Callable[..., None],
+    arguments: tuple[Any, ...],
+) -> None:
+    # Ctrl-C and a supervisor's SIGTERM may reach the whole group: the front decides for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        main(Parent(end, descriptors), *arguments)
+
+
+def _epitaph(code: int) -> str:
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exited with status {code}"

@@ -1,0 +1,282 @@
+"""The seats where workers sit: started, watched, replaced when they fall."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from service.metrics import Metrics
+from service.workers.protocol import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+    Worker,
+)
+
+_log = logging.getLogger("service.workers")
+
+_LOAD_SECONDS = 600.0
+_FIRST_BATCH_SECONDS = 60.0
+_LEAST_BATCH_SECONDS = 5.0
+_SLOWEST_FACTOR = 20.0
+_LEARNING = 0.1
+_FIRST_DELAY, _LONGEST_DELAY = 0.1, 30.0
+_SOUND_SECONDS = 60.0
+_HOPELESS_STARTS = 5
+
+_LOADING = "the model is loading"
+
+State = Literal["loading", "ready", "down"]
+
+
+class Owner(Protocol):
+    """Who owns the work: the engine."""
+
+    def on_ready(self) -> None:
+        """A seat can take batches."""
+
+    def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
+        """A batch is in its segment."""
+
+    def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
+        """A batch raised; the worker lives."""
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """A worker is gone, in the middle of ``running``, before it came to ``waiting``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatPlan:
+    """A place for a worker: its device, its largest batch, and how to make one."""
+
+    device: str
+    batch_tokens: int
+    make: Callable[[], Worker]
+
+
+class Seat:
+    """A place for a worker, and whoever sits there now."""
+
+    def __init__(
+        self, plan: SeatPlan, owner: Owner, metrics: Metrics, changed: Callable[[], None]
+    ) -> None:
+        self.device = plan.device
+        self.budget = plan.batch_tokens
+        self.state: State = "loading"
+        self.reason = _LOADING
+        self.info: ModelInfo | None = None
+        self.failed_starts = 0
+        self.worker: Worker = plan.make()
+        self._plan = plan
+        self._owner = owner
+        self._metrics = metrics
+        self._changed = changed
+        self._assigned: deque[Batch] = deque()
+        self._watch: asyncio.TimerHandle | None = None
+        self._restart: asyncio.TimerHandle | None = None
+        self._ready_since = 0.0
+        self._delay = _FIRST_DELAY
+        self._seconds_per_token: float | None = None
+        self._stopping = False
+        metrics.worker_up.labels(plan.device).inc(0)
+
+    @property
+    def batches(self) -> int:
+        """Batches that run or wait at the worker."""
+        return len(self._assigned)
+
+    def start(self) -> None:
+        """Let the worker load the model."""
+        self._expect(_LOAD_SECONDS)
+        worker = self.worker
+        worker.start(
+            lambda message: self._said(message) if worker is self.worker else None,
+            lambda reason: self._ended(reason) if worker is self.worker else None,
+        )
+
+    def submit(self, batch: Batch) -> None:
+        """Give the worker a batch; it runs behind those it already has."""
+        self._assigned.append(batch)
+        if len(self._assigned) == 1:
+            self._expect(self._bound(batch))
+        self.worker.submit(batch)
+
+    async def stop(self) -> None:
+        """Let the worker end; the seat stays empty."""
+        self._stopping = True
+        for timer in (self._watch, self._restart):
+            if timer is not None:
+                timer.cancel()
+        if self.state == "loading":
+            self.worker.kill()
+        if self._restart is None or self.state != "down":
+            await self.worker.stop()
+
+    def _said(self, message: Message) -> None:
+        match message:
+            case Ready(info):
+                self._sit_down(info)
+            case LoadFailed(reason):
+                self.reason = reason  # the worker ends by itself
+            case Done() | Failed():
+                self._batch_ended(message)
+
+    def _sit_down(self, info: ModelInfo) -> None:
+        self.info = info
+        self.state, self.reason = "ready", ""
+        self.failed_starts = 0
+        self._ready_since = time.monotonic()
+        self._expect(None)
+        self._metrics.worker_up.labels(self.device).inc()
+        _log.info("worker ready", extra={"device": self.device, "model": info.name})
+        self._changed()
+        self._owner.on_ready()
+
+    def _batch_ended(self, message: Done | Failed) -> None:
+        batch = self._assigned.popleft()
+        self._learn(batch, message.seconds)
+        self._expect(self._bound(self._assigned[0]) if self._assigned else None)
+        if isinstance(message, Done):
+            self._owner.on_done(batch, message, self)
+        else:
+            self._owner.on_failed(batch, message, self)
+
+    def _ended(self, reason: str) -> None:
+        if self._stopping:
+            return
+        was = self.state
+        said, self.state = self.reason, "down"
+        self.reason = (
+            said if was == "loading" and said != "the model is loading" else f"the worker {reason}"
+        )
+        if was == "ready":
+            self._metrics.worker_up.labels(self.device).dec()
+            if time.monotonic() - self._ready_since > _SOUND_SECONDS:
+                self._delay = _FIRST_DELAY
+        else:
+            self.failed_starts += 1
+        self._expect(None)
+        running, waiting = None, list(self._assigned)
+        self._assigned.clear()
+        if was == "ready" and waiting:
+            running = waiting.pop(0)
+        _log.error("worker lost", extra={"device": self.device, "reason": self.reason})
+        self._restart = asyncio.get_running_loop().call_later(self._delay, self._replace)
+        self._delay = min(2 * self._delay, _LONGEST_DELAY)
+        self._changed()
+        self._owner.on_lost(running, waiting, self.reason)
+
+    def _replace(self) -> None:
+        self._restart = None
+        self.state, self.reason = "loading", _LOADING
+        self._metrics.worker_restarts.labels(self.device).inc()
+        self.worker = self._plan.make()
+        self.start()
+
+    def _expect(self, seconds: float | None) -> None:
+        """Kill the worker unless something is heard from it within this time."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = None
+        if seconds is not None:
+            self._watch = asyncio.get_running_loop().call_later(
+                seconds, self._lose_patience, seconds
+            )
+
+    def _lose_patience(self, seconds: float) -> None:
+        _log.error(
+            "worker hangs", extra={"device": self.device, "silent_seconds": round(seconds, 1)}
+        )
+        self._metrics.failures.labels("worker_hung").inc()
+        self.worker.kill()
+
+    def _bound(self, batch: Batch) -> float:
+        """Return the seconds after which a batch counts as hung: learned from those before it."""
+        if self._seconds_per_token is None:
+            return _FIRST_BATCH_SECONDS
+        expected = self._seconds_per_token * batch.padded_tokens
+        return max(_LEAST_BATCH_SECONDS, _SLOWEST_FACTOR * expected)
+
+    def _learn(self, batch: Batch, seconds: float) -> None:
+        """Follow the slowest recent batches: up at once, down slowly."""
+        found = seconds / max(batch.padded_tokens, 1)
+        known = self._seconds_per_token
+        if known is None or found > known:
+            self._seconds_per_token = found
+        else:
+            self._seconds_per_token = known + _LEARNING * (found - known)
+
+
+class Pool:
+    """All seats. Ready while one of them is; fit while one of them may be again."""
+
+    def __init__(self, plans: Sequence[SeatPlan], owner: Owner, metrics: Metrics) -> None:
+        self._changes = asyncio.Event()
+        self.seats = [Seat(plan, owner, metrics, self._changes.set) for plan in plans]
+
+    def start(self) -> None:
+        """Start a worker in every seat."""
+        for seat in self.seats:
+            seat.start()
+
+    async def stop(self) -> None:
+        """Let every worker end."""
+        await asyncio.gather(*(seat.stop() for seat in self.seats))
+
+    async def first_outcome(self) -> str | None:
+        """Wait for the first start: None once a worker is ready, the reason when none can be."""
+        while True:
+            if self.is_ready:
+                return None
+            if all(seat.failed_starts for seat in self.seats):
+                return self.seats[0].reason
+            self._changes.clear()
+            await self._changes.wait()
+
+    @property
+    def ready_count(self) -> int:
+        """Workers that can answer."""
+        return sum(seat.state == "ready" for seat in self.seats)
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether a worker can answer."""
+        return self.ready_count > 0
+
+    @property
+    def is_fit(self) -> bool:
+        """Say whether this process can still recover by itself."""
+        return any(seat.failed_starts < _HOPELESS_STARTS for seat in self.seats)
+
+    @property
+    def reason(self) -> str:
+        """Why no worker is ready."""
+        return "; ".join(dict.fromkeys(f"{seat.device}: {seat.reason}" for seat in self.seats))
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """What the workers found in the checkpoint, once one of them is or was ready."""
+        return next((seat.info for seat in self.seats if seat.info), None)
+
+    def free(self, queued_tokens: int) -> Seat | None:
+        """Return the seat that should get the next batch.
+
+        An idle worker takes what there is. A busy one is given one batch ahead, and only a full
+        one: cutting a small batch early would shut out those who arrive while it waits.
+        """
+        ready = [seat for seat in self.seats if seat.state == "ready"]
+        seat = min(ready, key=lambda seat: seat.batches, default=None)
+        if seat is None or seat.batches > 1:
+            return None
+        if seat.batches == 1 and queued_tokens < seat.budget:
+            return None
+        return seat

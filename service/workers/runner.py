@@ -1,0 +1,206 @@
+"""The network behind a worker: batches of sentences in, vectors in shared memory out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+import torch
+from torch import Tensor
+
+from model.checkpoints import CheckpointError
+from model.elmo import Elmo
+from model.pretrained import open_model
+from model.representations import Representations
+from model.scalar_mix import layer_norm, mix
+from service.workers.protocol import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Output,
+    Ready,
+    RunnerSettings,
+)
+from service.workers.segments import Bytes, view
+
+_SELF_TEST = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
+# Largest difference from plain float32 on the CPU, relative to the largest value.
+_TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02}
+_NUMPY_DTYPES = {"float32": np.float32, "float16": np.float16}
+
+
+class Runner:
+    """A model on a device. Single-threaded: one batch at a time."""
+
+    def __init__(self, model: Elmo, precision: str, device: torch.device) -> None:
+        self._model = model
+        self._device = device
+        origin = model.origin
+        self.info = ModelInfo(
+            name=origin.name,
+            revision=origin.revision,
+            format=origin.format,
+            layers=model.layers,
+            dimension=model.dimension,
+            parameters=model.parameter_count,
+            precision=precision,
+        )
+
+    def run(self, batch: Batch, memory: Bytes) -> Message:
+        """Compute a batch and write sentence i to ``memory`` at ``batch.offsets[i]``."""
+        cache = self._model.token_cache
+        hits, misses, start = cache.hits, cache.misses, time.perf_counter()
+        try:
+            sentences = [orjson.loads(text) for text in batch.sentences]
+            not_finite = self._write(sentences, batch, memory)
+        except Exception as error:  # whatever the model raises is the batch's own failure
+            seconds = time.perf_counter() - start
+            memory_short = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+            reason = f"{type(error).__name__}: {error}"
+            del error  # it holds the frames, they hold the tensors
+            if memory_short and self._device.type == "cuda":
+                torch.cuda.empty_cache()
+            return Failed(batch.id, seconds, memory_short, reason)
+        seconds = time.perf_counter() - start
+        return Done(batch.id, seconds, cache.hits - hits, cache.misses - misses, not_finite)
+
+    def _write(
+        self, sentences: Sequence[Sequence[str]], batch: Batch, memory: Bytes
+    ) -> tuple[int, ...]:
+        with torch.inference_mode():
+            representations, _ = self._model(sentences)
+            answers = outputs(representations, batch.outputs)
+        not_finite = []
+        for index, (answer, offset, wanted) in enumerate(
+            zip(answers, batch.offsets, batch.outputs, strict=True)
+        ):
+            target = view(memory, offset, tuple(answer.shape), wanted.dtype)
+            torch.from_numpy(target).copy_(answer)
+            if not np.isfinite(target).all():
+                not_finite.append(index)
+        return tuple(not_finite)
+
+
+def load(settings: RunnerSettings) -> Runner:
+    """Load, prepare, test and warm up the model.
+
+    Raises:
+        UnfitModelError: when it cannot be served from this device; the message is one line.
+    """
+    torch.set_num_threads(settings.threads)
+    device = torch.device(settings.device)
+    try:
+        model = open_model(settings.model, token_cache_size=settings.token_cache_size)
+    except (CheckpointError, OSError) as error:
+        raise UnfitModelError(str(error)) from error
+    expected = _vectors(model)
+    try:
+        model.to(device)
+        model.prepare(settings.precision)
+    except (RuntimeError, ValueError) as error:
+        raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error
+    _self_test(expected, _vectors(model), settings)
+    _warm_up(model, settings.warm_up_tokens)
+    return Runner(model, settings.precision, device)
+
+
+class UnfitModelError(Exception):
+    """The model cannot be served from here."""
+
+
+def start(settings: RunnerSettings) -> tuple[Runner | None, Message]:
+    """Load the model and say how that went, in the words of the protocol."""
+    try:
+        runner = load(settings)
+    except UnfitModelError as error:
+        return None, LoadFailed(" ".join(str(error).split()))
+    return runner, Ready(runner.info)
+
+
+def outputs(representations: Representations, wanted: Sequence[Output]) -> list[Tensor]:
+    """Map the layers of a batch to what each sentence asked for, boundary tokens cut.
+
+    Layers are (L+1, N, 2P) with two boundary tokens a sentence; an answer has the shape of
+    ``Output.shape``. All mixed sentences go through one product, a row of weights a token.
+    """
+    sentences = representations.sentences()
+    mixed = [i for i, output in enumerate(wanted) if output.weights is not None]
+    mixtures = dict(
+        zip(
+            mixed, _mixtures([sentences[i] for i in mixed], [wanted[i] for i in mixed]), strict=True
+        )
+    )
+    answers = []
+    for index, (layers, output) in enumerate(zip(sentences, wanted, strict=True)):
+        if output.layers is None:
+            answer = mixtures[index]
+        elif output.stacked:
+            answer = _select(layers, output.layers)
+        else:
+            answer = layers[output.layers[0]]
+        answers.append(_pool(answer[..., 1:-1, :], output.pooling))
+    return answers
+
+
+def _mixtures(sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
+    if not sentences:
+        return []
+    layers = torch.cat(
+        [
+            layer_norm(layers) if output.layer_norm else layers
+            for layers, output in zip(sentences, wanted, strict=True)
+        ],
+        dim=1,
+    )
+    lengths = [sentence.shape[1] for sentence in sentences]
+    scalars = torch.tensor([output.weights for output in wanted], dtype=torch.float64)
+    gammas = torch.tensor([output.gamma for output in wanted], dtype=torch.float64)
+    rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.device, layers.dtype)
+    rows = rows.repeat_interleave(torch.tensor(lengths, device=layers.device), 0)
+    return list(torch.split(mix(layers, rows.T, 1.0), lengths))
+
+
+def _select(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:
+    if numbers == tuple(range(len(layers))):
+        return layers
+    return layers[list(numbers)]
+
+
+def _pool(vectors: Tensor, pooling: str) -> Tensor:
+    """Map (..., n, W) to (..., W) over the tokens, or leave it; no tokens pool to zeros."""
+    if pooling == "none":
+        return vectors
+    if not vectors.shape[-2]:
+        return vectors.new_zeros((*vectors.shape[:-2], vectors.shape[-1]))
+    return vectors.mean(-2) if pooling == "mean" else vectors.amax(-2)
+
+
+def _vectors(model: Elmo) -> Tensor:
+    return model.embed([_SELF_TEST])[0].float().cpu()
+
+
+def _self_test(expected: Tensor, found: Tensor, settings: RunnerSettings) -> None:
+    if not torch.isfinite(expected).all():
+        raise UnfitModelError(f"{settings.model}: the weights give vectors that are not finite")
+    scale = expected.abs().max().clamp(min=1e-6)
+    difference = float(((found - expected).abs().max() / scale).nan_to_num(torch.inf))
+    allowed = _TOLERANCES[settings.precision]
+    if difference > allowed:
+        raise UnfitModelError(
+            f"self-test on {settings.device} in {settings.precision}: vectors differ by "
+            f"{difference:.2g} of the largest value, allowed is {allowed:.2g}"
+        )
+
+
+def _warm_up(model: Elmo, tokens: int) -> None:
+    """Run the largest legal batch once: memory that is missing is missing now."""
+    length = min(tokens - 2, 126)
+    sentences = [
+        [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
+    ]
+    model.embed(sentences)

@@ -1,0 +1,163 @@
+"""The errors: one tree, one problem document each."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service import errors
+from service.errors import (
+    ERRORS,
+    FieldError,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    ServiceError,
+    TryLater,
+    Unauthorized,
+    UnknownRoute,
+    UnknownTask,
+    pointer,
+    problem,
+    shown,
+)
+
+DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+
+
+def descendants(cls: type[ServiceError]) -> set[type[ServiceError]]:
+    return {cls}.union(*(descendants(child) for child in cls.__subclasses__()))
+
+
+def make(cls: type[ServiceError]) -> ServiceError:
+    if cls is InternalError:
+        return InternalError()
+    if issubclass(cls, TryLater):
+        return cls("wait", retry_after=2.5, headers={"X-A": "b"})
+    return cls("bad", errors=[FieldError("/a", "b")], headers={"X-A": "b"})
+
+
+def test_the_table_holds_every_leaf_and_the_drawing_every_class() -> None:
+    everything = descendants(ServiceError)
+    leaves = {cls for cls in everything if not cls.__subclasses__()}
+
+    assert set(ERRORS) == leaves
+    for cls in everything:
+        assert f"{cls.__name__} " in errors.__doc__ or f"{cls.__name__}\n" in errors.__doc__
+
+
+def test_the_drawing_says_the_status_of_each_class() -> None:
+    drawn = dict(
+        line.split("── ")[1].split()[:2]
+        for line in errors.__doc__.splitlines()
+        if "── " in line and line.rstrip()[-1].isdigit()
+    )
+
+    classes = {cls.__name__: cls for cls in descendants(ServiceError)}
+
+    assert {name: str(classes[name].status) for name in drawn} == drawn
+    assert {cls for cls in ERRORS if cls.__name__ not in drawn} == set(NotFound.__subclasses__())
+    assert UnknownTask.status == UnknownRoute.status == NotFound.status
+
+
+def test_titles_and_types_are_never_shared() -> None:
+    everything = descendants(ServiceError)
+
+    assert len({cls.slug for cls in everything}) == len(everything)
+    assert len({cls.title for cls in ERRORS}) == len(ERRORS)
+
+
+def test_the_statuses_are_those_of_the_contract() -> None:
+    assert {cls.status for cls in ERRORS} == {
+        400, 401, 404, 405, 406, 409, 413, 415, 422, 429, 500, 503, 504,
+    }  # fmt: skip
+
+
+def test_a_problem_has_the_members_of_rfc_9457() -> None:
+    error = UnknownTask("Unknown task 'x'; registered: 'ner'")
+
+    assert problem(error, "id-1") == {
+        "type": "urn:elmo-serve:error:unknown-task",
+        "title": "Unknown task",
+        "status": 404,
+        "detail": "Unknown task 'x'; registered: 'ner'",
+        "instance": "id-1",
+    }
+
+
+def test_a_problem_points_into_the_body() -> None:
+    error = InvalidRequest("2 faults", errors=[FieldError(pointer("sentences", 0, 3), "a number")])
+
+    assert problem(error, "id")["errors"] == [{"pointer": "/sentences/0/3", "detail": "a number"}]
+
+
+def test_a_pointer_escapes_as_rfc_6901_says() -> None:
+    assert pointer() == ""
+    assert pointer("a/b", "m~n", 0) == "/a~1b/m~0n/0"
+    assert pointer("~1") == "/~01"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "header"), [(0, "1"), (0.2, "1"), (1, "1"), (1.01, "2"), (59.5, "60")]
+)
+def test_retry_after_is_whole_seconds_and_never_too_early(seconds: float, header: str) -> None:
+    error = Overloaded("full", retry_after=seconds)
+
+    assert error.headers["Retry-After"] == header
+    assert error.retry_after == int(header)
+
+
+def test_a_401_says_how_to_authenticate() -> None:
+    assert Unauthorized("no key").headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_an_internal_error_says_nothing_of_its_cause() -> None:
+    try:
+        raise InternalError from ValueError("secret path")
+    except InternalError as error:
+        document = json.dumps(problem(error, "id"))
+
+    assert "secret" not in document
+
+
+@pytest.mark.parametrize("cls", ERRORS)
+def test_an_error_crosses_processes_whole(cls: type[ServiceError]) -> None:
+    error = make(cls)
+
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert type(copy) is cls
+    assert str(copy) == str(error)
+    assert copy.__dict__ == error.__dict__
+
+
+def test_what_json_can_carry_in_a_message_can_carry_out() -> None:
+    error = InvalidRequest("\ud800", errors=[FieldError("/\udfff", "\ud800")])
+
+    json.dumps(problem(error, "id"), ensure_ascii=False).encode("utf-8")
+
+
+def test_a_shown_value_is_short_and_on_one_line() -> None:
+    assert shown("a\nb") == r"'a\nb'"
+    assert shown("\ud800") == r"'\ud800'"
+    assert len(shown("\0" * 10**7)) < 80
+    assert len(shown(list(range(1000)))) < 80
+
+
+def test_the_errors_know_nothing_of_the_web_framework() -> None:
+    code = "import sys, service.errors; print([n for n in sys.modules if n.startswith(%r)])"
+    for name in ("fastapi", "starlette", "pydantic", "torch"):
+        run = subprocess.run(
+            [sys.executable, "-c", code % name], capture_output=True, text=True, check=True
+        )
+        assert run.stdout.strip() == "[]"
+
+
+def test_the_documentation_lists_every_type() -> None:
+    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `urn:")]
+
+    assert rows == [f"| `{cls.uri()}` | {cls.status} | {cls.title} |" for cls in ERRORS]

@@ -1,0 +1,196 @@
+"""Logging: one record one line, whoever speaks and whatever he says."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from service.logs import JsonFormatter, TextFormatter, configure, request_id
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+PROGRAM = """
+import logging, sys, warnings
+from service.logs import configure
+configure("info", sys.argv[1])
+{body}
+"""
+
+
+def logged(body: str, form: str = "json") -> list[str]:
+    """Run a program that logs, and return the lines of its stderr."""
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(body=body), form],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == ""
+    return run.stderr.splitlines()
+
+
+def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:
+    made = logging.makeLogRecord(
+        {"msg": message, "args": args, "name": "service.access", "levelname": "INFO"}
+    )
+    made.__dict__.update(extra)
+    return made
+
+
+def failed(message: str) -> logging.LogRecord:
+    try:
+        raise ValueError("first\nsecond \x1b[31m")
+    except ValueError:
+        return record(message, exc_info=sys.exc_info())
+
+
+def test_a_json_record_has_its_members() -> None:
+    line = JsonFormatter().format(record("%d done", 3, route="/embed", status=200, seconds=0.25))
+
+    members = json.loads(line)
+    time = members.pop("time")
+    assert members == {
+        "level": "info",
+        "logger": "service.access",
+        "message": "3 done",
+        "route": "/embed",
+        "status": 200,
+        "seconds": 0.25,
+    }
+    assert re.fullmatch(TIME, time)
+    assert abs(datetime.fromisoformat(time).timestamp() - datetime.now().timestamp()) < 5
+
+
+def test_a_text_record_is_one_line_with_its_extra_fields() -> None:
+    line = TextFormatter().format(record("done", status=200))
+
+    assert re.fullmatch(rf"{TIME} INFO    service\.access: done status=200", line)
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_record_carries_the_id_of_its_request(formatter: logging.Formatter) -> None:
+    token = request_id.set("id-7")
+    try:
+        during = formatter.format(record("x"))
+    finally:
+        request_id.reset(token)
+
+    assert "id-7" in during
+    assert "request_id" not in formatter.format(record("x"))
+
+
+def test_an_id_that_was_given_wins_over_the_current_one() -> None:
+    token = request_id.set("outer")
+    try:
+        line = JsonFormatter().format(record("x", request_id="inner"))
+    finally:
+        request_id.reset(token)
+
+    assert json.loads(line)["request_id"] == "inner"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\u2028b", "\x1b[2J", "\ud800", "\0", "\x85"])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_no_text_breaks_the_line_or_reaches_the_terminal(
+    formatter: logging.Formatter, text: str
+) -> None:
+    line = formatter.format(record("%s", text, path=text))
+
+    assert line.isprintable()
+    assert len(line.splitlines()) == 1
+    line.encode("utf-8")
+
+
+def test_words_of_any_language_stay_readable_in_text() -> None:
+    assert TextFormatter().format(record("Übergröße 東京")).endswith("Übergröße 東京")
+
+
+def test_json_says_no_nan_and_takes_any_object() -> None:
+    line = JsonFormatter().format(record("x", a=float("nan"), b=float("-inf"), c={1, 2}))
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    members = json.loads(line, parse_constant=refuse)
+    assert (members["a"], members["b"], members["c"]) == ("nan", "-inf", "{1, 2}")
+
+
+def test_an_extra_field_cannot_pose_as_the_time() -> None:
+    assert re.fullmatch(TIME, json.loads(JsonFormatter().format(record("x", time="now")))["time"])
+
+
+def test_an_exception_stays_with_its_record() -> None:
+    members = json.loads(JsonFormatter().format(failed("broke")))
+    lines = TextFormatter().format(failed("broke")).split("\n")
+
+    assert members["exception"].startswith("Traceback")
+    assert "ValueError: first\nsecond" in members["exception"]
+    assert lines[0].endswith("service.access: broke")
+    assert len(lines) > 3
+    assert all(line.startswith("    ") and line.isprintable() for line in lines[1:])
+
+
+def test_configured_twice_logs_once() -> None:
+    lines = logged('configure("info", "json"); logging.getLogger("a").info("x")')
+
+    assert [json.loads(line)["message"] for line in lines] == ["x"]
+
+
+def test_a_level_hides_what_is_below_it() -> None:
+    lines = logged('logging.getLogger("a").debug("low"); logging.getLogger("a").info("high")')
+
+    assert len(lines) == 1
+
+
+def test_uvicorn_logs_once_and_without_its_access_log() -> None:
+    body = """
+import uvicorn
+async def app(scope, receive, send): ...
+uvicorn.Config(app, log_config=None, access_log=False)
+logging.getLogger("uvicorn.error").info("started", extra={"color_message": "blue"})
+logging.getLogger("uvicorn.access").warning("GET /")
+"""
+    (line,) = logged(body)
+
+    assert json.loads(line).keys() == {"time", "level", "logger", "message"}
+    assert json.loads(line)["logger"] == "uvicorn.error"
+
+
+def test_handlers_that_uvicorn_brought_are_removed() -> None:
+    body = """
+import uvicorn
+async def app(scope, receive, send): ...
+uvicorn.Config(app)
+configure("info", "json")
+logging.getLogger("uvicorn.error").info("started")
+logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "a", "GET", "/", "1", 200)
+"""
+    assert [json.loads(line)["message"] for line in logged(body)] == ["started"]
+
+
+def test_a_warning_is_a_record_like_any_other() -> None:
+    (line,) = logged('warnings.warn("old way")')
+
+    assert json.loads(line)["level"] == "warning"
+    assert json.loads(line)["message"].endswith("UserWarning: old way")
+
+
+def test_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="'xml' is none of text, json"):
+        configure("info", "xml")
+
+
+def test_the_import_configures_nothing() -> None:
+    code = "import logging, service.logs; print(logging.getLogger().handlers)"
+
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,387 @@
+"""The task registry: real folders, real files, several servers on one volume."""
+
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from model.task import Task
+from service.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
+from service.settings import SettingsError
+from service.tasks import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, TaskRegistry, mix_faults
+
+LAYERS = 3
+NER = Task("ner", (0.5, -1.0, 2.0), gamma=1.5, layer_norm=True, description="names of things")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> TaskRegistry:
+    return TaskRegistry(tmp_path, LAYERS)
+
+
+def write(folder: Path, file: str, **members: object) -> Path:
+    path = folder / file
+    path.write_text(json.dumps({"name": file.removesuffix(".json"), **members}))
+    return path
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_what_was_put_is_there(registry: TaskRegistry) -> None:
+    assert registry.put(NER) is True
+
+    assert registry.get("ner") == NER
+    assert registry.list() == (NER,)
+
+
+def test_a_task_outlives_the_server(registry: TaskRegistry, tmp_path: Path) -> None:
+    registry.put(NER)
+
+    assert TaskRegistry(tmp_path, LAYERS).get("ner") == NER
+
+
+def test_numbers_come_back_to_the_bit(registry: TaskRegistry) -> None:
+    task = Task("t", (0.1, 1e-45, -3.4028234663852886e38), gamma=1 / 3)
+
+    registry.put(task)
+
+    assert registry.get("t") == task
+
+
+def test_a_second_put_replaces_the_first(registry: TaskRegistry) -> None:
+    registry.put(NER)
+
+    assert registry.put(Task("ner", (0.0, 0.0, 0.0))) is False
+    assert registry.get("ner") == Task("ner", (0.0, 0.0, 0.0))
+
+
+def test_a_deleted_task_is_gone(registry: TaskRegistry, tmp_path: Path) -> None:
+    registry.put(NER)
+
+    registry.delete("ner")
+
+    with pytest.raises(UnknownTask):
+        registry.get("ner")
+    with pytest.raises(UnknownTask):
+        registry.delete("ner")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_are_listed_by_name(registry: TaskRegistry) -> None:
+    for name in ("b", "a.2", "C", "a"):
+        registry.put(Task(name, (0.0,) * LAYERS))
+
+    assert [task.name for task in registry.list()] == sorted(["b", "a.2", "C", "a"])
+
+
+def test_another_servers_change_is_seen_by_the_next_call(tmp_path: Path) -> None:
+    here, there = TaskRegistry(tmp_path, LAYERS), TaskRegistry(tmp_path, LAYERS)
+
+    for round_ in range(50):  # as fast as they can: no clock tick may hide a change
+        there.put(Task("t", (float(round_), 0.0, 0.0)))
+        assert here.get("t").weights[0] == round_
+    there.delete("t")
+
+    with pytest.raises(UnknownTask):
+        here.get("t")
+
+
+def test_a_file_changed_by_hand_is_seen_by_the_next_call(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    write(tmp_path, "t.json", weights=[1, 2, 3])
+    assert registry.get("t") == Task("t", (1.0, 2.0, 3.0))
+
+    write(tmp_path, "t.json", weights=[4, 5, 6], gamma=0.5)
+
+    assert registry.get("t") == Task("t", (4.0, 5.0, 6.0), gamma=0.5)
+
+
+def test_an_unchanged_file_is_read_once(registry: TaskRegistry) -> None:
+    registry.put(NER)
+
+    assert registry.get("ner") is registry.get("ner")
+
+
+def test_an_unknown_task_is_named_with_some_that_there_are(registry: TaskRegistry) -> None:
+    for number in range(7):
+        registry.put(Task(f"t{number}", (0.0,) * LAYERS))
+
+    with pytest.raises(UnknownTask) as caught:
+        registry.get("nerr")
+
+    assert "'nerr'" in caught.value.detail
+    assert "'t0', 't1', 't2', 't3', 't4' and 2 more" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../ner", "a/b", "a\\b", "a\0b", ".hidden", "-a", "ä", "a\n", "a" * 65]
+)
+def test_a_name_stays_in_its_folder(tmp_path: Path, name: str) -> None:
+    write(tmp_path, "ner.json", weights=[0, 0, 0])
+    inside = tmp_path / "tasks"
+    registry = TaskRegistry(inside, LAYERS)
+
+    with pytest.raises(UnknownTask):
+        registry.get(name)
+    with pytest.raises(UnknownTask):
+        registry.delete(name)
+    with pytest.raises(InvalidRequest) as caught:
+        registry.put(Task(name, (0.0, 0.0, 0.0)))
+
+    assert [fault.pointer for fault in caught.value.errors] == ["/name"]
+    assert list(inside.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a", "7", "a.json", "A-b_c.d", "a" * 64, "a."])
+def test_a_good_name_comes_back(registry: TaskRegistry, name: str) -> None:
+    registry.put(Task(name, (0.0, 0.0, 0.0)))
+
+    assert [task.name for task in registry.list()] == [name]
+
+
+def test_names_that_differ_in_case_alone_are_refused(registry: TaskRegistry) -> None:
+    registry.put(NER)
+
+    with pytest.raises(Conflict, match="'NER' differs only in case from task 'ner'"):
+        registry.put(Task("NER", NER.weights))
+
+
+@pytest.mark.parametrize(
+    ("task", "pointers"),
+    [
+        (Task("t", (0.0,) * 2), ["/weights"]),
+        (Task("t", (0.0,) * 4), ["/weights"]),
+        (Task("t", (0.0, float("nan"), float("inf"))), ["/weights/1", "/weights/2"]),
+        (Task("t", (0.0, 1e39, 0.0)), ["/weights/1"]),
+        (Task("t", (0.0,) * 3, gamma=float("-inf")), ["/gamma"]),
+        (Task("t", (0.0,) * 3, description="x" * 1001), ["/description"]),
+        (Task("t", (0.0,) * 3, description="\ud800"), ["/description"]),
+        (Task("t", (), gamma=float("nan")), ["/weights", "/gamma"]),
+    ],
+)
+def test_an_impossible_task_is_refused_with_every_fault(
+    registry: TaskRegistry, task: Task, pointers: list[str]
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        registry.put(task)
+
+    assert [fault.pointer for fault in caught.value.errors] == pointers
+    assert registry.list() == ()
+
+
+def test_a_mix_says_where_it_stands() -> None:
+    faults = mix_faults((1.0, float("nan")), 1.0, LAYERS, at=("mix",))
+
+    assert [fault.pointer for fault in faults] == ["/mix/weights", "/mix/weights/1"]
+    assert faults[0].detail == "weights has 2 numbers, this model takes 3, one a layer"
+    assert mix_faults((0.0, 0.0, 0.0), 1.0, LAYERS) == []
+
+
+BROKEN = {
+    "empty": "",
+    "cut": '{"name": "t", "weights": [0, 0',
+    "deep": "[" * 30_000,
+    "list": "[]",
+    "another": '{"name": "other", "weights": [0, 0, 0]}',
+    "nameless": '{"weights": [0, 0, 0]}',
+    "weightless": '{"name": "t"}',
+    "short": '{"name": "t", "weights": [0, 0]}',
+    "texts": '{"name": "t", "weights": ["0", "0", "0"]}',
+    "truths": '{"name": "t", "weights": [true, 0, 0]}',
+    "nan": '{"name": "t", "weights": [NaN, 0, 0]}',
+    "huge": '{"name": "t", "weights": [1' + "0" * 400 + ", 0, 0]}",
+    "gamma": '{"name": "t", "weights": [0, 0, 0], "gamma": null}',
+    "norm": '{"name": "t", "weights": [0, 0, 0], "layer_norm": 1}',
+    "foreign": '{"name": "t", "weights": [0, 0, 0], "colour": "red"}',
+    "large": '{"name": "t", "weights": [0, 0, 0]}' + " " * 70_000,
+    "bytes": "\udcff",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_named_once_and_harms_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    write(tmp_path, "good.json", weights=[0, 0, 0])
+    (tmp_path / "t.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    registry = TaskRegistry(tmp_path, LAYERS)
+
+    for _ in range(3):
+        assert [task.name for task in registry.list()] == ["good"]
+        with pytest.raises(UnknownTask, match="registered: 'good'"):
+            registry.get("t")
+
+    assert len(warnings(caplog)) == 1
+    assert "t.json" in warnings(caplog)[0]
+    assert "\n" not in warnings(caplog)[0]
+
+
+def test_a_broken_file_that_was_mended_is_a_task(tmp_path: Path, registry: TaskRegistry) -> None:
+    (tmp_path / "ner.json").write_text("{")
+    assert registry.list() == ()
+
+    assert registry.put(NER) is True
+
+    assert registry.get("ner") == NER
+
+
+def test_strangers_in_the_folder_are_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "README.md").write_text("hello")
+    (tmp_path / "my task.json").write_text("{}")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / ".t.json.0.tmp").write_text("left by a crash")
+    os.mkfifo(tmp_path / "pipe.json")
+    registry = TaskRegistry(tmp_path, LAYERS)
+
+    assert registry.list() == registry.list() == ()
+
+    said = "\n".join(warnings(caplog))
+    assert len(warnings(caplog)) == 4
+    assert all(name in said for name in ("README.md", "my task.json", "folder.json", "pipe.json"))
+
+
+def test_a_mounted_link_is_a_task(tmp_path: Path) -> None:
+    # Kubernetes mounts a ConfigMap as links.
+    elsewhere, folder = tmp_path / "data", tmp_path / "tasks"
+    elsewhere.mkdir()
+    write(elsewhere, "t.json", weights=[0, 0, 0])
+    folder.mkdir()
+    (folder / "t.json").symlink_to(elsewhere / "t.json")
+    (folder / "gone.json").symlink_to(elsewhere / "gone.json")
+
+    assert [task.name for task in TaskRegistry(folder, LAYERS).list()] == ["t"]
+
+
+def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
+    writer, reader = TaskRegistry(tmp_path, LAYERS), TaskRegistry(tmp_path, LAYERS)
+    tasks = [
+        Task("t", (float(number),) * LAYERS, description=str(number) * 900) for number in (1, 2)
+    ]
+    writer.put(tasks[0])
+    done = threading.Event()
+
+    def keep_writing() -> None:
+        for turn in range(100):
+            writer.put(tasks[turn % 2])
+        done.set()
+
+    thread = threading.Thread(target=keep_writing)
+    thread.start()
+    reads = 0
+    while not done.is_set():
+        assert reader.get("t") in tasks
+        reads += 1
+    thread.join()
+
+    assert reads > 100
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_a_full_registry_takes_no_more(registry: TaskRegistry, tmp_path: Path) -> None:
+    for number in range(MAX_TASKS):
+        write(tmp_path, f"t{number}.json", weights=[0, 0, 0])
+
+    with pytest.raises(Conflict, match=f"at most {MAX_TASKS} are kept"):
+        registry.put(NER)
+    assert registry.put(Task("t0", NER.weights)) is False
+
+
+def test_without_a_folder_there_are_no_tasks_and_the_variable_is_named() -> None:
+    registry = TaskRegistry(None, LAYERS)
+
+    assert registry.list() == ()
+    for call in (lambda: registry.get("ner"), lambda: registry.delete("ner")):
+        with pytest.raises(UnknownTask, match="ELMO_TASKS"):
+            call()
+    with pytest.raises(Conflict, match="ELMO_TASKS"):
+        registry.put(NER)
+
+
+def test_the_folder_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    TaskRegistry(tmp_path / "a" / "b", LAYERS).put(NER)
+
+    assert (tmp_path / "a" / "b" / "ner.json").is_file()
+
+
+def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+
+    with pytest.raises(SettingsError, match=r"^ELMO_TASKS='.*file' is not allowed: .*folder"):
+        TaskRegistry(path, LAYERS)
+
+
+def test_a_volume_that_went_away_is_not_the_clients_fault(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    tmp_path.rmdir()
+
+    for call in (registry.list, lambda: registry.put(NER)):
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert str(tmp_path) not in caught.value.detail
+    tmp_path.mkdir()
+
+
+def test_a_read_only_folder_serves_and_refuses() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        registry = TaskRegistry(folder, LAYERS)
+        registry.put(NER)
+        with read_only(folder):
+            assert registry.get("ner") == NER
+            calls: list[Callable[[], object]] = [
+                lambda: registry.put(Task("ner", (0.0, 0.0, 0.0))),
+                lambda: registry.delete("ner"),
+            ]
+            for call in calls:
+                with pytest.raises(Conflict, match="read-only"):
+                    call()
+            assert registry.get("ner") == NER
+            assert TaskRegistry(folder, LAYERS).list() == (NER,)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Take the right to write away; from root too, who is somebody else meanwhile."""
+    root = os.geteuid() == 0
+    folder.chmod(0o555)
+    if root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+def test_a_file_can_be_read_by_servers_of_other_users(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    mask = os.umask(0o022)
+    try:
+        registry.put(NER)
+    finally:
+        os.umask(mask)
+
+    assert (tmp_path / "ner.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_description_of_the_largest_size_is_read_back(registry: TaskRegistry) -> None:
+    task = Task("t", (0.0,) * LAYERS, description="\U0001f600" * MAX_DESCRIPTION_CHARACTERS)
+
+    registry.put(task)
+
+    assert registry.get("t") == task
