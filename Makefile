@@ -1,0 +1,79 @@
+# The two commands of the README, `make serve` and `make test`, and those around them.
+#
+#   PYTHON       the interpreter to make the environment with (3.11 or newer)
+#   VENV         where the environment is made
+#   TORCH_INDEX  package index to take torch from, and torch alone: an index of CPU builds spares
+#                a machine without a GPU the CUDA libraries. Unset: pip's own configuration.
+
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+VENV ?= .venv
+TORCH_INDEX ?=
+TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help serve test test-docker lint constraints clean
+
+help:
+	@echo 'make serve        install and serve the default model on http://127.0.0.1:8000'
+	@echo 'make test         install and run the tests'
+	@echo 'make lint         ruff and mypy'
+	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
+	@echo 'make constraints  renew constraints.txt'
+	@echo 'make clean        remove the environment'
+
+serve: $(VENV)/.installed
+	$(BIN)/elmo serve
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m 'not docker'
+
+test-docker: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/docker
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# pip itself comes first: what Debian 12 brings (pip 23) knows neither --group nor --build-constraint.
+$(VENV)/.pip: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo '$(PYTHON) is not Python 3.11 or newer: apt-get install python3.11-venv, or set PYTHON' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make environments: apt-get install $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt --upgrade pip
+	@touch $@
+
+# torch alone and without what it needs: an index of torch builds holds old versions of the rest.
+$(VENV)/.torch: $(VENV)/.pip
+	$(if $(TORCH_INDEX),$(INSTALL) --no-deps --index-url '$(TORCH_INDEX)' torch)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(INSTALL) --group dev
+	@touch $@
+
+constraints: $(VENV)/.pip
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --upgrade pip
+	$(if $(TORCH_INDEX),build/constraints/bin/python -m pip install --no-deps --index-url '$(TORCH_INDEX)' torch==$(TORCH))
+	build/constraints/bin/python -m pip install torch==$(TORCH) hatchling editables . --group dev
+	{ sed -n '/^#/p' constraints.txt; \
+	  build/constraints/bin/python -m pip list --format freeze --exclude elmo-serve | \
+	  sed 's/+.*//' | grep -v -E '^(nvidia|cuda|triton)'; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,32 @@
+"""Ask the server in this container whether it is ready: exit 0 if so, 1 with the reason if not."""
+
+import os
+import socket
+import sys
+
+PORT = int(os.environ.get("ELMO_PORT") or 8000)
+HOST = os.environ.get("ELMO_HOST") or "127.0.0.1"
+ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+SECONDS = 4
+
+
+def main() -> int:
+    # A bare socket: http.client would cost more processor time every ten seconds than the answer.
+    try:
+        address = (ANY_ADDRESS.get(HOST, HOST), PORT)
+        with socket.create_connection(address, timeout=SECONDS) as connection:
+            connection.sendall(b"GET /health/ready HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            answer = b""
+            while part := connection.recv(65_536):
+                answer += part
+    except OSError as error:
+        print(error)
+        return 1
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(b"\r\n", 1)[0].split(b" ")
+    print(body.decode("utf-8", "replace")[:400])
+    return 0 if status[1:2] == [b"200"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

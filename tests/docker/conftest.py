@@ -1,0 +1,66 @@
+"""A Docker engine, and the compose file's services running on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.docker.engine import (
+    PROMETHEUS,
+    ROOT,
+    Stack,
+    free_ports,
+    has_engine,
+    run,
+    wheels_for_builds,
+)
+
+
+@pytest.fixture(scope="session")
+def engine() -> None:
+    if not has_engine():
+        pytest.skip("no Docker engine with Compose answers")
+
+
+@pytest.fixture(scope="session")
+def promtool(engine: None) -> Callable[..., str]:
+    """promtool of the Prometheus that the compose file names, beside docker/prometheus."""
+
+    def call(*arguments: str, text: str | None = None) -> str:
+        folder = f"{ROOT / 'docker' / 'prometheus'}:/etc/prometheus:ro"
+        return run(
+            *("docker", "run", "--rm", "--interactive", "--volume", folder),
+            *("--workdir", "/etc/prometheus", "--entrypoint", "promtool", PROMETHEUS),
+            *arguments,
+            text=text,
+        )
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def stack(engine: None) -> Iterator[Stack]:
+    http_port, prometheus_port = free_ports(2)
+    environment = {
+        # The settings of whoever runs the tests do not reach the service.
+        **{name: "" for name in os.environ if name.startswith("ELMO_")},
+        "COMPOSE_PROJECT_NAME": f"elmo-test-{os.getpid()}",
+        "ELMO_IMAGE": "elmo-serve:test",
+        "HTTP_ADDRESS": "127.0.0.1",
+        "HTTP_PORT": str(http_port),
+        "PROMETHEUS_PORT": str(prometheus_port),
+    }
+    with (
+        wheels_for_builds() as wheels,
+        httpx.Client(base_url=f"http://127.0.0.1:{http_port}") as service,
+        httpx.Client(base_url=f"http://127.0.0.1:{prometheus_port}") as prometheus,
+    ):
+        stack = Stack({**environment, **wheels}, service, prometheus)
+        try:
+            stack.compose("up", "--build", "--wait", "--wait-timeout", "300")
+            yield stack
+        finally:
+            stack.compose("down", "--volumes", "--timeout", "10")

@@ -1,0 +1,93 @@
+"""Driving a Docker engine: commands, ports, the compose file's services."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+PROMETHEUS = "prom/prometheus:v2.53.3"
+# Always the same port: the address is a build argument, and another one would build all anew.
+WHEELS_PORT = 8899
+
+
+def run(*command: str, env: dict[str, str] | None = None, text: str | None = None) -> str:
+    """Run a command in the repository's root; return what it wrote to stdout."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def has_engine() -> bool:
+    """Say whether a Docker engine answers and Compose is there to drive it."""
+    return shutil.which("docker") is not None and all(
+        subprocess.run(["docker", *question], capture_output=True, check=False).returncode == 0
+        for question in (["info"], ["compose", "version"])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What `docker compose up --build --wait` brought up."""
+
+    environment: dict[str, str]
+    service: httpx.Client
+    prometheus: httpx.Client
+
+    def compose(self, *arguments: str) -> str:
+        return run("docker", "compose", *arguments, env=self.environment)
+
+    def container(self) -> str:
+        return self.compose("ps", "--all", "--quiet", "elmo").strip()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@contextmanager
+def wheels_for_builds() -> Iterator[dict[str, str]]:
+    """Offer this host's wheel folder to image builds, which see its loopback but not its files."""
+    folder = os.environ.get("PIP_FIND_LINKS", "")
+    if not Path(folder).is_dir() or not folder:
+        yield {}
+        return
+    address = {"PIP_FIND_LINKS": f"http://127.0.0.1:{WHEELS_PORT}/"}
+    try:
+        handler = partial(SimpleHTTPRequestHandler, directory=folder)
+        server = ThreadingHTTPServer(("127.0.0.1", WHEELS_PORT), handler)
+    except OSError:  # somebody offers it already
+        yield address
+        return
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield address
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,104 @@
+"""The alert rules: every one real, tested and explained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.metrics import MetricWrapperBase
+
+from service.metrics import Metrics
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docker" / "prometheus"
+GROUPS = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+RULES: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
+NAMES = [rule["alert"] for rule in RULES]
+
+
+def metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return type and labels of everything the service declares, by the name that it is given."""
+    found = {}
+    for metric in vars(Metrics()).values():
+        if isinstance(metric, MetricWrapperBase):
+            kind = str(metric._type)
+            suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+            kind = "gauge" if kind == "info" else kind
+            found[metric._name + suffix] = (kind, tuple(metric._labelnames))
+    watched = re.compile(r"\.watch\(\s*\"(\w+)\"")
+    for source in (ROOT / "service").rglob("*.py"):
+        found |= {f"elmo_{name}": ("gauge", ()) for name in watched.findall(source.read_text())}
+    return found
+
+
+def series() -> set[str]:
+    """Return the names of all time series that Prometheus can find."""
+    names = {family.name for family in Metrics().registry.collect()}
+    for name, (kind, _) in metrics().items():
+        parts = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+        names |= {name + part for part in parts}
+    return names
+
+
+@pytest.mark.parametrize("rule", RULES, ids=NAMES)
+def test_alerts_watch_metrics_that_exist(rule: dict[str, Any]) -> None:
+    used = set(re.findall(r"\belmo_\w+", rule["expr"]))
+    assert used or rule["expr"].startswith("up{")
+    assert used - series() == set()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=NAMES)
+def test_alerts_say_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert rule["annotations"].keys() == {"summary", "description"}
+
+
+def test_alerts_name_only_failures_that_are_counted() -> None:
+    reasons = {
+        sample.labels["reason"]
+        for family in Metrics().registry.collect()
+        if family.name == "elmo_failures"
+        for sample in family.samples
+    }
+    (rule,) = (rule for rule in RULES if rule["alert"] == "ElmoFailures")
+    explained = set(re.findall(r"(\w+)(?:, (\w+))?:", rule["annotations"]["description"]))
+    assert {name for pair in explained for name in pair if name} == reasons - {"deadline"}
+
+
+def test_every_alert_has_a_case_that_sets_it_off() -> None:
+    cases = (FOLDER / "alerts_test.yml").read_text()
+    assert {name for name in NAMES if f'alertname="{name}"' not in cases} == set()
+
+
+def test_operations_explain_every_alert_and_no_other() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    assert re.findall(r"^### (Elmo\w+)$", text, re.MULTILINE) == NAMES
+
+
+def test_operations_list_every_metric_with_its_type_and_labels() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| `(elmo_\w+)` \| (\w+) \| (.*?) \|", text, re.MULTILINE)
+    listed = {name: (kind, tuple(re.findall(r"\w+", labels))) for name, kind, labels in rows}
+    model_labels = listed["elmo_model_info"][1]  # given when the model is known
+    assert listed == metrics() | {"elmo_model_info": ("gauge", model_labels)}
+
+
+def test_the_full_queue_is_that_of_the_settings() -> None:
+    (rule,) = (rule for rule in RULES if rule["alert"] == "ElmoQueueFilling")
+    limit = int(rule["expr"].split(">")[1])
+    assert limit == Settings.model_fields["max_queue_tokens"].default * 8 // 10
+
+
+@pytest.mark.docker
+def test_prometheus_accepts_its_configuration(promtool: Callable[..., str]) -> None:
+    assert f"{len(RULES)} rules found" in promtool("check", "config", "prometheus.yml")
+
+
+@pytest.mark.docker
+def test_every_alert_fires_and_stays_quiet_when_it_should(promtool: Callable[..., str]) -> None:
+    assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")

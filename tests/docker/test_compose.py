@@ -1,0 +1,177 @@
+"""docker compose up --build --wait: what it is told to run, and the real thing."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from service.settings import Settings, variable
+from tests.docker.engine import PROMETHEUS, ROOT, Stack, run
+
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+OVERLAY = yaml.safe_load((ROOT / "docker-compose.gpu.yml").read_text())["services"]
+SENTENCES = [["The", "cat", "sat", "."], [], ["account", "at", "the", "bank"]]
+
+
+def test_every_setting_and_nothing_else_reaches_the_service() -> None:
+    given = {name for name in SERVICES["elmo"]["environment"] if name.startswith("ELMO_")}
+    assert given == {variable(name) for name in Settings.model_fields}
+
+
+def test_the_drain_ends_before_docker_loses_patience() -> None:
+    (seconds,) = re.findall(r":-(\d+)s}", SERVICES["elmo"]["stop_grace_period"])
+    assert int(seconds) > 2 * Settings.model_fields["drain_timeout_seconds"].default
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_may_more_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert "cap_add" not in service
+
+
+def test_prometheus_is_published_to_this_host_alone() -> None:
+    assert SERVICES["prometheus"]["ports"][0].startswith("${PROMETHEUS_ADDRESS:-127.0.0.1}:")
+    assert SERVICES["prometheus"]["image"] == PROMETHEUS
+
+
+def test_the_overlay_asks_for_as_many_gpus_as_it_names() -> None:
+    (device,) = OVERLAY["elmo"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["count"] == "${GPU_COUNT:-1}"
+    assert OVERLAY["elmo"]["environment"]["ELMO_DEVICES"] == "${ELMO_DEVICES:-cuda:0}"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    "files",
+    [["docker-compose.yml"], ["docker-compose.yml", "docker-compose.gpu.yml"]],
+    ids=["cpu", "gpu"],
+)
+def test_compose_accepts_its_files(engine: None, files: list[str]) -> None:
+    options = [part for file in files for part in ("--file", file)]
+    shown = yaml.safe_load(run("docker", "compose", *options, "config"))
+    assert shown["services"].keys() == {"elmo", "prometheus"}
+
+
+@pytest.mark.docker
+def test_a_sentence_goes_in_and_vectors_come_out(stack: Stack) -> None:
+    answer = stack.service.post("/embed", json={"sentences": SENTENCES, "layers": "top"})
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert [len(vectors) for vectors in body["embeddings"]] == [4, 0, 4]
+    assert {len(row) for vectors in body["embeddings"] for row in vectors} == {body["dimension"]}
+
+
+@pytest.mark.docker
+def test_prometheus_reaches_the_service_and_knows_the_alerts(stack: Stack) -> None:
+    def health() -> str:
+        found = stack.prometheus.get("/api/v1/targets").json()["data"]["activeTargets"]
+        (target,) = (each for each in found if each["labels"]["job"] == "elmo")
+        return f"{target['health']} {target['lastError']}".strip()
+
+    assert eventually(health, "up", seconds=45) == "up"
+    groups = stack.prometheus.get("/api/v1/rules").json()["data"]["groups"]
+    states = {rule["name"]: (rule["health"], rule["state"]) for rule in groups[0]["rules"]}
+    assert len(states) == 12
+    assert {name for name, (_, state) in states.items() if state == "firing"} == set()
+
+
+@pytest.mark.docker
+def test_promtool_has_nothing_to_say_of_the_metrics(
+    stack: Stack, promtool: Callable[..., str]
+) -> None:
+    stack.service.post("/embed", json={"sentences": SENTENCES}).raise_for_status()
+    assert promtool("check", "metrics", text=stack.service.get("/metrics").text) == ""
+
+
+@pytest.mark.docker
+def test_the_server_can_do_nothing_but_serve(stack: Stack) -> None:
+    status = dict(
+        line.split(":\t", 1)
+        for line in stack.compose("exec", "-T", "elmo", "cat", "/proc/1/status").splitlines()
+    )
+    assert status["Name"] == "elmo"
+    assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"10001"}
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("folder", "outcome"),
+    [
+        ("/opt/elmo", "Errno 30"),
+        ("/models", "Errno 30"),
+        ("/tmp", "written"),
+        ("/tasks", "written"),
+    ],
+)
+def test_only_two_folders_can_be_written_to(stack: Stack, folder: str, outcome: str) -> None:
+    program = f"""
+import tempfile
+try:
+    with tempfile.TemporaryFile(dir={folder!r}):
+        print("written")
+except OSError as error:
+    print(error)
+"""
+    assert outcome in stack.compose("exec", "-T", "elmo", "python", "-c", program)
+
+
+@pytest.mark.docker
+def test_sigterm_ends_it_with_zero_and_its_tasks_outlive_it(stack: Stack) -> None:
+    layers = len(stack.service.post("/embed", json={"sentences": [["a"]]}).json()["embeddings"][0])
+    task = {"name": "ner", "weights": [0.5] * layers, "gamma": 2.0}
+    assert stack.service.put("/tasks/ner", json=task).is_success
+
+    begun = time.monotonic()
+    stack.compose("stop", "elmo")
+    took = time.monotonic() - begun
+    (state,) = json.loads(run("docker", "inspect", stack.container()))
+    stack.compose("up", "--wait", "--no-recreate", "elmo")
+
+    assert (state["State"]["ExitCode"], state["State"]["OOMKilled"]) == (0, False)
+    assert took < Settings.model_fields["drain_timeout_seconds"].default
+    assert stack.service.get("/tasks/ner").json()["gamma"] == 2.0
+
+
+@pytest.mark.docker
+def test_a_mounted_checkpoint_is_served_without_compose(stack: Stack) -> None:
+    folder = ROOT / "tests" / "golden" / "allennlp" / "small"
+    image = stack.environment["ELMO_IMAGE"]
+    container = run(
+        *("docker", "run", "--detach", "--rm", "--read-only", "--tmpfs", "/tmp"),
+        *("--cap-drop", "ALL", "--volume", f"{folder}:/models:ro", "--env", "ELMO_MODEL=/models"),
+        image,
+    ).strip()
+
+    def health() -> str:
+        return run("docker", "inspect", "--format", "{{.State.Health.Status}}", container).strip()
+
+    try:
+        assert eventually(health, "healthy", seconds=60) == "healthy"
+        program = (
+            "import urllib.request as r;"
+            "print(r.urlopen('http://127.0.0.1:8000/info').read().decode())"
+        )
+        info = json.loads(run("docker", "exec", container, "python", "-c", program))
+        options = json.loads((folder / "options.json").read_text())
+        assert info["dimension"] == 2 * options["lstm"]["projection_dim"]
+    finally:
+        run("docker", "stop", container)
+
+
+def eventually(ask: Callable[[], str], wanted: str, seconds: float) -> str:
+    """Ask until the answer is the one wanted; return the last answer."""
+    end = time.monotonic() + seconds
+    while (answer := ask()) != wanted and time.monotonic() < end:
+        time.sleep(0.5)
+    return answer

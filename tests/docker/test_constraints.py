@@ -1,0 +1,70 @@
+"""constraints.txt pins everything that the two commands and the image install."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LINES = [
+    line
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line[:1] not in ("", "#")
+]
+PINS = {canonicalize_name(name): version for name, version in (x.split("==") for x in LINES)}
+
+
+def test_each_line_is_one_exact_version_in_alphabetical_order() -> None:
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line) for line in LINES)
+    assert list(PINS) == sorted(PINS)
+    assert len(PINS) == len(LINES)
+
+
+def test_everything_installed_is_pinned() -> None:
+    named = [
+        *PROJECT["project"]["dependencies"],
+        *PROJECT["dependency-groups"]["dev"],
+    ]
+    assert closure(named) - PINS.keys() == set()
+
+
+def test_what_builds_the_package_is_pinned() -> None:
+    wanted = {canonicalize_name(Requirement(r).name) for r in PROJECT["build-system"]["requires"]}
+    assert {"pip", "editables", *wanted} - PINS.keys() == set()
+
+
+def test_pins_agree_with_what_the_project_asks_for() -> None:
+    for text in [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(PINS[canonicalize_name(requirement.name)]), text
+
+
+def closure(requirements: Iterable[str]) -> set[str]:
+    """Return the names of what these requirements bring along, themselves included."""
+    seen: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        # torch's CUDA build pins its libraries itself.
+        if name in seen or name.startswith(("nvidia-", "cuda-", "triton")):
+            continue
+        seen.add(name)
+        waiting += needed(requirement)
+    return seen
+
+
+def needed(requirement: Requirement) -> Iterator[Requirement]:
+    for text in requires(requirement.name) or []:
+        inner = Requirement(text)
+        if inner.marker is None or any(
+            inner.marker.evaluate({"extra": extra}) for extra in ["", *requirement.extras]
+        ):
+            yield inner

@@ -1,0 +1,38 @@
+"""The Dockerfile keeps to the rules of its trade."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+import tomllib
+from pathlib import Path
+
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "Dockerfile").read_text()
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    hadolint = Path(sysconfig.get_path("scripts")) / "hadolint"
+    done = subprocess.run(
+        [hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_image_carries_the_version_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert re.findall(r"^ARG VERSION=(.+)$", TEXT, re.MULTILINE) == [project["version"]]
+
+
+def test_the_image_sets_only_settings_that_exist() -> None:
+    variables = {name.lower() for name in re.findall(r"ELMO_(\w+)=", TEXT)}
+    assert variables <= Settings.model_fields.keys()
+
+
+def test_the_server_is_process_one_of_a_nameless_user() -> None:
+    assert re.findall(r"^(?:ENTRYPOINT|CMD) (.+)$", TEXT, re.MULTILINE) == ['["elmo"]', '["serve"]']
+    (user,) = re.findall(r"^USER (\d+):\d+$", TEXT, re.MULTILINE)
+    assert int(user) >= 10_000
