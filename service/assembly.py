@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from service.batching.engine import Engine, Limits
@@ -41,7 +40,6 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
 def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[SeatPlan]:
     names = devices.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
-    cores = len(os.sched_getaffinity(0))
     plans = []
     for name in names:
         runner = RunnerSettings(
@@ -49,7 +47,7 @@ def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[
             device=name,
             precision=settings.precision,
             token_cache_size=settings.token_cache_size,
-            threads=max(1, cores // cpu_workers) if name == "cpu" else 1,
+            threads=max(1, devices.cores() // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
             log_level=settings.log_level,
             log_format=settings.log_format,

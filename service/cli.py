@@ -50,7 +50,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     Each option is also an environment variable; an option wins over its variable, and an empty
     variable counts as unset.
     """
-    from service.settings import SettingsError, from_strings, option
+    from service.settings import SettingsError, from_strings, option, variable
 
     _warn_of_misspelt_variables()
     spoken = {
@@ -60,6 +60,10 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     }
     try:
         settings = from_strings(values, spoken)
+        if settings.tasks is not None:
+            from service.tasks import open_folder
+
+            open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from service.listener import serve as run
 
         code = run(settings)

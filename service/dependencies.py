@@ -43,7 +43,7 @@ class Server:
         return self.registry
 
 
-def _server(request: Request) -> Server:
+async def _server(request: Request) -> Server:  # a plain function would cost a thread
     server = request.app.state.server
     assert isinstance(server, Server)
     return server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ class _Listener(uvicorn.Server):
                 port=settings.port,
                 log_config=None,
                 access_log=False,
+                proxy_headers=False,
                 server_header=False,
                 limit_concurrency=settings.max_connections,
                 timeout_graceful_shutdown=max(1, round(settings.drain_timeout_seconds)),
@@ -72,9 +74,8 @@ class _Listener(uvicorn.Server):
             self._draining = asyncio.get_running_loop().create_task(self._drain())
         else:
             _log.warning("stopping at once")
-            self.is_drained = False
-            self.force_exit = True
-            self.should_exit = True
+            logging.shutdown()
+            os._exit(1)  # not to be held up by anything; the children read an end of file
 
     async def _drain(self) -> None:
         _log.info("draining")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -31,7 +31,7 @@ _TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536)
 _RATIOS = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
 
 
-class Metrics:
+class Metrics(Collector):
     """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -112,9 +112,23 @@ class Metrics:
         self.worker_up = Gauge(
             "elmo_worker_up", "Workers that can answer.", ["device"], registry=registry
         )
+        self.batch_budget = Gauge(
+            "elmo_batch_budget_tokens",
+            "Largest batch in padded tokens: less than the setting after memory ran out.",
+            ["device"],
+            registry=registry,
+        )
         self.worker_restarts = Counter(
             "elmo_worker_restarts_total", "Workers replaced.", ["device"], registry=registry
         )
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric but the times of creation, which double the text and tell nothing."""
+        for metric in self.registry.collect():
+            metric.samples = [
+                sample for sample in metric.samples if not sample.name.endswith("_created")
+            ]
+            yield metric
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read when it is asked for."""

@@ -1,17 +1,20 @@
-"""The body of POST /embed: from bytes to sentences that can be queued, or a refusal."""
+"""Bodies of requests: from bytes to what can be queued or kept, or a refusal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from service.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
-from service.schemas import EmbedRequest
+from service.schemas import EmbedRequest, Mix, TaskBody
 
-_MOST_FAULTS = 20
+_MOST_FAULTS: Final = 20
+
+_Body = TypeVar("_Body", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +35,14 @@ class Parsed:
 
 
 def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
-    """Read a body.
+    """Read the body of POST /embed.
 
     Raises:
         MalformedBody: it is not JSON.
-        InvalidRequest: it breaks the schema; every fault is pointed to.
+        InvalidRequest: it breaks the schema; the faults are pointed to.
         TooLarge: it holds more sentences, or a longer one, than is allowed.
     """
-    try:
-        request = EmbedRequest.model_validate_json(bytes(body))
-    except ValidationError as error:
-        raise _refusal(error) from None
+    request = _read(EmbedRequest, body)
     _check(request.sentences, limits)
     given = request.model_fields_set
     exclusive = [name for name in ("layers", "task", "mix") if name in given]
@@ -58,27 +58,89 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
     )
 
 
-def field_errors(faults: list[ErrorDetails]) -> list[FieldError]:
-    """Map pydantic's faults to pointers and texts that name the value."""
-    found: dict[str, str] = {}
-    for fault in faults[:_MOST_FAULTS]:
-        parts = [part for part in fault["loc"] if not _is_branch(part)]
-        place = pointer(*parts)
-        value = fault["input"]
-        given = f"; found {shown(value)}" if isinstance(value, str | int | float | None) else ""
-        text = fault["msg"] + (given if fault["type"] != "missing" else "")
-        found[place] = f"{found[place]}, or: {text}" if place in found else text
-    return [FieldError(place, text) for place, text in found.items()]
+def parse_task(body: bytes) -> TaskBody:
+    """Read the body of PUT /tasks/{name}.
+
+    Raises:
+        MalformedBody: it is not JSON.
+        InvalidRequest: it breaks the schema; the faults are pointed to.
+    """
+    return _read(TaskBody, body)
 
 
-def _refusal(error: ValidationError) -> MalformedBody | InvalidRequest:
-    faults = error.errors(include_url=False)
+def _read(model: type[_Body], body: bytes | memoryview) -> _Body:
+    try:
+        return model.model_validate_json(bytes(body))
+    except ValidationError as error:
+        raise _refusal(model, error.errors(include_url=False)) from None
+
+
+def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
     if faults[0]["type"] == "json_invalid":
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
-    errors = field_errors(faults)
+    errors = [_field_error(model, fault) for fault in faults[:_MOST_FAULTS] if not _is_aside(fault)]
     more = f" (the first {_MOST_FAULTS} are listed)" if len(faults) > _MOST_FAULTS else ""
     first = f"{errors[0].pointer or 'the body'}: {errors[0].detail}"
     return InvalidRequest(f"{first}{more}", errors=errors)
+
+
+def _is_aside(fault: ErrorDetails) -> bool:
+    """Say whether a fault is of the branch of `layers` that the client did not mean."""
+    if fault["loc"][0:1] != ("layers",):
+        return False
+    return (fault["type"] == "literal_error") == isinstance(fault["input"], list)
+
+
+def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
+    """Map a fault of pydantic's to its place and to words that name the value and the good ones."""
+    place = fault["loc"]
+    if place[0:1] == ("layers",):
+        # The second part names a branch of the union, not a place in the body.
+        place = (place[0], *place[2:])
+    text = _wanted(model, fault, place)
+    given = "" if fault["type"] in ("missing", "too_short") else f"; found {_given(fault['input'])}"
+    return FieldError(pointer(*place), text + given)
+
+
+def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
+    if fault["type"] == "extra_forbidden":
+        known = Mix if len(place) > 1 else model
+        return f"is no field; there are {', '.join(known.model_fields)}"
+    if fault["type"] == "literal_error" and place == ("layers",):
+        return "must be 'all', 'top', 'average' or a list of layer numbers"
+    return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
+
+
+_WORDS: Final = {
+    "bool_type": "must be true or false",
+    "finite_number": "must be a finite number",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge:g}",
+    "int_parsing_size": "must be the number of a layer",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be at most {le:g}",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "missing": "is required",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "string_pattern_mismatch": "must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter "
+    "or a digit",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_type": "must be a string",
+    "string_unicode": "must be a string of Unicode characters",
+    "too_long": "must have at most {max_length} numbers",
+    "too_short": "must not be empty",
+}
+
+
+def _given(value: Any) -> str:
+    """Return a client's value as JSON spells it, short."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    if value is None or isinstance(value, bool):
+        return orjson.dumps(value).decode()
+    return shown(value)
 
 
 def _check(sentences: list[list[str]], limits: RequestLimits) -> None:
@@ -94,8 +156,3 @@ def _check(sentences: list[list[str]], limits: RequestLimits) -> None:
                 f"{limits.sentence_tokens} are allowed (ELMO_MAX_SENTENCE_TOKENS)."
             )
             raise TooLarge(detail, errors=[FieldError(pointer("sentences", index), detail)])
-
-
-def _is_branch(part: str | int) -> bool:
-    """Say whether a part of pydantic's path names a branch of a union, not a place in the body."""
-    return isinstance(part, str) and ("[" in part or part == "list")

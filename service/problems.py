@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -16,15 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
     InternalError,
-    InvalidRequest,
-    MalformedBody,
     MethodNotAllowed,
     ServiceError,
     UnknownRoute,
     problem,
     shown,
 )
-from service.parsing import field_errors
 from service.schemas import Problem
 
 _log = logging.getLogger("service.problems")
@@ -79,12 +75,7 @@ def translate(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         raise _known(request, error) from None
 
-    async def validation_error(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        raise _invalid(error) from None
-
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(RequestValidationError, validation_error)
 
 
 def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
@@ -104,20 +95,18 @@ def _known(request: Request, error: HTTPException) -> ServiceError:
     if error.status_code == 404:
         return UnknownRoute(f"No route {path}; /docs lists them.")
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = ", ".join(_methods(request))
         return MethodNotAllowed(
             f"{path} does not take {shown(request.method)}; it takes {allowed}.",
-            headers=error.headers,
+            headers={"Allow": allowed},
         )
     _log.error("unexpected HTTP error", extra={"status": error.status_code, "why": error.detail})
     return InternalError()
 
 
-def _invalid(error: RequestValidationError) -> ServiceError:
-    faults = list(error.errors())
-    if faults[0]["type"] == "json_invalid":
-        return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
-    for fault in faults:
-        fault["loc"] = fault["loc"][1:] if fault["loc"][0] == "body" else fault["loc"]
-    errors = field_errors(faults)
-    return InvalidRequest(f"{errors[0].pointer or 'the body'}: {errors[0].detail}", errors=errors)
+def _methods(request: Request) -> list[str]:
+    """Return the methods of the path that was asked for; the framework knows those of one route."""
+    path = getattr(request.scope.get("route"), "path", None)
+    documented_ones = request.app.openapi()["paths"].get(path, {"get": {}})
+    methods = {method.upper() for method in documented_ones}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

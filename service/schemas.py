@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, Strict
+import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    Strict,
+)
+from pydantic_core import PydanticKnownError
 
+from service.tasks import MAX_DESCRIPTION_CHARACTERS
 from service.workers.protocol import Dtype, Pooling
 
+MOST_LAYERS = 256
+"""No model has more; a longer list is refused before it is read."""
 
-def _not_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("a boolean is not a number")  # pydantic wants ValueError
+
+def _a_number(value: JsonValue) -> JsonValue:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+def _a_whole_number(value: JsonValue) -> JsonValue:
+    # 1.0 is one: JSON does not tell it from 1.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
+        raise PydanticKnownError("int_type")
     return value
 
 
@@ -19,10 +41,19 @@ def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
-Number = Annotated[FiniteFloat, Strict(), BeforeValidator(_not_bool)]
-LayerNumber = Annotated[int, BeforeValidator(_not_bool), Field(ge=0)]
+_LARGEST = float(np.finfo(np.float32).max)
+Number = Annotated[
+    FiniteFloat, Strict(), Field(ge=-_LARGEST, le=_LARGEST), BeforeValidator(_a_number)
+]
+# A scale that no training gives, and with which the vectors still fit into a float16.
+Gamma = Annotated[FiniteFloat, Strict(), Field(ge=-1000, le=1000), BeforeValidator(_a_number)]
+LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(_a_whole_number)]
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Weights = Annotated[list[Number], Field(min_length=1)]
+Layers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
+Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
+# Reading stops at the first fault: a body of a million is refused as fast as one with one.
+Sentence = Annotated[list[str], FailFast()]
+Sentences = Annotated[list[Sentence], FailFast()]
 
 
 class _Body(BaseModel):
@@ -35,7 +66,7 @@ class Mix(_Body):
     weights: Weights = Field(
         description="One raw scalar a layer, before the softmax: AllenNLP's `scalar_parameters`."
     )
-    gamma: Number = Field(1.0, description="Scale of the mixture.")
+    gamma: Gamma = Field(1.0, description="Scale of the mixture.")
     layer_norm: Annotated[bool, Strict()] = Field(
         False,
         description="Normalise each layer first, by its mean and variance over the sentence.",
@@ -64,16 +95,14 @@ class EmbedRequest(BaseModel):
         },
     )
 
-    sentences: list[list[str]] = Field(
+    sentences: Sentences = Field(
         description="One list of tokens a sentence. An empty sentence and an empty token are "
         "legal and keep their place."
     )
-    layers: Literal["all", "top", "average"] | Annotated[list[LayerNumber], Field(min_length=1)] = (
-        Field(
-            "all",
-            description="biLM layers: 0 is the token layer, 1 to L are the biLSTM layers. "
-            "`average` is their plain mean.",
-        )
+    layers: Literal["all", "top", "average"] | Layers = Field(
+        "all",
+        description="biLM layers: 0 is the token layer, 1 to L are the biLSTM layers. "
+        "`average` is their plain mean.",
     )
     task: TaskName = Field(
         default=None,  # type: ignore[assignment]  # absent is told by model_fields_set
@@ -122,7 +151,7 @@ class TaskBody(Mix):
         description="May be left out; if given, the same as in the path.",
         json_schema_extra=_without_default,
     )
-    description: str = Field("", max_length=1000, description="For people.")
+    description: str = Field("", max_length=MAX_DESCRIPTION_CHARACTERS, description="For people.")
 
 
 class TaskAnswer(BaseModel):

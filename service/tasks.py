@@ -60,15 +60,8 @@ class TaskRegistry:
         self._named: set[str] = set()
         self._writing = threading.Lock()
         if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                self.list()
-            except (OSError, ServiceError) as error:
-                cause = (error.strerror if isinstance(error, OSError) else None) or error
-                raise SettingsError(
-                    f"{variable('tasks')}={str(folder)!r} is not allowed: {cause}; "
-                    "it must be a folder that can be read, or made"
-                ) from None
+            open_folder(folder)
+            self.list()
 
     def get(self, name: str) -> Task:
         """Return a task; UnknownTask names `name` and some that there are."""
@@ -194,6 +187,21 @@ class TaskRegistry:
         more = len(names) - _NAMES_SHOWN
         known = ", ".join(map(repr, names[:_NAMES_SHOWN])) + (f" and {more} more" * (more > 0))
         return f"Unknown task {shown(name)}; registered: {known}"
+
+
+def open_folder(folder: Path, called: str = variable("tasks")) -> None:
+    """Make the folder of the tasks where it is missing; `called` is the user's name for it.
+
+    Raises SettingsError when it can be neither made nor read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.listdir(folder)  # noqa: PTH208 - only whether it can be read
+    except OSError as error:
+        cause = "it is a file" if folder.is_file() else error.strerror or error
+        raise SettingsError(
+            f"{called}={str(folder)!r} is not allowed: {cause}; a folder that can be read or made"
+        ) from None
 
 
 def task_faults(task: Task, layers: int) -> list[FieldError]:

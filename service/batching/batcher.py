@@ -8,8 +8,9 @@ from operator import attrgetter
 
 from service.batching.job import Job
 
-_WINDOW_BATCHES = 4
-_PATIENCE = 2
+_WINDOW_BATCHES = 2
+PATIENCE = 8
+"""How often a sentence is passed over by later ones, at most."""
 
 _rank = attrgetter("rank")
 _cost = attrgetter("cost")
@@ -18,13 +19,14 @@ _cost = attrgetter("cost")
 class Batcher:
     """Jobs in the order of their rank, cut into batches of like length.
 
-    A call's sentences are ranked as start-time fair queueing does (Goyal, Vin and Cheng 1996): the
-    first at the queue's present virtual time, each further one later by the cost before it. So
-    calls take turns by what they cost, and a small call does not wait behind a bulk one.
+    Ranks are those of fair queueing (Demers, Keshav and Shenker 1989): a call's first sentence gets
+    the present virtual time, each further one as much more as those before it cost; virtual time
+    advances by what is served, divided by the calls that share it. So calls take turns by what they
+    cost, a small one does not wait behind a bulk one, and who came later is later in the end.
 
     A batch starts from the lowest rank and takes its neighbours in length among the next few
     batches' worth of sentences. Among those, no sentence is passed over by later ones more than
-    twice: then it goes first.
+    ``PATIENCE`` times: then it goes first, and nothing later than it goes before.
     """
 
     def __init__(self) -> None:
@@ -61,8 +63,20 @@ class Batcher:
         self._count -= 1
         self._tokens -= job.cost
 
-    def next_batch(self, budget: int) -> list[Job]:
-        """Cut the next batch: longest cost x count is at most ``budget``, one job always fits."""
+    def advance(self, job: Job, rank: float) -> None:
+        """Give a queued job a lower rank: a call that is before its own waits for it too."""
+        index = bisect.bisect_left(self._jobs, job.rank, key=_rank)
+        while self._jobs[index] is not job:
+            index += 1
+        del self._jobs[index]
+        job.rank = rank
+        bisect.insort(self._jobs, job, key=_rank)
+
+    def next_batch(self, budget: int, calls: int = 1) -> list[Job]:
+        """Cut the next batch: longest cost x count is at most ``budget``, one job always fits.
+
+        ``calls`` is how many calls share the queue, which is how fast virtual time goes by.
+        """
         window = self._window(budget)
         if not window:
             return []
@@ -73,9 +87,10 @@ class Batcher:
         for job in kept:
             job.passed_over += job.rank < youngest
         self._jobs[:0] = kept
-        self._now = max(self._now, min(batch, key=_rank).rank)
+        cost = sum(map(_cost, batch))
+        self._now += cost / max(calls, 1)
         self._count -= len(batch)
-        self._tokens -= sum(map(_cost, batch))
+        self._tokens -= cost
         return batch
 
     def _window(self, budget: int) -> list[Job]:
@@ -94,36 +109,31 @@ class Batcher:
 
 def _choose(window: list[Job], budget: int) -> list[Job]:
     """Start from the jobs that must go now, then add neighbours in length while they fit."""
-    overdue = [job for job in window if job.passed_over >= _PATIENCE]
+    overdue = [job for job in window if job.passed_over >= PATIENCE]
     batch: list[Job] = []
-    longest = 0
+    longest, bound = 0, window[-1].rank
     for job in overdue or window[:1]:
         if batch and max(longest, job.cost) * (len(batch) + 1) > budget:
+            bound = job.rank  # it has waited long enough: nothing later may pass it
             break
         batch.append(job)
         longest = max(longest, job.cost)
     taken = set(map(id, batch))
-    rest = sorted((job for job in window if id(job) not in taken), key=_cost)  # stable: by rank
-    above = bisect.bisect_left(rest, batch[0].cost, key=_cost)
-    below = above - 1
-    while below >= 0 or above < len(rest):
-        shorter = rest[below] if below >= 0 else None
-        longer = rest[above] if above < len(rest) else None
-        if shorter is None or (
-            longer is not None and longer.cost - batch[0].cost <= batch[0].cost - shorter.cost
-        ):
-            assert longer is not None
-            if max(longest, longer.cost) * (len(batch) + 1) > budget:
-                if shorter is None:
-                    break
-                above = len(rest)
-                continue
-            batch.append(longer)
-            longest = max(longest, longer.cost)
-            above += 1
+    rest = [job for job in window if job.rank <= bound and id(job) not in taken]
+    rest.sort(key=_cost)  # stable: by rank
+    start = batch[0].cost
+    above = bisect.bisect_left(rest, start, key=_cost)
+    shorter, longer = rest[:above], rest[above:][::-1]
+    while shorter or longer:
+        if longer and (not shorter or longer[-1].cost - start <= start - shorter[-1].cost):
+            job = longer.pop()
         else:
-            if longest * (len(batch) + 1) > budget:
-                break
-            batch.append(shorter)
-            below -= 1
+            job = shorter.pop()
+        if max(longest, job.cost) * (len(batch) + 1) <= budget:
+            batch.append(job)
+            longest = max(longest, job.cost)
+        elif job.cost > longest:
+            longer.clear()  # what is longer still does not fit either
+        else:
+            break
     return batch

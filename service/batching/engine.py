@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.batching.batcher import Batcher
-from service.batching.job import Job, Request, Vectors
+from service.batching.job import BOUNDARIES, Job, Request, Vectors
 from service.errors import (
     DeadlineExceeded,
     FieldError,
@@ -93,7 +93,8 @@ class Engine:
         self._running: dict[int, _Running] = {}
         self._same: dict[tuple[bytes, Output], Job] = {}
         self._last_batch = 0
-        self._admitted_tokens = 0
+        self._calls = 0  # admitted and not yet answered
+        self._outstanding = 0  # tokens that they wait for
         self._drained = asyncio.Event()
         self._is_draining = False
         self._is_scheduled = False
@@ -168,7 +169,7 @@ class Engine:
         """
         cost = self._admit(lengths, timeout_seconds)
         loop = asyncio.get_running_loop()
-        request = Request([None] * len(sentences), loop.create_future(), len(sentences))
+        request = Request([None] * len(sentences), loop.create_future(), len(sentences), cost)
         jobs: list[tuple[Job, int]] = []
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -181,10 +182,11 @@ class Engine:
                 f"{len(sentences)} sentences were missing."
             ) from None
         finally:
-            self._admitted_tokens -= cost
+            self._calls -= 1
+            self._outstanding -= request.outstanding
             if request.missing:
                 self._abandon(request, jobs)
-            if self._is_draining and not self._admitted_tokens:
+            if self._is_draining and not self._calls:
                 self._drained.set()
         self._metrics.sentences.inc(len(sentences))
         self._metrics.tokens.inc(sum(lengths))
@@ -195,7 +197,7 @@ class Engine:
     async def drain(self, timeout_seconds: float) -> bool:
         """Admit nothing more and wait for what was admitted; say whether all of it was answered."""
         self._is_draining = True
-        if self._admitted_tokens:
+        if self._calls:
             try:
                 await asyncio.wait_for(self._drained.wait(), timeout_seconds)
             except TimeoutError:
@@ -208,26 +210,32 @@ class Engine:
         """Take the request into account, whole, or refuse it."""
         if (reason := self.why_not()) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
-        cost = sum(lengths) + 2 * len(lengths)
+        if timeout_seconds <= 0:
+            self._metrics.failures.labels("deadline").inc()
+            raise DeadlineExceeded("The time was over before the sentences could be queued.")
+        cost = sum(lengths) + BOUNDARIES * len(lengths)
         limit = self._limits.queue_tokens
         if cost > limit:
             raise TooLarge(
                 f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
                 "allowed (ELMO_MAX_QUEUE_TOKENS)."
             )
-        if self._admitted_tokens + cost > limit:
+        if self._outstanding + cost > limit:
             raise Overloaded(
-                f"{self._admitted_tokens} of {limit} tokens are queued; {cost} more do not fit.",
-                retry_after=self._retry_after(self._admitted_tokens + cost - limit),
+                f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",
+                retry_after=self._retry_after(self._outstanding + cost - limit),
             )
-        expected = self._rate.seconds(self._admitted_tokens, self.pool.ready_count)
+        # Calls take turns: before this one is done, each other is served no more than it costs.
+        before = min(self._outstanding, self._calls * cost)
+        expected = self._rate.seconds(before, self.pool.ready_count)
         if expected is not None and expected > timeout_seconds:
             raise Overloaded(
-                f"The queue is about {expected:.1f} s long and the request allows "
+                f"The queue before it is about {expected:.1f} s long and the request allows "
                 f"{timeout_seconds:g} s.",
                 retry_after=min(expected - timeout_seconds, _LONGEST_RETRY_SECONDS),
             )
-        self._admitted_tokens += cost
+        self._calls += 1
+        self._outstanding += cost
         return cost
 
     async def _enqueue(
@@ -248,6 +256,8 @@ class Engine:
                     job = Job(sentences[index], output, lengths[index], rank, [])
                     self._same[key] = job
                     new.append(job)
+                elif job.is_queued and rank < job.rank:
+                    self._batcher.advance(job, rank)
                 job.waiting.append((request, index))
                 jobs.append((job, index))
                 rank += job.cost
@@ -279,7 +289,7 @@ class Engine:
 
     def _retry_after(self, tokens: float | None = None) -> float:
         """Return the seconds until this many tokens have left, all of them by default."""
-        waiting = self._admitted_tokens if tokens is None else tokens
+        waiting = self._outstanding if tokens is None else tokens
         seconds = self._rate.seconds(waiting, self.pool.ready_count)
         return 1.0 if seconds is None else min(seconds, _LONGEST_RETRY_SECONDS)
 
@@ -309,7 +319,7 @@ class Engine:
                     self._forget(job)
             if jobs:
                 return jobs
-        jobs = self._batcher.next_batch(seat.budget)
+        jobs = self._batcher.next_batch(seat.budget, self._calls)
         for job in jobs:
             job.is_queued = False
         return jobs
@@ -364,6 +374,7 @@ class Engine:
                 self._metrics.failures.labels("not_finite").inc()
                 _fail_sentence(job, "The model's vectors for this sentence are not finite.")
             else:
+                self._outstanding -= job.cost * len(job.waiting)
                 job.answer(
                     Vectors(
                         running.array,

@@ -38,6 +38,7 @@ class Request:
     answers: list[Vectors | None]
     future: asyncio.Future[None]
     missing: int
+    outstanding: int = 0  # tokens of what is missing, boundaries included
     admitted: float = field(default_factory=time.monotonic)
     started: float = 0.0
     finished: float = 0.0
@@ -46,10 +47,11 @@ class Request:
         """Note that the first sentence has left the queue."""
         self.started = self.started or now
 
-    def answer(self, index: int, vectors: Vectors) -> None:
+    def answer(self, index: int, vectors: Vectors, cost: int) -> None:
         """Take the vectors of one sentence; the last one resolves the call."""
         self.answers[index] = vectors
         self.missing -= 1
+        self.outstanding -= cost
         if not self.missing and not self.future.done():
             self.finished = time.monotonic()
             self.future.set_result(None)
@@ -85,7 +87,7 @@ class Job:
     def answer(self, vectors: Vectors) -> None:
         """Hand the vectors to every call that waits."""
         for request, index in self.waiting:
-            request.answer(index, vectors)
+            request.answer(index, vectors, self.cost)
         self.waiting.clear()
 
     def fail(self, error: Exception) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mimeparse
 
 from service.encodings import json_text, npz, safetensors
@@ -14,21 +16,26 @@ ENCODINGS: dict[str, Encoding] = {
 }
 
 
-def choose(accept: str | None) -> Encoding:
-    """Return the encoding that an Accept header prefers; JSON when it leaves the choice.
+def choose(accept: Sequence[str]) -> Encoding:
+    """Return the encoding that the Accept headers prefer; JSON when they leave the choice.
 
     Raises:
         NotAcceptable: none of them is acceptable.
     """
-    if accept is None or accept in ("", "*/*"):
+    # Several headers are one list, an empty member of a list is none (RFC 9110, 5.2 and 5.6.1),
+    # and media types have no case (8.3.1).
+    ranges = [part.strip() for part in ",".join(accept).lower().split(",")]
+    wanted = ",".join(filter(None, ranges))
+    if wanted in ("", "*/*"):
         return json_text.ENCODING
     # mimeparse takes the last of equals, and JSON should win a tie.
     try:
-        best = mimeparse.best_match(list(reversed(ENCODINGS)), accept)
+        best = mimeparse.best_match(list(reversed(ENCODINGS)), wanted)
     except mimeparse.MimeTypeParseException:
         best = ""
     if not best:
         raise NotAcceptable(
-            f"Nothing acceptable to {shown(accept)}; there is {', '.join(ENCODINGS)}."
+            f"Nothing acceptable to {shown(wanted)}; there is {', '.join(ENCODINGS)}.",
+            headers={"Vary": "Accept"},
         )
     return ENCODINGS[best]

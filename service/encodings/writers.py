@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from service.encodings.answer import Chunk
 from service.errors import InternalError, ServiceError
 from service.parsing import Parsed, RequestLimits, parse
 from service.workers.child import Child, Parent
+from service.workers.devices import cores
 from service.workers.segments import Bytes, Segment, SegmentName, SegmentPool, view
 
 _log = logging.getLogger("service.encodings")
@@ -235,4 +235,4 @@ def _parts(vectors: Sequence[Vectors]) -> list[Sequence[Vectors]]:
 
 def _by_cores() -> int:
     """Return half the cores: JSON is read by few and computed beside the network."""
-    return max(1, min(8, len(os.sched_getaffinity(0)) // 2))
+    return max(1, min(8, cores() // 2))

@@ -22,12 +22,11 @@ from service.errors import (
     DeadlineExceeded,
     FieldError,
     InvalidRequest,
-    UnsupportedMediaType,
     pointer,
     shown,
 )
 from service.parsing import Parsed, RequestLimits, parse
-from service.routes import embed_document
+from service.routes import embed_document, json_body
 from service.schemas import EmbedRequest, Mix
 from service.tasks import mix_faults
 from service.workers.protocol import Output
@@ -54,8 +53,8 @@ async def embed(request: Request, server: TheServer) -> Response:
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
     timeout_seconds = _timeout(request, server.settings.request_timeout_seconds)
-    encoding = encodings.choose(request.headers.get("accept"))
-    _check_body_is_json(request)
+    encoding = encodings.choose(request.headers.getlist("accept"))
+    json_body.check(request)
     deadline = time.monotonic() + timeout_seconds
     parsed = await _read(request, server, timeout_seconds)
     output = _settle(parsed.options, server)
@@ -116,20 +115,6 @@ def _timeout(request: Request, most: float) -> float:
             f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
         )
     return min(seconds, most)
-
-
-def _check_body_is_json(request: Request) -> None:
-    sent = request.headers.get("content-type")
-    if sent is not None and sent.partition(";")[0].strip().lower() != _JSON.media_type:
-        raise UnsupportedMediaType(
-            f"Content-Type is {shown(sent)}; a request is {_JSON.media_type}."
-        )
-    coding = request.headers.get("content-encoding", "identity")
-    if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType(
-            f"Content-Encoding is {shown(coding)}; a request body is not compressed.",
-            headers={"Accept-Encoding": "identity"},
-        )
 
 
 async def _read(request: Request, server: Server, timeout_seconds: float) -> Parsed:

@@ -12,6 +12,7 @@ from service.schemas import Health
 router = APIRouter()
 
 
+@router.head("/health/live", include_in_schema=False)
 @router.get("/health/live", summary="Liveness", responses=documented((Unavailable,)))
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
@@ -20,6 +21,7 @@ async def live(server: TheServer) -> Health:
     return Health(status="live")
 
 
+@router.head("/health/ready", include_in_schema=False)
 @router.get("/health/ready", summary="Readiness", responses=documented((Unavailable,)))
 async def ready(server: TheServer) -> Health:
     """200 when every start-up check has passed and a worker can answer."""

@@ -17,6 +17,7 @@ router = APIRouter()
 VERSION = importlib.metadata.version("elmo-serve")
 
 
+@router.head("/info", include_in_schema=False)
 @router.get(
     "/info", summary="Describe the model", responses=documented((Unauthorized, Unavailable))
 )

@@ -11,6 +11,7 @@ from service.dependencies import TheServer
 router = APIRouter()
 
 
+@router.head("/metrics", include_in_schema=False)
 @router.get(
     "/metrics",
     summary="Metrics",

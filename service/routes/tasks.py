@@ -5,31 +5,42 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from model.task import Task
 from service.dependencies import TheServer
 from service.errors import (
     Conflict,
     FieldError,
+    InternalError,
     InvalidRequest,
     MalformedBody,
+    TooLarge,
     Unauthorized,
     Unavailable,
     UnknownTask,
+    UnsupportedMediaType,
     pointer,
     shown,
 )
+from service.parsing import parse_task
 from service.problems import documented
-from service.schemas import TaskAnswer, TaskBody, TaskList, TaskName
+from service.routes import json_body
+from service.schemas import TaskAnswer, TaskList
+from service.tasks import NAME
 
 router = APIRouter()
 
-Name = Annotated[TaskName, Path(description="The task's name.")]
+# Only said, not checked here: a name that cannot be is that of an unknown task.
+Name = Annotated[
+    str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{NAME}$"})
+]
 
-_ALWAYS = (Unauthorized, Unavailable)
+_ALWAYS = (Unauthorized, InternalError, Unavailable)
+_BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
 
 
+@router.head("/tasks", include_in_schema=False)
 @router.get("/tasks", summary="List the tasks", responses=documented(_ALWAYS))
 async def list_tasks(server: TheServer) -> TaskList:
     """Return all registered tasks in the order of their names."""
@@ -37,11 +48,8 @@ async def list_tasks(server: TheServer) -> TaskList:
     return TaskList(tasks=[_answer(task) for task in found])
 
 
-@router.get(
-    "/tasks/{name}",
-    summary="Get a task",
-    responses=documented((*_ALWAYS, UnknownTask, InvalidRequest)),
-)
+@router.head("/tasks/{name}", include_in_schema=False)
+@router.get("/tasks/{name}", summary="Get a task", responses=documented((*_ALWAYS, UnknownTask)))
 async def get_task(name: Name, server: TheServer) -> TaskAnswer:
     """Return one task."""
     return _answer(await asyncio.to_thread(server.tasks.get, name))
@@ -52,11 +60,25 @@ async def get_task(name: Name, server: TheServer) -> TaskAnswer:
     summary="Register a task, or replace it",
     responses={
         201: {"model": TaskAnswer, "description": "There was none of this name."},
-        **documented((*_ALWAYS, Conflict, InvalidRequest, MalformedBody)),
+        **documented(
+            (
+                *_ALWAYS,
+                MalformedBody,
+                Conflict,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+            )
+        ),
     },
+    openapi_extra={"requestBody": {"required": True, **_BODY}},
 )
-async def put_task(name: Name, body: TaskBody, server: TheServer, response: Response) -> TaskAnswer:
+async def put_task(
+    name: Name, request: Request, server: TheServer, response: Response
+) -> TaskAnswer:
     """Keep a task on disk; the next request sees it."""
+    json_body.check(request)
+    body = parse_task(await request.body())
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}"
         raise InvalidRequest(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
@@ -70,7 +92,8 @@ async def put_task(name: Name, body: TaskBody, server: TheServer, response: Resp
     "/tasks/{name}",
     summary="Forget a task",
     status_code=204,
-    responses=documented((*_ALWAYS, UnknownTask, Conflict, InvalidRequest)),
+    response_class=Response,
+    responses=documented((*_ALWAYS, UnknownTask, Conflict)),
 )
 async def delete_task(name: Name, server: TheServer) -> None:
     """Remove a task."""

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import mmap
 import multiprocessing
+import os
 import signal
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from service.workers.channel import BlockingChannel, Channel
@@ -20,8 +22,8 @@ _EXIT_GRACE_SECONDS = 5.0
 class Child:
     """Runs ``main(parent, *arguments)`` in a process of its own.
 
-    A descriptor travels on a socket of its own, as a datagram with the segment's id, before the
-    first message that names the segment.
+    A descriptor travels on a socket of its own, with the segment's id. It may come after the first
+    message that names the segment: a socket holds few descriptors, and the front never waits.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class Child:
         self._known: set[int] = set()
         self._ended = ended
         self._end, child_end = socket.socketpair()
-        self._descriptors, child_descriptors = socket.socketpair(type=socket.SOCK_DGRAM)
+        self._descriptors, child_descriptors = socket.socketpair()
+        self._descriptors.setblocking(False)
+        self._unpassed: deque[tuple[int, int]] = deque()  # ids and descriptors of our own
         self._channel = Channel(received, self._hung_up)
         context = multiprocessing.get_context("spawn")
         self._process = context.Process(
@@ -48,6 +52,8 @@ class Child:
         )
         self._child_ends = (child_end, child_descriptors)
         self._finished = asyncio.Event()
+        self._opening: asyncio.Task[None] | None = None
+        self._is_killed = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -57,22 +63,26 @@ class Child:
 
     def start(self) -> None:
         """Spawn the process and listen to it; needs a running event loop."""
-        self._keep(self._run())
+        self._opening = self._keep(self._run())
 
     def send(self, message: object, *named: Segment) -> None:
         """Send a message that names these segments."""
         for segment in named:
-            if segment.id not in self._known:
+            if segment.id not in self._known and not self._finished.is_set():
                 self._pass(segment)
         self._channel.send((self._forgotten(), message))
 
     def kill(self) -> None:
         """End the process now; ``ended`` follows when the channel closes."""
+        self._is_killed = True  # also one that is just being spawned
         if self._process.pid is not None and self._process.is_alive():
             self._process.kill()
 
     async def stop(self) -> None:
         """Hang up, and wait until the process has ended; kill it when it does not."""
+        if self._opening is None:
+            return
+        await self._opening  # a process that is just being spawned would be missed
         self._channel.close()
         try:
             await asyncio.wait_for(self._finished.wait(), _EXIT_GRACE_SECONDS)
@@ -82,17 +92,41 @@ class Child:
 
     async def _run(self) -> None:
         # Spawning takes milliseconds of system calls: not on the event loop.
-        await asyncio.to_thread(self._process.start)
-        for end in self._child_ends:
-            end.close()
+        try:
+            await asyncio.to_thread(self._process.start)
+        except OSError as error:  # no process or no memory left, which may pass
+            self._end.close()
+            self._finish(f"could not be spawned: {error.strerror}")
+            return
+        finally:
+            for end in self._child_ends:
+                end.close()
+        if self._is_killed:
+            self._process.kill()
         await self._channel.open(self._end)
 
     def _pass(self, segment: Segment) -> None:
-        with contextlib.suppress(OSError):  # a child that has died says so on the channel
-            socket.send_fds(
-                self._descriptors, [segment.id.to_bytes(8, "little")], [segment.descriptor]
-            )
         self._known.add(segment.id)
+        # Our own copy: the pool may close its descriptor before this one is sent.
+        self._unpassed.append((segment.id, os.dup(segment.descriptor)))
+        if len(self._unpassed) == 1:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Send what the socket has room for; the rest when there is some again."""
+        loop = asyncio.get_running_loop()
+        while self._unpassed:
+            segment_id, descriptor = self._unpassed[0]
+            try:
+                socket.send_fds(self._descriptors, [segment_id.to_bytes(8, "little")], [descriptor])
+            except BlockingIOError:
+                loop.add_writer(self._descriptors, self._pass_on)
+                return
+            except OSError:  # a child that has died says so on the channel
+                pass
+            os.close(descriptor)
+            self._unpassed.popleft()
+        loop.remove_writer(self._descriptors)
 
     def _forgotten(self) -> tuple[int, ...]:
         gone = tuple(i for i in self._known if not self._segments.is_alive(i))
@@ -107,15 +141,21 @@ class Child:
         if self._process.is_alive():
             self._process.kill()
             await asyncio.to_thread(self._process.join)
-        code = self._process.exitcode or 0
-        self._descriptors.close()
-        self._finished.set()
-        self._ended(_epitaph(code))
+        self._finish(_epitaph(self._process.exitcode or 0))
 
-    def _keep(self, work: Any) -> None:
+    def _finish(self, reason: str) -> None:
+        asyncio.get_running_loop().remove_writer(self._descriptors)
+        self._descriptors.close()
+        while self._unpassed:
+            os.close(self._unpassed.popleft()[1])
+        self._finished.set()
+        self._ended(reason)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks.add(task)  # the loop itself holds a task only weakly
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class Parent:
@@ -144,6 +184,8 @@ class Parent:
         if segment.id not in self._mapped:
             while segment.id not in self._received:
                 data, descriptors, _, _ = socket.recv_fds(self._descriptors, 8, 1)
+                if not data:
+                    raise EOFError
                 self._received[int.from_bytes(data, "little")] = descriptors[0]
             self._mapped[segment.id] = map_segment(self._received.pop(segment.id), segment.size)
         return self._mapped[segment.id]

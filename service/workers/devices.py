@@ -1,15 +1,36 @@
-"""Which devices there are, without loading torch into the front."""
+"""Which devices and how many cores there are, without loading torch into the front."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import math
+import os
+from pathlib import Path
 
 
 def available() -> tuple[str, ...]:
     """Return every CUDA device that this installation of torch can use, or the CPU."""
     count = 0 if _is_cpu_build() else _cuda_devices()
     return tuple(f"cuda:{index}" for index in range(count)) or ("cpu",)
+
+
+def cores() -> int:
+    """Return the cores this process may use: by its affinity, and by a container's quota."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, _quota() or count))
+
+
+def _quota() -> int | None:
+    """Return the whole cores of cgroup v2's cpu.max, which no affinity shows."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):  # no cgroup, or "max": no quota
+        return None
 
 
 def _is_cpu_build() -> bool:

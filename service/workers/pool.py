@@ -24,14 +24,13 @@ from service.workers.protocol import (
 
 _log = logging.getLogger("service.workers")
 
-_LOAD_SECONDS = 600.0
-_FIRST_BATCH_SECONDS = 60.0
-_LEAST_BATCH_SECONDS = 5.0
 _SLOWEST_FACTOR = 20.0
 _LEARNING = 0.1
+_LEAST_TOKENS = 64  # a batch below this is bound by latency, not by its tokens
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 30.0
 _SOUND_SECONDS = 60.0
 _HOPELESS_STARTS = 5
+_PROBATION_BATCHES = 32  # large batches without a failure, before a larger one is tried
 
 _LOADING = "the model is loading"
 
@@ -55,12 +54,26 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds of silence after which a worker counts as hung.
+
+    For a batch it is a multiple of what those before it took, and at least ``batch``;
+    ``first_batch`` before there was one.
+    """
+
+    load: float = 600.0
+    first_batch: float = 60.0
+    batch: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
 class SeatPlan:
     """A place for a worker: its device, its largest batch, and how to make one."""
 
     device: str
     batch_tokens: int
     make: Callable[[], Worker]
+    patience: Patience = Patience()
 
 
 class Seat:
@@ -86,8 +99,10 @@ class Seat:
         self._ready_since = 0.0
         self._delay = _FIRST_DELAY
         self._seconds_per_token: float | None = None
+        self._sound_batches = 0
         self._stopping = False
         metrics.worker_up.labels(plan.device).inc(0)
+        metrics.batch_budget.labels(plan.device).set(self.budget)
 
     @property
     def batches(self) -> int:
@@ -96,7 +111,7 @@ class Seat:
 
     def start(self) -> None:
         """Let the worker load the model."""
-        self._expect(_LOAD_SECONDS)
+        self._expect(self._plan.patience.load)
         worker = self.worker
         worker.start(
             lambda message: self._said(message) if worker is self.worker else None,
@@ -144,6 +159,7 @@ class Seat:
     def _batch_ended(self, message: Done | Failed) -> None:
         batch = self._assigned.popleft()
         self._learn(batch, message.seconds)
+        self._fit_budget(batch, message)
         self._expect(self._bound(self._assigned[0]) if self._assigned else None)
         if isinstance(message, Done):
             self._owner.on_done(batch, message, self)
@@ -156,7 +172,7 @@ class Seat:
         was = self.state
         said, self.state = self.reason, "down"
         self.reason = (
-            said if was == "loading" and said != "the model is loading" else f"the worker {reason}"
+            said if was == "loading" and said != _LOADING else f"the worker {reason}"
         )
         if was == "ready":
             self._metrics.worker_up.labels(self.device).dec()
@@ -202,18 +218,35 @@ class Seat:
     def _bound(self, batch: Batch) -> float:
         """Return the seconds after which a batch counts as hung: learned from those before it."""
         if self._seconds_per_token is None:
-            return _FIRST_BATCH_SECONDS
-        expected = self._seconds_per_token * batch.padded_tokens
-        return max(_LEAST_BATCH_SECONDS, _SLOWEST_FACTOR * expected)
+            return self._plan.patience.first_batch
+        expected = self._seconds_per_token * max(batch.padded_tokens, _LEAST_TOKENS)
+        return max(self._plan.patience.batch, _SLOWEST_FACTOR * expected)
 
     def _learn(self, batch: Batch, seconds: float) -> None:
         """Follow the slowest recent batches: up at once, down slowly."""
-        found = seconds / max(batch.padded_tokens, 1)
+        found = seconds / max(batch.padded_tokens, _LEAST_TOKENS)
         known = self._seconds_per_token
         if known is None or found > known:
             self._seconds_per_token = found
         else:
             self._seconds_per_token = known + _LEARNING * (found - known)
+
+    def _fit_budget(self, batch: Batch, message: Done | Failed) -> None:
+        """Halve the batches that the device had no memory for; let them grow back slowly."""
+        if isinstance(message, Failed) and message.memory:
+            # Of what failed, not of the budget: a batch cut before the last halving says no more.
+            self.budget = max(1, min(self.budget, batch.padded_tokens // 2))
+            self._sound_batches = 0
+            _log.warning(
+                "device memory is short, batches are halved",
+                extra={"device": self.device, "tokens": self.budget},
+            )
+        elif self.budget < self._plan.batch_tokens and 2 * batch.padded_tokens > self.budget:
+            self._sound_batches += 1
+            if self._sound_batches >= _PROBATION_BATCHES:
+                self._sound_batches = 0
+                self.budget = min(self._plan.batch_tokens, self.budget + self.budget // 8 + 1)
+        self._metrics.batch_budget.labels(self.device).set(self.budget)
 
 
 class Pool:

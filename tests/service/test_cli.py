@@ -99,6 +99,18 @@ def test_an_option_wins_over_its_variable() -> None:
     assert result.stderr.startswith("elmo: --port='x' is not allowed")
 
 
+def test_a_folder_of_tasks_that_is_none_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+
+    for place in (path, path / "below"):
+        result = elmo("serve", "--tasks", place)
+
+        assert result.exit_code == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"elmo: --tasks='{place}' is not allowed: ")
+
+
 def test_a_secret_never_reaches_the_terminal() -> None:
     assert "hunter" not in elmo("serve", ELMO_API_KEYS="hunter two").output
     assert "hunter" not in elmo("serve", "--help", ELMO_API_KEYS="hunter").output

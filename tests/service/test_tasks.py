@@ -318,7 +318,9 @@ def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> 
     path = tmp_path / "file"
     path.write_text("")
 
-    with pytest.raises(SettingsError, match=r"^ELMO_TASKS='.*file' is not allowed: .*folder"):
+    with pytest.raises(
+        SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; a folder"
+    ):
         TaskRegistry(path, LAYERS)
 
 
