@@ -61,6 +61,6 @@ EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-I", "-S", "/opt/elmo/healthcheck.py"]
-# No shell and no init in between: the server is process 1, gets SIGTERM itself and reaps its workers.
+# No shell in between: the server itself gets SIGTERM, and reaps its workers.
 ENTRYPOINT ["elmo"]
 CMD ["serve"]

@@ -12,6 +12,7 @@ import difflib
 import functools
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
 _NATIVE: Final = ".safetensors"
 _PAIR: Final = frozenset({"options.json", "weights.hdf5"})
+
+
+# As process 1 a server has no default action for SIGTERM, and one that comes while modules are still
+# imported would be lost.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

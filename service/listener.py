@@ -17,6 +17,8 @@ from service.app import create_app
 from service.dependencies import Server
 from service.settings import Settings
 
+_LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
+
 _log = logging.getLogger("service")
 
 
@@ -55,7 +57,7 @@ class _Listener(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 limit_concurrency=settings.max_connections,
-                timeout_graceful_shutdown=max(1, round(settings.drain_timeout_seconds)),
+                timeout_graceful_shutdown=_LAST_BYTES_SECONDS,
             )
         )
 

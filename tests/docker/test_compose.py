@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -93,15 +95,17 @@ def test_promtool_has_nothing_to_say_of_the_metrics(
 
 
 @pytest.mark.docker
-def test_the_server_can_do_nothing_but_serve(stack: Stack) -> None:
-    status = dict(
-        line.split(":\t", 1)
-        for line in stack.compose("exec", "-T", "elmo", "cat", "/proc/1/status").splitlines()
-    )
-    assert status["Name"] == "elmo"
-    assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"10001"}
-    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
-    assert status["NoNewPrivs"] == "1"
+def test_no_process_can_do_more_than_serve(stack: Stack) -> None:
+    statuses = stack.compose("exec", "-T", "elmo", "sh", "-c", "cat /proc/[0-9]*/status")
+    processes = [
+        dict(line.split(":\t", 1) for line in f"Name:{part}".splitlines() if ":\t" in line)
+        for part in statuses.split("Name:")[1:]
+    ]
+    assert "elmo" in {status["Name"] for status in processes}
+    for status in processes:
+        assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"10001"}
+        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+        assert status["NoNewPrivs"] == "1"
 
 
 @pytest.mark.docker
@@ -135,26 +139,40 @@ def test_sigterm_ends_it_with_zero_and_its_tasks_outlive_it(stack: Stack) -> Non
     begun = time.monotonic()
     stack.compose("stop", "elmo")
     took = time.monotonic() - begun
-    (state,) = json.loads(run("docker", "inspect", stack.container()))
+    state = inspect(stack.container())
     stack.compose("up", "--wait", "--no-recreate", "elmo")
 
-    assert (state["State"]["ExitCode"], state["State"]["OOMKilled"]) == (0, False)
+    assert (state["ExitCode"], state["OOMKilled"]) == (0, False)
     assert took < Settings.model_fields["drain_timeout_seconds"].default
     assert stack.service.get("/tasks/ner").json()["gamma"] == 2.0
 
 
 @pytest.mark.docker
-def test_a_mounted_checkpoint_is_served_without_compose(stack: Stack) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0])
+def test_a_stop_while_it_starts_is_heard(stack: Stack, seconds: float) -> None:
+    assert SERVICES["elmo"]["init"] is True
+    image = stack.environment["ELMO_IMAGE"]
+    container = run("docker", "run", "--detach", "--init", image).strip()
+    try:
+        time.sleep(seconds)
+        run("docker", "stop", "--time", "20", container)
+        state = inspect(container)
+    finally:
+        run("docker", "rm", "--force", container)
+    assert state["ExitCode"] in (0, 128 + signal.SIGTERM)
+
+
+@pytest.mark.docker
+def test_the_image_alone_serves_a_mounted_checkpoint_as_process_one(stack: Stack) -> None:
     folder = ROOT / "tests" / "golden" / "allennlp" / "small"
     image = stack.environment["ELMO_IMAGE"]
     container = run(
-        *("docker", "run", "--detach", "--rm", "--read-only", "--tmpfs", "/tmp"),
-        *("--cap-drop", "ALL", "--volume", f"{folder}:/models:ro", "--env", "ELMO_MODEL=/models"),
-        image,
+        *("docker", "run", "--detach", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"),
+        *("--volume", f"{folder}:/models:ro", "--env", "ELMO_MODEL=/models", image),
     ).strip()
 
     def health() -> str:
-        return run("docker", "inspect", "--format", "{{.State.Health.Status}}", container).strip()
+        return str(inspect(container)["Health"]["Status"])
 
     try:
         assert eventually(health, "healthy", seconds=60) == "healthy"
@@ -163,10 +181,20 @@ def test_a_mounted_checkpoint_is_served_without_compose(stack: Stack) -> None:
             "print(r.urlopen('http://127.0.0.1:8000/info').read().decode())"
         )
         info = json.loads(run("docker", "exec", container, "python", "-c", program))
-        options = json.loads((folder / "options.json").read_text())
-        assert info["dimension"] == 2 * options["lstm"]["projection_dim"]
-    finally:
+        first = run("docker", "exec", container, "cat", "/proc/1/comm").strip()
         run("docker", "stop", container)
+        state = inspect(container)
+    finally:
+        run("docker", "rm", "--force", container)
+    options = json.loads((folder / "options.json").read_text())
+    assert info["dimension"] == 2 * options["lstm"]["projection_dim"]
+    assert (first, state["ExitCode"]) == ("elmo", 0)
+
+
+def inspect(container: str) -> dict[str, Any]:
+    """Return the state of a container, its exit code and health among it."""
+    (found,) = json.loads(run("docker", "inspect", container))
+    return dict(found["State"])
 
 
 def eventually(ask: Callable[[], str], wanted: str, seconds: float) -> str:

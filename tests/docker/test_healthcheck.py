@@ -1,0 +1,70 @@
+"""The image's health check believes the status of /health/ready and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tests.docker.engine import ROOT, free_ports
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (404, 1), (500, 1)])
+def test_only_200_is_healthy(status: int, code: int) -> None:
+    with answering(status) as port:
+        assert check(port) == (code, "because\n")
+
+
+def test_nobody_listening_is_not_healthy() -> None:
+    (port,) = free_ports(1)
+    code, text = check(port)
+    assert code == 1
+    assert "refused" in text
+
+
+def check(port: int) -> tuple[int, str]:
+    """Run the check as the image does; return its exit code and what Docker keeps of it."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", ROOT / "docker" / "healthcheck.py"],
+        env={"ELMO_PORT": str(port), "ELMO_HOST": "0.0.0.0"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+class Probe(BaseHTTPRequestHandler):
+    """Answers /health/ready with one status, and everything else with 200."""
+
+    def __init__(self, status: int, *arguments: Any) -> None:
+        self.status = status
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/health/ready" else 200)
+        self.end_headers()
+        self.wfile.write(b"because")
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as inherited
+        pass
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), partial(Probe, status)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
