@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from model.config import LSTMConfig
 from model.packing import Packing
 from model.products import Precision
+from model.side_by_side import one_after_the_other, side_by_side
 from model.stack import Stack
 from model.state import State
 
@@ -37,11 +38,10 @@ class BiLM(nn.Module):
         start = before.take(len(lengths))
         h = start.h[:, packing.order].chunk(2, dim=2)
         c = start.c[:, packing.order].chunk(2, dim=2)
-        ahead, h_ahead, c_ahead = self.forward_stack(
-            tokens[packing.forward], packing.sizes, h[0], c[0]
-        )
-        behind, h_behind, c_behind = self.backward_stack(
-            tokens[packing.backward], packing.sizes, h[1], c[1]
+        both = side_by_side if tokens.device.type == "cpu" else one_after_the_other
+        (ahead, h_ahead, c_ahead), (behind, h_behind, c_behind) = both(
+            lambda: self.forward_stack(tokens[packing.forward], packing.sizes, h[0], c[0]),
+            lambda: self.backward_stack(tokens[packing.backward], packing.sizes, h[1], c[1]),
         )
         layers = [torch.cat((tokens, tokens), dim=1)]
         for forward, backward in zip(ahead, behind, strict=True):

@@ -86,14 +86,15 @@ class Elmo(nn.Module):
         State starts from zeros and nothing is dropped, so a sentence's vectors depend on that
         sentence alone. In inference mode: no gradients.
         """
-        training = self.training
-        self.eval()
-        try:
-            with torch.inference_mode():
-                representations, _ = self(sentences)
-        finally:
-            self.train(training)
-        return [layers[:, 1:-1] for layers in representations.sentences()]
+        if self.training:
+            self.eval()
+            try:
+                return self.embed(sentences)
+            finally:
+                self.train()
+        with torch.inference_mode():
+            representations, _ = self(sentences)
+            return [layers[:, 1:-1] for layers in representations.sentences()]
 
     def prepare(self, precision: str = "float32") -> Self:
         """Lay this network out for inference on the device it is on, and return it.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.config import LSTMConfig
-from model.products import Precision, Product
+from model.products import AnyProduct, Precision, Product, prepared
 
 # Packed positions whose input products are made at once: large enough to be one big product,
 # small enough that the gates (4D numbers each) are still near when the time loop reads them.
@@ -24,10 +24,10 @@ class ProjectedLSTM(nn.Module):
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         width, gates = config.projection, 4 * config.cell
-        self.input: nn.Module = Product(width, gates)
-        self.recurrent: nn.Module = Product(width, gates)
+        self.input: AnyProduct = Product(width, gates)
+        self.recurrent: AnyProduct = Product(width, gates)
         self.bias = nn.Parameter(torch.empty(gates))
-        self.projection: nn.Module = (
+        self.projection: AnyProduct | nn.Identity = (
             Product(config.cell, width) if config.projected else nn.Identity()
         )
         self.forget_bias = config.forget_bias
@@ -62,15 +62,16 @@ class ProjectedLSTM(nn.Module):
 
     def prepare(self, precision: Precision) -> None:
         """Exchange the products for their inference forms."""
-        self.input = _prepared(self.input, precision)
-        self.recurrent = _prepared(self.recurrent, precision)
-        self.projection = _prepared(self.projection, precision)
+        self.input = prepared(self.input, precision)
+        self.recurrent = prepared(self.recurrent, precision)
+        if not isinstance(self.projection, nn.Identity):
+            self.projection = prepared(self.projection, precision)
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Map input products (rows, 4D), h (rows, P) and c (rows, D) to the next h and c."""
-        i, j, f, o = (gates + self.recurrent(h)).chunk(4, dim=1)
-        c = _clip(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(j), self.cell_clip)
-        h = _clip(self.projection(torch.sigmoid(o) * torch.tanh(c)), self.projection_clip)
+        i, j, f, o = self.recurrent.plus(h, gates).chunk(4, dim=1)
+        c = clip(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(j), self.cell_clip)
+        h = clip(self.projection(torch.sigmoid(o) * torch.tanh(c)), self.projection_clip)
         return h, c
 
     def _bias(self) -> Tensor:
@@ -90,10 +91,9 @@ def _blocks(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, Sequence[in
         yield start, sizes[first:]
 
 
-def _clip(values: Tensor, bound: float | None) -> Tensor:
-    # The gradient passes where |value| <= bound, as TensorFlow's clip_by_value has it.
+def clip(values: Tensor, bound: float | None) -> Tensor:
+    """Bound values symmetrically, or leave them where there is no bound.
+
+    The gradient passes where |value| <= bound, as that of TensorFlow's clip_by_value.
+    """
     return values if bound is None else values.clamp(-bound, bound)
-
-
-def _prepared(product: nn.Module, precision: Precision) -> nn.Module:
-    return product.prepared(precision) if isinstance(product, Product) else product

@@ -76,6 +76,6 @@ def revision(config: ElmoConfig, tensors: Mapping[str, Tensor]) -> str:
 
 
 def _digest(tensor: Tensor) -> bytes:
-    plain = tensor.detach().cpu().contiguous()
-    head = f"{plain.dtype}{tuple(plain.shape)}".encode()
-    return hashlib.sha256(head + b"\0" + plain.numpy().tobytes()).digest()
+    digest = hashlib.sha256(f"{tensor.dtype}{tuple(tensor.shape)}\0".encode())
+    digest.update(tensor.detach().cpu().reshape(-1).numpy().data)
+    return digest.digest()

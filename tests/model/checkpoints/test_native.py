@@ -1,0 +1,159 @@
+"""Our own format: a file that describes itself."""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints import CheckpointError, describe, load, save
+from model.checkpoints.allennlp import write
+from tests.checkpoints import write_pair
+from tests.model import golden
+
+SENTENCES = [["convert", "me"], [], ["naïve", ""]]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save(load(write_pair(tmp_path / "pair")), path)
+    return path
+
+
+@pytest.mark.parametrize("source", ["golden", "odd"])
+def test_from_pair_to_file_to_pair_every_bit_stays(tmp_path: Path, source: str) -> None:
+    folder = golden.SMALL
+    if source == "odd":
+        folder = write_pair(
+            tmp_path / "odd", cell=4, projection=4, layers=3, highways=0, skip=False
+        )
+    pair = load(folder)
+    save(pair, tmp_path / "file.safetensors")
+    file = load(tmp_path / "file.safetensors")
+    write(file, tmp_path / "back")
+    back = load(tmp_path / "back")
+    assert file.origin.format == "native" and file.origin.name == pair.origin.name
+    assert pair.origin.revision == file.origin.revision == back.origin.revision
+    expected = pair.embed(SENTENCES)
+    for other in (file, back):
+        assert other.config == pair.config
+        for name, tensor in pair.state_dict().items():
+            assert torch.equal(other.state_dict()[name], tensor), name
+        for one, two in zip(other.embed(SENTENCES), expected, strict=True):
+            assert torch.equal(one, two)
+
+
+def test_half_the_bits_are_read_back_as_float32(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path / "pair"))
+    save(elmo, tmp_path / "half.safetensors", torch.float16)
+    half = load(tmp_path / "half.safetensors")
+    save(elmo, tmp_path / "full.safetensors")
+    saved = (tmp_path / "full.safetensors").stat().st_size
+    assert saved - (tmp_path / "half.safetensors").stat().st_size >= 2 * elmo.parameter_count
+    for name, tensor in elmo.state_dict().items():
+        assert half.state_dict()[name].dtype == torch.float32
+        torch.testing.assert_close(half.state_dict()[name], tensor, rtol=1e-3, atol=1e-4)
+    assert half.origin.revision != elmo.origin.revision
+
+
+def test_a_description_is_that_of_the_loaded_network(saved: Path) -> None:
+    elmo = load(saved)
+    assert describe(saved) == (elmo.config, elmo.origin, elmo.parameter_count)
+
+
+def test_what_is_loaded_outlives_the_file(saved: Path) -> None:
+    elmo = load(saved)
+    expected = elmo.embed(SENTENCES)
+    saved.write_bytes(b"\0" * saved.stat().st_size)
+    elmo.token_cache.clear()
+    assert torch.equal(elmo.embed(SENTENCES)[0], expected[0])
+
+
+def test_a_network_saved_over_another_is_whole(saved: Path, tmp_path: Path) -> None:
+    save(load(write_pair(tmp_path / "other", seed=5)), saved)
+    assert load(saved).origin.revision == load(tmp_path / "other").origin.revision
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [saved.name]
+
+
+def test_a_network_of_another_type_is_not_saved(saved: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not there as float32"):
+        save(load(saved).double(), saved)
+
+
+Header = dict[str, str]
+
+
+def changed(path: Path, header: Callable[[Header], object]) -> None:
+    """Write the file again with another header."""
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    metadata: Header = json.loads(content[8 : 8 + length])["__metadata__"]
+    header(metadata)
+    save_file(load_file(path), path, metadata=metadata)
+
+
+def config(path: tuple[str, str], value: Any) -> Callable[[Header], object]:
+    """Change one value of the configuration in a header."""
+
+    def change(header: Header) -> None:
+        values = json.loads(header["config"])
+        values[path[0]][path[1]] = value
+        header["config"] = json.dumps(values)
+
+    return change
+
+
+HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
+    "foreign": (lambda h: h.update(format="pt"), "header format is 'pt', expected 'elmo-serve'"),
+    "no header": (lambda h: h.clear(), "header format is None, expected 'elmo-serve'"),
+    "later": (lambda h: h.update(format_version="2"), "format_version is '2', expected '1'"),
+    "no config": (lambda h: h.pop("config"), "header config is missing, expected JSON"),
+    "broken": (lambda h: h.update(config="{"), "header config is not JSON"),
+    "a list": (lambda h: h.update(config="[]"), "header config is a list, expected an object"),
+    "no alphabet": (lambda h: h.pop("alphabet"), "header alphabet is missing"),
+    "alphabet": (
+        lambda h: h.update(alphabet='{"kind": "runes"}'),
+        "header alphabet kind is 'runes', expected utf8",
+    ),
+    "alphabet length": (
+        lambda h: h.update(alphabet='{"kind": "utf8", "max_characters": 20}'),
+        "header char_cnn.max_characters is 50, expected 20 by the alphabet",
+    ),
+    "layers": (config(("lstm", "layers"), 3), r"layers\.2\..* is missing, expected shape"),
+    "endless": (config(("lstm", "layers"), 10**6), "lstm.layers asks for 1,000,000 parts"),
+    "fewer": (config(("lstm", "layers"), 1), r"layers\.1\..* is found, but not expected"),
+    "cell": (config(("lstm", "cell"), 16), r"has shape \(32,\), expected \(64,\) by the header"),
+    "key": (config(("lstm", "colour"), 1), "lstm has colour, expected only"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), HEADERS.values(), ids=HEADERS.keys())
+def test_a_header_that_does_not_fit_is_refused_in_one_line(
+    saved: Path, change: Callable[[Header], object], message: str
+) -> None:
+    changed(saved, change)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        load(saved)
+    assert "\n" not in str(refusal.value) and str(saved) in str(refusal.value)
+
+
+def test_a_file_cut_short_is_refused(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes()[:-7])
+    with pytest.raises(CheckpointError, match="is not a whole safetensors file"):
+        load(saved)
+
+
+def test_tensors_of_another_type_are_refused(saved: Path) -> None:
+    content = saved.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    tensors = load_file(saved)
+    name = "bilm.forward_stack.layers.0.bias"
+    save_file({**tensors, name: tensors[name].double()}, saved, metadata=metadata)
+    with pytest.raises(CheckpointError, match=rf"{name} is of type F64, expected F32, F16, BF16"):
+        load(saved)
