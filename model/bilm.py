@@ -62,6 +62,6 @@ class BiLM(nn.Module):
         )
 
     def prepare(self, precision: Precision) -> None:
-        """Exchange all products for their inference forms."""
+        """Exchange all layers for their inference forms."""
         self.forward_stack.prepare(precision)
         self.backward_stack.prepare(precision)

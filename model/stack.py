@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from model.config import LSTMConfig
 from model.lstm import ProjectedLSTM
+from model.prepared_lstm import PreparedLSTM
 from model.products import Precision
 
 
@@ -49,7 +50,7 @@ class Stack(nn.Module):
         return outputs, torch.stack(last_h), torch.stack(last_c)
 
     def prepare(self, precision: Precision) -> None:
-        """Exchange the products of every layer for their inference forms."""
-        for layer in self.layers:
-            assert isinstance(layer, ProjectedLSTM)
-            layer.prepare(precision)
+        """Exchange every layer for its inference form; what was prepared before stays."""
+        for number, layer in enumerate(self.layers):
+            if isinstance(layer, ProjectedLSTM):
+                self.layers[number] = PreparedLSTM(layer, precision)

@@ -9,6 +9,7 @@ import torch
 from model.checkpoints import CheckpointError, load, save
 from model.elmo import Elmo
 from model.products import Product
+from model.products.packed import onednn_quantises
 from tests.checkpoints import write_pair
 from tests.model import golden
 
@@ -104,11 +105,19 @@ def test_an_answer_in_inference_mode_has_no_gradient(elmo: Elmo) -> None:
     assert elmo.embed([["a"]])[0].is_inference()
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        "float32",
+        "bfloat16",
+        "float16",
+        pytest.param("int8", marks=pytest.mark.skipif(not onednn_quantises(), reason="no VNNI")),
+    ],
+)
 def test_a_prepared_network_answers_as_before(elmo: Elmo, precision: str) -> None:
     expected = elmo.embed(SENTENCES)
     answers = elmo.prepare(precision).embed(SENTENCES)
-    least = {"float32": 0.999999, "bfloat16": 0.99, "float16": 0.9999}[precision]
+    least = {"float32": 0.999999, "bfloat16": 0.99, "float16": 0.9999, "int8": 0.99}[precision]
     ours, truth = torch.cat(answers, dim=1), torch.cat(expected, dim=1)
     assert ours.dtype == torch.float32
     assert (torch.cosine_similarity(ours, truth, dim=2).mean(dim=1) > least).all()

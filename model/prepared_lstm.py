@@ -1,0 +1,72 @@
+"""The same layer laid out for inference: fewer passes over the gates, faster products."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from model import time_loop
+from model.lstm import ProjectedLSTM
+from model.products import Precision, PreparedProduct, prepared
+
+# Positions whose input products are made at once. A float32 product is best large; the others are
+# followed by a pass over their result, which should still be in the cache.
+_BLOCKS: dict[Precision, int] = {"float32": 512, "bfloat16": 64, "float16": 512, "int8": 64}
+
+
+class PreparedLSTM(nn.Module):
+    """Computes what a trained ProjectedLSTM computes, to rounding, and cannot be trained.
+
+    A tanh costs a CPU as much as six logistic functions, and tanh(x) = 2 s(2x) - 1. So the
+    candidate's weights are doubled, all four gates are one logistic function in place, and the
+    factor 2 of the output's tanh is in the projection's weights. Doubling rounds nothing.
+    """
+
+    def __init__(self, trained: ProjectedLSTM, precision: Precision) -> None:
+        super().__init__()
+        self.input = prepared(_reordered(trained.input.weight.detach()), precision)
+        self.recurrent = prepared(_reordered(trained.recurrent.weight.detach()), precision)
+        self.register_buffer("bias", _reordered(trained.run_time_bias().detach()), persistent=False)
+        self.bias: Tensor
+        self.projection: PreparedProduct | None = None
+        if not isinstance(trained.projection, nn.Identity):
+            self.projection = prepared(2 * trained.projection.weight.detach(), precision)
+        self.cell_clip = trained.cell_clip
+        self.projection_clip = trained.projection_clip
+        self._block = _BLOCKS[precision]
+
+    def forward(
+        self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
+
+        As `ProjectedLSTM.forward`.
+        """
+        return time_loop.run(
+            inputs,
+            sizes,
+            h,
+            c,
+            input_gates=lambda block: self.input(block, self.bias),
+            step=self._step,
+            block=self._block,
+        )
+
+    def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Map input products (rows, 4D), h (rows, P) and c (rows, D) to the next h and c."""
+        i, f, o, j = self.recurrent.plus(h, gates).sigmoid_().chunk(4, dim=1)
+        c = f * c
+        c.addcmul_(i, j.sub_(0.5), value=2.0)
+        if self.cell_clip is not None:
+            c.clamp_(-self.cell_clip, self.cell_clip)
+        half = (2.0 * c).sigmoid_().sub_(0.5).mul_(o)
+        h = half.mul_(2.0) if self.projection is None else self.projection(half)
+        if self.projection_clip is not None:
+            h.clamp_(-self.projection_clip, self.projection_clip)
+        return h, c
+
+
+def _reordered(gates: Tensor) -> Tensor:
+    """Map input, candidate, forget, output to input, forget, output, twice the candidate."""
+    i, j, f, o = gates.chunk(4)
+    return torch.cat((i, f, o, 2 * j))
