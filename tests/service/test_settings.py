@@ -105,7 +105,7 @@ def test_settings_never_change() -> None:
         ("request_timeout_seconds", "0", "a number above 0, up to 86,400"),
         ("request_timeout_seconds", "nan", "a number above 0, up to 86,400"),
         ("drain_timeout_seconds", "-1", "a number from 0 to 86,400"),
-        ("precision", "int8", "one of float32, bfloat16, float16"),
+        ("precision", "int4", "one of float32, bfloat16, float16, int8"),
         ("worker", "fork", "one of process, thread"),
         ("log_level", "loud", "one of debug, info, warning, error"),
         ("log_format", "xml", "one of text, json"),
