@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -31,11 +32,12 @@ _TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536)
 _RATIOS = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
 
 
-class Metrics(Collector):
+class Metrics:
     """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._readings: list[_Reading] = []
         ProcessCollector(namespace="elmo", registry=registry)
         self.model = Info("elmo_model", "The model that is served.", registry=registry)
         self.http_requests = Counter(
@@ -122,25 +124,33 @@ class Metrics(Collector):
             "elmo_worker_restarts_total", "Workers replaced.", ["device"], registry=registry
         )
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield every metric but the times of creation, which double the text and tell nothing."""
-        for metric in self.registry.collect():
-            metric.samples = [
-                sample for sample in metric.samples if not sample.name.endswith("_created")
-            ]
-            yield metric
+    def snapshot(self) -> Collector:
+        """Read the gauges that belong to the event loop; the rest is read by whoever collects."""
+        return _Snapshot(self.registry, [reading.read() for reading in self._readings])
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read when it is asked for."""
-        self.registry.register(_Reading(f"elmo_{name}", meaning, value))
+        self._readings.append(_Reading(f"elmo_{name}", meaning, value))
 
 
-class _Reading(Collector):
-    def __init__(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        self._name, self._meaning, self._value = name, meaning, value
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    name: str
+    meaning: str
+    value: Callable[[], float]
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        yield GaugeMetricFamily(self._name, self._meaning, self._value())
+    def read(self) -> Metric:
+        return GaugeMetricFamily(self.name, self.meaning, self.value())
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        yield GaugeMetricFamily(self._name, self._meaning)
+
+class _Snapshot(Collector):
+    def __init__(self, registry: CollectorRegistry, readings: list[Metric]) -> None:
+        self._registry = registry
+        self._readings = readings
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._readings
+        for family in self._registry.collect():
+            # The times of creation double the text and say nothing.
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family

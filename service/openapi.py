@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from typing import Any
@@ -14,13 +15,16 @@ from service.schemas import EmbedAnswer, EmbedRequest, Problem, TaskBody
 
 
 def describe(app: FastAPI) -> None:
-    """Let ``/openapi.json`` show the contract as it is, once it is known for the model's layers."""
-    documents: dict[int | None, dict[str, Any]] = {}
+    """Let ``/openapi.json`` show the contract as it is, once it is known for the model's layers.
+
+    The routes are in place. What takes long is done here, not when the document is asked for.
+    """
+    documents: dict[int | None, dict[str, Any]] = {None: _document(app)}
 
     def document() -> dict[str, Any]:
         layers = _layers(app)
-        if layers not in documents:
-            documents[layers] = _document(app, layers)
+        if layers is not None and layers not in documents:
+            documents[layers] = _fitted(documents[None], layers)
         return documents[layers]
 
     app.openapi = document  # type: ignore[method-assign]  # the framework's own way
@@ -31,7 +35,7 @@ def _layers(app: FastAPI) -> int | None:
     return server.engine.info.layers if server and server.engine.info else None
 
 
-def _document(app: FastAPI, layers: int | None) -> dict[str, Any]:
+def _document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
@@ -46,21 +50,34 @@ def _document(app: FastAPI, layers: int | None) -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     components.update(definitions["$defs"])
-    for unused in ("HTTPValidationError", "ValidationError"):
-        components.pop(unused, None)
-    if layers is not None:
-        _fit(components, layers)
+    _drop_what_never_leaves(document)
     return document
 
 
-def _fit(components: dict[str, Any], layers: int) -> None:
-    """Say how many layers the model has, wherever that bounds what is allowed."""
+def _drop_what_never_leaves(document: dict[str, Any]) -> None:
+    """Take out the framework's own 422, which it adds wherever a path has a parameter."""
+    for unused in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(unused, None)
+    for path in document["paths"].values():
+        for operation in path.values():
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+
+
+def _fitted(document: dict[str, Any], layers: int) -> dict[str, Any]:
+    """Return a document that says how many layers there are, wherever that bounds what is allowed.
+
+    An array of layers is no longer than their number, a mixture has one weight for each.
+    """
+    document = copy.deepcopy(document)
+    components = document["components"]["schemas"]
     _, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
     numbers["maxItems"] = layers
     numbers["items"]["maximum"] = layers - 1
     for holder in ("Mix", "TaskBody"):
         weights = components[holder]["properties"]["weights"]
         weights["minItems"] = weights["maxItems"] = layers
+    return document
 
 
 if __name__ == "__main__":

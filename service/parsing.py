@@ -86,9 +86,12 @@ def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBod
 
 def _is_aside(fault: ErrorDetails) -> bool:
     """Say whether a fault is of the branch of `layers` that the client did not mean."""
-    if fault["loc"][0:1] != ("layers",):
+    if fault["loc"][:1] != ("layers",):
         return False
-    return (fault["type"] == "literal_error") == isinstance(fault["input"], list)
+    is_list = isinstance(fault["input"], list)
+    return (fault["type"] == "literal_error" and is_list) or (
+        fault["type"] == "list_type" and len(fault["loc"]) == 2
+    )
 
 
 def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:

@@ -17,6 +17,8 @@ from service.errors import (
     InternalError,
     MethodNotAllowed,
     ServiceError,
+    TryLater,
+    Unauthorized,
     UnknownRoute,
     problem,
     shown,
@@ -80,14 +82,33 @@ def translate(app: FastAPI) -> None:
 
 def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
     """Return FastAPI's ``responses`` for some errors."""
-    titles: dict[int, list[str]] = {}
-    for error in errors:
-        titles.setdefault(error.status, []).append(error.title)
     schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
-    return {
-        status: {"description": "; ".join(found), "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status, found in titles.items()
-    }
+    responses: dict[int | str, dict[str, Any]] = {}
+    for error in sorted(errors, key=lambda error: error.status):
+        response = responses.setdefault(
+            error.status,
+            {
+                "description": "",
+                "headers": {"X-Request-Id": REQUEST_ID},
+                "content": {MEDIA_TYPE: {"schema": schema}},
+            },
+        )
+        response["description"] += ("; " if response["description"] else "") + error.title
+        if issubclass(error, TryLater):
+            response["headers"]["Retry-After"] = _RETRY_AFTER
+        if error is Unauthorized:
+            response["headers"]["WWW-Authenticate"] = {"schema": {"type": "string"}}
+    return responses
+
+
+REQUEST_ID: dict[str, Any] = {
+    "description": "The client's, when it is sane, or a new one.",
+    "schema": {"type": "string"},
+}
+_RETRY_AFTER: dict[str, Any] = {
+    "description": "Seconds after which the same request may be sent again.",
+    "schema": {"type": "integer", "minimum": 1},
+}
 
 
 def _known(request: Request, error: HTTPException) -> ServiceError:

@@ -21,6 +21,7 @@ def encode(answer: Answer) -> list[Chunk]:
             with archive.open(member, "w", force_zip64=array.nbytes >= zipfile.ZIP64_LIMIT) as file:
                 file.write(_header(array))
                 file.write(raw(array))
+    pieces.flush()
     return pieces.chunks
 
 
@@ -35,14 +36,24 @@ class _Pieces(io.RawIOBase):
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
+        self._headers = bytearray()
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        if len(data):
+        if isinstance(data, memoryview):
+            self.flush()
             self.chunks.append(data)
+        else:
+            self._headers += data
         return len(data)
+
+    def flush(self) -> None:
+        """Keep the headers so far as one piece."""
+        if self._headers:
+            self.chunks.append(bytes(self._headers))
+            self._headers.clear()
 
 
 def _header(array: NDArray[Any]) -> bytes:

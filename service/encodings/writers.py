@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,13 @@ from service.workers.segments import Bytes, Segment, SegmentName, SegmentPool, v
 _log = logging.getLogger("service.encodings")
 
 _PART_BYTES = 1 << 19  # of vectors, some 3 ms of writing: small enough to share among processes
+SMALL_BODY_BYTES = 1 << 14
+"""Bytes of body that are parsed in a millisecond or less, and so not in another process."""
+
+_PART_SENTENCES = 256  # naming one to the process is work too
+_ITEM_BYTES = 4  # a float16 is written as slowly as a float32
 _MOST_BYTES_PER_NUMBER = 25  # "-1.1754943508222875e-38," and brackets
+_SLICE_BYTES, _SLICE_SENTENCES = 1 << 18, 1_000  # of a parsed request, in one message
 _AT_ONCE = 2  # tasks given to a process: one runs, one waits
 _MOST_ATTEMPTS = 2
 _RESTART_SECONDS = 0.2
@@ -61,6 +68,13 @@ class _Parse:
 _Task = _Write | _Parse
 
 
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """Sentences of a request, ahead of the rest: to read one large message takes too long."""
+
+    sentences: list[bytes]
+
+
 @dataclass(slots=True, eq=False)
 class _Pending:
     """A task that somebody awaits."""
@@ -68,7 +82,47 @@ class _Pending:
     task: _Task
     named: tuple[Segment, ...]
     future: asyncio.Future[Any]
+    sentences: list[bytes] = field(default_factory=list)
     attempts: int = 0
+
+
+class Body:
+    """A request's body as it comes; a large one in shared memory, which grows with it."""
+
+    def __init__(self, segments: SegmentPool) -> None:
+        self._segments = segments
+        self._head = bytearray()
+        self._segment: Segment | None = None
+        self._array = np.frombuffer(b"", np.uint8)
+        self.size = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Append some bytes."""
+        end = self.size + len(chunk)
+        if end <= SMALL_BODY_BYTES:
+            self._head += chunk
+        else:
+            self._make_room(end)
+            self._array[self.size : end] = np.frombuffer(chunk, np.uint8)
+        self.size = end
+
+    @property
+    def text(self) -> bytes:
+        """A body of at most SMALL_BODY_BYTES."""
+        return bytes(self._head)
+
+    @property
+    def segment(self) -> Segment:
+        """Where a larger body lies."""
+        assert self._segment is not None
+        return self._segment
+
+    def _make_room(self, end: int) -> None:
+        if end <= len(self._array):
+            return
+        before = self._array[: self.size] if self._segment else np.frombuffer(self._head, np.uint8)
+        self._segment, self._array = self._segments.lend(2 * end)
+        self._array[: self.size] = before
 
 
 class Writers:
@@ -91,40 +145,46 @@ class Writers:
 
     async def write(self, vectors: Sequence[Vectors]) -> list[Chunk]:
         """Return the JSON of some sentences, with commas between them, in pieces."""
-        parts = await asyncio.gather(*(self._part(part) for part in _parts(vectors)))
+        parts = []
+        for part in _parts(vectors):
+            parts.append(asyncio.ensure_future(self._part(part)))
+            await asyncio.sleep(0)
         pieces: list[Chunk] = []
-        for part in parts:
+        for text in await asyncio.gather(*parts):
             if pieces:
                 pieces.append(b",")
-            pieces.append(part)
+            pieces.append(text)
         return pieces
 
-    async def parse(self, body: bytes, limits: RequestLimits) -> Parsed:
+    async def parse(self, body: Body, limits: RequestLimits) -> Parsed:
         """Parse a request elsewhere; raises what ``parse`` raises."""
-        segment, array = self._segments.lend(max(len(body), 1))
-        array[: len(body)] = np.frombuffer(body, np.uint8)
-        task = _Parse(next(self._ids), segment, len(body), limits)
-        parsed = await self._run(task, (segment,))
-        del array
+        task = _Parse(next(self._ids), body.segment, body.size, limits)
+        pending = self._queue(task, (body.segment,), first=True)
+        parsed = await pending.future
         if isinstance(parsed, Exception):
             raise parsed
         assert isinstance(parsed, Parsed)
-        return parsed
+        return replace(parsed, sentences=pending.sentences)
+
+    def body(self) -> Body:
+        """Return room for a body that is to be parsed elsewhere."""
+        return Body(self._segments)
 
     async def _part(self, vectors: Sequence[Vectors]) -> memoryview:
-        numbers = sum(v.numpy().size for v in vectors)
-        brackets = sum(2 * int(np.prod(v.shape[:-1], dtype=np.int64)) + 8 for v in vectors)
+        numbers = sum(math.prod(v.shape) for v in vectors)
+        brackets = sum(2 * math.prod(v.shape[:-1]) + 8 for v in vectors)
         target, array = self._segments.lend(numbers * _MOST_BYTES_PER_NUMBER + 2 * brackets)
         sources = tuple(_Source(v.segment, v.offset, v.shape, v.dtype) for v in vectors)
         named = (*{v.segment for v in vectors}, target)
-        size = await self._run(_Write(next(self._ids), sources, target), named)
+        size = await self._queue(_Write(next(self._ids), sources, target), named).future
         return array[:size].data
 
-    async def _run(self, task: _Task, named: tuple[Segment, ...]) -> Any:
+    def _queue(self, task: _Task, named: tuple[Segment, ...], *, first: bool = False) -> _Pending:
         pending = _Pending(task, named, asyncio.get_running_loop().create_future())
-        self._waiting.append(pending)
+        # A request that comes does not wait until long answers are written.
+        self._waiting.insert(0 if first else len(self._waiting), pending)
         self.dispatch()
-        return await pending.future
+        return pending
 
     def dispatch(self) -> None:
         """Give waiting tasks to the processes with the fewest."""
@@ -139,6 +199,7 @@ class Writers:
     def again(self, pending: _Pending) -> None:
         """Try a task once more whose process died; a second death is the task's own fault."""
         pending.attempts += 1
+        pending.sentences.clear()
         if pending.attempts < _MOST_ATTEMPTS:
             self._waiting.insert(0, pending)
         elif not pending.future.done():
@@ -171,6 +232,9 @@ class _Seat:
 
     def _received(self, message: tuple[int, Any]) -> None:
         task_id, result = message
+        if isinstance(result, _Some):
+            self.pending[task_id].sentences += result.sentences
+            return
         pending = self.pending.pop(task_id)
         if not pending.future.done():
             pending.future.set_result(result)
@@ -193,6 +257,10 @@ def work(parent: Parent) -> None:
     while True:
         task: _Task = parent.receive()
         result = _write(parent, task) if isinstance(task, _Write) else _parse(parent, task)
+        if isinstance(result, Parsed):
+            for some in _slices(result.sentences):
+                parent.send((task.id, _Some(some)))
+            result = replace(result, sentences=[])
         parent.send((task.id, result))
 
 
@@ -215,22 +283,31 @@ def _parse(parent: Parent, task: _Parse) -> Parsed | ServiceError:
         return error
 
 
+def _slices(sentences: list[bytes]) -> Iterator[list[bytes]]:
+    start, size = 0, 0
+    for index, sentence in enumerate(sentences):
+        size += len(sentence)
+        if size >= _SLICE_BYTES or index - start + 1 == _SLICE_SENTENCES:
+            yield sentences[start : index + 1]
+            start, size = index + 1, 0
+    yield sentences[start:]
+
+
 def _memory(parent: Parent, segment: Segment | SegmentName) -> Bytes:
     assert isinstance(segment, SegmentName)
     return np.frombuffer(parent.memory(segment), np.uint8)
 
 
-def _parts(vectors: Sequence[Vectors]) -> list[Sequence[Vectors]]:
-    """Cut sentences into runs of about the same number of bytes."""
-    parts, start, size = [], 0, 0
+def _parts(vectors: Sequence[Vectors]) -> Iterator[Sequence[Vectors]]:
+    """Cut sentences into runs of about the same number of bytes, and not too many sentences."""
+    start, size = 0, 0
     for index, one in enumerate(vectors):
-        size += one.numpy().nbytes
-        if size >= _PART_BYTES:
-            parts.append(vectors[start : index + 1])
+        size += math.prod(one.shape) * _ITEM_BYTES
+        if size >= _PART_BYTES or index - start + 1 == _PART_SENTENCES:
+            yield vectors[start : index + 1]
             start, size = index + 1, 0
     if start < len(vectors):
-        parts.append(vectors[start:])
-    return parts
+        yield vectors[start:]
 
 
 def _by_cores() -> int:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar, overload
 
 from fastapi import APIRouter, Request
+from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from service import encodings
 from service.batching.engine import Embedded
+from service.batching.job import Vectors
 from service.dependencies import Server, TheServer
 from service.encodings import json_text
 from service.encodings.answer import Answer, Chunk, Encoding
 from service.encodings.sending import Pieces
+from service.encodings.writers import SMALL_BODY_BYTES
 from service.errors import (
     DeadlineExceeded,
     FieldError,
@@ -33,8 +38,8 @@ from service.workers.protocol import Output
 
 router = APIRouter()
 
-_PARSED_HERE = 1 << 16  # bytes of body that hold the event loop for less than a millisecond
-_ENCODED_HERE = 1 << 18  # bytes of vectors, likewise: a checksum over them is all it costs
+_ENCODED_HERE = 1 << 18  # bytes of vectors whose checksum holds the event loop less than 1 ms
+_SENTENCES_HERE = 32  # likewise: each has a header of its own
 _JSON_FACTOR = 4  # a float32 is 4 bytes, and some 11 to 12 more as text
 
 _T = TypeVar("_T")
@@ -59,7 +64,10 @@ async def embed(request: Request, server: TheServer) -> Response:
     parsed = await _read(request, server, timeout_seconds)
     output = _settle(parsed.options, server)
     info = server.info
-    size = sum(output.size(length, info.dimension) for length in parsed.lengths)
+    size = sum(
+        output.size(length, info.dimension) * count
+        for length, count in Counter(parsed.lengths).items()
+    )
     reservation = server.engine.reserve(size * _JSON_FACTOR if encoding is _JSON else size)
     try:
         embedded = await _unless_client_leaves(
@@ -74,7 +82,7 @@ async def embed(request: Request, server: TheServer) -> Response:
             dimension=info.dimension,
             layers=output.layers,
             tokens=sum(parsed.lengths),
-            arrays=[vectors.numpy() for vectors in embedded.vectors],
+            arrays=_Arrays(embedded.vectors),
         )
         start = time.perf_counter()
         chunks = await _encode(answer, embedded, encoding, server, size)
@@ -99,6 +107,7 @@ async def embed(request: Request, server: TheServer) -> Response:
 
 
 _JSON = json_text.ENCODING
+_NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
 def _timeout(request: Request, most: float) -> float:
@@ -106,11 +115,8 @@ def _timeout(request: Request, most: float) -> float:
     sent = request.headers.get("x-request-timeout")
     if sent is None:
         return most
-    try:
-        seconds = float(sent)
-    except ValueError:
-        seconds = math.nan
-    if not (seconds > 0 and math.isfinite(seconds)):
+    seconds = float(sent) if _NUMBER.fullmatch(sent) else math.nan
+    if not 0 < seconds < math.inf:
         raise InvalidRequest(
             f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
         )
@@ -124,11 +130,14 @@ async def _read(request: Request, server: Server, timeout_seconds: float) -> Par
     )
     try:
         async with asyncio.timeout(timeout_seconds):
-            body = await request.body()
-            if len(body) <= _PARSED_HERE:
-                return parse(body, limits)
+            body = server.writers.body()
+            async for chunk in request.stream():
+                body.add(chunk)
+            if body.size <= SMALL_BODY_BYTES:
+                return parse(body.text, limits)
             return await server.writers.parse(body, limits)
     except TimeoutError:
+        server.metrics.failures.labels("deadline").inc()
         raise DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.") from None
 
 
@@ -196,9 +205,28 @@ async def _encode(
     if encoding is _JSON:
         sentences = await server.writers.write(embedded.vectors)
         return [json_text.head(answer), *sentences, json_text.tail(answer)]
-    if size > _ENCODED_HERE:
+    if size > _ENCODED_HERE or len(answer.arrays) > _SENTENCES_HERE:
         return await asyncio.to_thread(encoding.encode, answer)
     return encoding.encode(answer)
+
+
+class _Arrays(Sequence[NDArray[Any]]):
+    """The arrays of some vectors, each made when it is asked for."""
+
+    def __init__(self, vectors: Sequence[Vectors]) -> None:
+        self._vectors = vectors
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    @overload
+    def __getitem__(self, index: int) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[NDArray[Any]]: ...
+    def __getitem__(self, index: int | slice) -> NDArray[Any] | list[NDArray[Any]]:
+        if isinstance(index, slice):
+            return [vectors.numpy() for vectors in self._vectors[index]]
+        return self._vectors[index].numpy()
 
 
 async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, _T]) -> _T:

@@ -19,7 +19,7 @@ from service.errors import (
     UnknownTask,
     UnsupportedMediaType,
 )
-from service.problems import documented
+from service.problems import REQUEST_ID, documented
 from service.schemas import EmbedAnswer, EmbedRequest
 
 
@@ -38,16 +38,8 @@ REQUEST: dict[str, Any] = {
             "in": "header",
             "required": False,
             "description": "Seconds after which the client no longer wants the answer; the "
-            "server's own limit is the cap.",
-            "schema": {"type": "number", "exclusiveMinimum": 0},
-        },
-        {
-            "name": "X-Request-Id",
-            "in": "header",
-            "required": False,
-            "description": "Comes back as it was sent when it is 1 to 128 letters, digits or "
-            "`. _ : -`; otherwise a new one does.",
-            "schema": {"type": "string"},
+            "server's own limit is the cap. Less than 1, such as 0.25, is taken at its word too.",
+            "schema": {"type": "number", "minimum": 1},
         },
     ],
 }
@@ -58,6 +50,7 @@ _HEADERS: dict[str, Any] = {
         "schema": {"type": "string"},
     },
     "Vary": {"schema": {"type": "string"}},
+    "X-Request-Id": REQUEST_ID,
 }
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
@@ -79,9 +80,15 @@ async def put_task(
     """Keep a task on disk; the next request sees it."""
     json_body.check(request)
     body = parse_task(await request.body())
+    if not re.fullmatch(NAME, name):
+        raise InvalidRequest(
+            f"The path names task {shown(name)}; a name is 1 to 64 of A-Z a-z 0-9 . _ - "
+            "and starts with a letter or a digit."
+        )
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}"
-        raise InvalidRequest(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
+        # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
+        raise Conflict(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
     task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
     created = await asyncio.to_thread(server.tasks.put, task)
     response.status_code = 201 if created else 200

@@ -1,0 +1,150 @@
+"""The service without a model: what one request costs beside the network.
+
+    python -m benchmarks.echo [--clients 1 32] [--seconds 5]
+
+An echo worker in a process of its own answers every sentence with zeros. Clients are wrk's, which
+must be installed: one connection each, one 10-token sentence a request, safetensors out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.machine import describe
+from service import logs
+from service.app import create_app
+from service.listener import run
+from service.settings import from_strings
+from service.workers.child import Child, Parent
+from service.workers.protocol import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
+from service.workers.segments import SegmentPool
+
+_PORT = 8399
+_INFO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")
+_SCRIPT = """
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.headers["Accept"] = "{accept}"
+local count, thread = 0, 0
+function setup(t) t:set("id", thread) thread = thread + 1 end
+function request()
+  count = count + 1
+  local word = id .. "x" .. count
+  return wrk.format(nil, "/embed", nil,
+    '{{"sentences":[["' .. word .. '","quick","brown","fox","jumps","over","a","lazy","dog","."]],"layers":"top"}}')
+end
+function done(summary, latency, requests)
+  io.write(string.format("p50 %d p99 %d errors %d\\n", latency:percentile(50),
+    latency:percentile(99), summary.errors.status + summary.errors.timeout + summary.errors.read))
+end
+"""
+
+
+class EchoWorker:
+    """Speaks the protocol of a worker and computes nothing."""
+
+    def __init__(self, settings: RunnerSettings, segments: SegmentPool) -> None:
+        self._settings, self._segments = settings, segments
+
+    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
+        self._child = Child("echo", echo, (), self._segments, said, ended)
+        self._child.start()
+
+    def submit(self, batch: Batch) -> None:
+        self._child.send(batch, batch.segment)
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    async def stop(self) -> None:
+        await self._child.stop()
+
+
+def echo(parent: Parent) -> None:
+    """Answer zeros until the front hangs up."""
+    parent.send(Ready(_INFO))
+    while True:
+        batch = parent.receive()
+        memory = np.frombuffer(parent.memory(batch.segment), np.uint8)
+        for offset, output in zip(batch.offsets, batch.outputs, strict=True):
+            memory[offset : offset + output.size(10, _INFO.dimension)] = 0
+        parent.send(Done(batch.id, 0.0, 0, 0))
+
+
+def serve() -> int:
+    """Serve with echo workers, as ``elmo serve`` does with real ones."""
+    settings = from_strings({"port": str(_PORT), "log_level": "warning", "devices": "cpu"})
+    logs.configure(settings.log_level, settings.log_format)
+    return run(create_app(settings, EchoWorker), settings)
+
+
+@contextlib.contextmanager
+def served() -> Iterator[None]:
+    """Run the service for as long as it is measured."""
+    server = subprocess.Popen([sys.executable, "-m", "benchmarks.echo", "--serve"])
+    try:
+        for _ in range(200):
+            time.sleep(0.05)
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/health/ready")
+                break
+        yield
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def measure(clients: int, seconds: int, accept: str) -> tuple[float, float, float, int]:
+    """Return requests/s, p50 and p99 in milliseconds, and errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "request.lua")
+        script.write_text(_SCRIPT.format(accept=accept))
+        command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "-s", str(script)]
+        done = subprocess.run(
+            [*command, f"http://127.0.0.1:{_PORT}"], capture_output=True, text=True, check=True
+        )
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+    line = re.search(r"p50 (\d+) p99 (\d+) errors (\d+)", done.stdout)
+    assert rate and line, done.stdout
+    p50, p99, errors = map(int, line.groups())
+    return float(rate[1]), p50 / 1e3, p99 / 1e3, errors
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        return serve()
+    if shutil.which("wrk") is None:
+        print("wrk is not installed (Debian's package wrk)", file=sys.stderr)
+        return 2
+    print(describe())
+    print("| answer | clients | requests/s | p50 ms | p99 ms | errors |")
+    print("|---|--:|--:|--:|--:|--:|")
+    with served():
+        for accept in ("application/vnd.safetensors", "application/json"):
+            for clients in arguments.clients:
+                measure(clients, 1, accept)
+                rate, p50, p99, errors = measure(clients, arguments.seconds, accept)
+                print(f"| {accept} | {clients} | {rate:,.0f} | {p50:.2f} | {p99:.2f} | {errors} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

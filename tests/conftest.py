@@ -1,0 +1,74 @@
+"""Servers that many tests share: started once, never changed but for the tasks of their folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.servers import SMALL, Running, running
+
+KEY = "open-sesame"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The golden model with a folder of tasks, and every limit as it comes."""
+    folder = tmp_path_factory.mktemp("server")
+    with running(folder, model=SMALL, tasks=folder / "tasks", log_level="debug") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The same model behind small limits and an API key, without tasks."""
+    with running(
+        tmp_path_factory.mktemp("narrow"),
+        model=SMALL,
+        max_body_bytes=1_000,
+        max_request_sentences=3,
+        max_sentence_tokens=4,
+        max_batch_tokens=6,
+        max_queue_tokens=16,
+        max_answer_bytes=4_000,
+        request_timeout_seconds=5,
+        drain_timeout_seconds=7.5,
+        max_connections=20,
+        workers_per_device=2,
+        api_keys=f"other,{KEY}",
+        log_format="json",
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def narrow_client(narrow: Running) -> Iterator[httpx.Client]:
+    with narrow.client(headers={"Authorization": f"Bearer {KEY}"}) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that takes seconds for a request of thousands: every sentence is a batch."""
+    folder = tmp_path_factory.mktemp("slow")
+    with running(
+        folder, model=SMALL, max_sentence_tokens=1, max_batch_tokens=3, tasks=folder / "tasks"
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def tasks(server: Running) -> Path:
+    """The folder of the shared server's tasks, emptied."""
+    folder = server.log_file.parent / "tasks"
+    for file in folder.glob("*.json"):
+        file.unlink()
+    return folder

@@ -1,0 +1,56 @@
+"""docs/api.md: its examples run, in the order they stand in, and its tables are complete."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.encodings import ENCODINGS
+from service.errors import ERRORS
+from service.schemas import EmbedRequest, InfoAnswer, TaskAnswer
+from tests.servers import Running
+
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+COMMANDS = {"sh": ["sh", "-euc"], "python": [sys.executable, "-c"]}
+
+
+@pytest.mark.usefixtures("tasks")
+def test_every_example_runs(server: Running, tmp_path: Path) -> None:
+    assert len(EXAMPLES) >= 7
+    for language, example in EXAMPLES:
+        program = example.replace("http://127.0.0.1:8000", server.url)
+
+        run = subprocess.run(
+            [*COMMANDS[language], program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert run.returncode == 0, f"{example}\n{run.stdout}\n{run.stderr}"
+
+
+def test_fields_types_and_routes_are_all_on_the_page(client: httpx.Client) -> None:
+    for name in EmbedRequest.model_fields:
+        assert f"| `{name}` |" in PAGE
+    for media_type in ENCODINGS:
+        assert f"| `{media_type}` |" in PAGE
+    for name in TaskAnswer.model_fields:
+        assert f'"{name}"' in PAGE
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f"{method.upper()} {path}" in PAGE
+    assert set(InfoAnswer.model_fields) <= set(
+        re.findall(r"[a-z_]+", PAGE.replace("media types", "media_types"))
+    )
+
+
+def test_every_status_is_on_the_page() -> None:
+    table = PAGE[PAGE.index("## Errors") :]
+
+    assert {str(error.status) for error in ERRORS} <= set(re.findall(r"\b[45]\d\d\b", table))
