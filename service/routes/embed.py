@@ -231,18 +231,28 @@ class _Arrays(Sequence[NDArray[Any]]):
 
 async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
     """Await ``work``, and cancel it when the client hangs up before it is done."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.current_task()
+    assert task is not None
+    has_left = is_over = False
+
+    def cancel(_: asyncio.Future[None]) -> None:
+        nonlocal has_left
+        if not is_over:  # it may have been scheduled just before
+            has_left = True
+            task.cancel()
+
     watcher = asyncio.ensure_future(_left(request))
+    watcher.add_done_callback(cancel)
     try:
-        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientDisconnect
+        return await work
+    except asyncio.CancelledError:
+        if not has_left:
+            raise
+        task.uncancel()
+        raise ClientDisconnect from None
     finally:
-        for each in (watcher, task):
-            if not each.done():
-                each.cancel()
-        await asyncio.gather(watcher, task, return_exceptions=True)
+        is_over = True
+        watcher.cancel()
 
 
 async def _left(request: Request) -> None:
