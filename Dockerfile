@@ -43,7 +43,7 @@ LABEL org.opencontainers.image.title="elmo-serve" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # The owner of these folders is what a new volume mounted there starts with.
-RUN install -d -o 10001 -g 10001 /models /tasks
+RUN install -d -o 10001 -g 10001 /models /tasks /cache
 COPY --from=build /opt/elmo /opt/elmo
 COPY docker/healthcheck.py /opt/elmo/healthcheck.py
 # USER and HOME: the numeric user has no entry in /etc/passwd, and only /tmp is sure to be writable.
@@ -54,7 +54,8 @@ ENV PATH=/opt/elmo/bin:$PATH \
     USER=elmo \
     ELMO_HOST=0.0.0.0 \
     ELMO_PORT=8000 \
-    ELMO_TASKS=/tasks
+    ELMO_TASKS=/tasks \
+    ELMO_CACHE=/cache
 USER 10001:10001
 WORKDIR /models
 EXPOSE 8000

@@ -1,6 +1,6 @@
 """What a network is made of: sizes and rules, as frozen values, to and from plain dictionaries."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
@@ -100,18 +100,61 @@ class LSTMConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ElmoConfig:
-    """A whole network: token encoder and biLM."""
+class WordsConfig:
+    """A table of word vectors: `count` rows, each `width` wide.
 
-    char_cnn: CharCNNConfig
-    lstm: LSTMConfig
+    Beside a character CNN a word's row stands before the CNN's output. With `projection` a linear
+    map makes the token vector of what the table, or the table and the CNN, say.
+    """
+
+    count: int
+    width: int
+    projection: bool
 
     def __post_init__(self) -> None:
-        if not self.char_cnn.projection and self.char_cnn.width != self.lstm.projection:
+        for key in ("count", "width"):
+            _at_least(1, f"words.{key}", getattr(self, key))
+        _is_a(bool, "words.projection", self.projection)
+
+
+@dataclass(frozen=True, slots=True)
+class ElmoConfig:
+    """A whole network: token encoder and biLM.
+
+    The token encoder is a character CNN, a table of words, or both; with both the projection is
+    that of `words`. With `aligned` a matrix takes mixed vectors to a space that languages share.
+    """
+
+    char_cnn: CharCNNConfig | None
+    lstm: LSTMConfig
+    words: WordsConfig | None = None
+    aligned: bool = False
+
+    def __post_init__(self) -> None:
+        cnn, words, width = self.char_cnn, self.words, self.lstm.projection
+        _is_a(bool, "aligned", self.aligned)
+        if cnn is None and words is None:
+            raise ConfigError("char_cnn and words are both missing, expected at least one")
+        if cnn and not words and not cnn.projection and cnn.width != width:
             raise ConfigError(
                 f"char_cnn.projection is false, expected lstm.projection to equal the sum of "
-                f"char_cnn.filters ({self.char_cnn.width}), found {self.lstm.projection}"
+                f"char_cnn.filters ({cnn.width}), found {width}"
             )
+        if cnn and words and cnn.projection:
+            raise ConfigError(
+                "char_cnn.projection is true, expected false beside words, which have their own"
+            )
+        if words and not words.projection and self.token_width != width:
+            raise ConfigError(
+                f"words.projection is false, expected lstm.projection to equal words.width and "
+                f"the sum of char_cnn.filters ({self.token_width}), found {width}"
+            )
+
+    @property
+    def token_width(self) -> int:
+        """Width of what the word table and the character CNN say, before any projection."""
+        cnn, words = self.char_cnn, self.words
+        return (words.width if words else 0) + (cnn.width if cnn else 0)
 
     @property
     def layers(self) -> int:
@@ -125,43 +168,67 @@ class ElmoConfig:
 
     @property
     def parameter_count(self) -> int:
-        """Numbers learnt, as published figures count them: without the row of character id 0."""
-        cnn, lstm = self.char_cnn, self.lstm
-        characters = (cnn.characters - 1) * cnn.embedding
-        filters = sum((width * cnn.embedding + 1) * count for width, count in cnn.filters)
-        highways = cnn.highways * 2 * (cnn.width + 1) * cnn.width
-        token = (cnn.width + 1) * lstm.projection if cnn.projection else 0
+        """Numbers learnt, as published figures count them: without the row of character id 0.
+
+        An alignment, which is found afterwards, does not count.
+        """
+        cnn, words, lstm = self.char_cnn, self.words, self.lstm
         gates = (2 * lstm.projection + 1) * 4 * lstm.cell
         output = lstm.cell * lstm.projection if lstm.projected else 0
-        return characters + filters + highways + token + 2 * lstm.layers * (gates + output)
+        total = 2 * lstm.layers * (gates + output)
+        if cnn:
+            total += (cnn.characters - 1) * cnn.embedding
+            total += sum((width * cnn.embedding + 1) * count for width, count in cnn.filters)
+            total += cnn.highways * 2 * (cnn.width + 1) * cnn.width
+        if words:
+            total += words.count * words.width
+        if (words and words.projection) or (cnn and cnn.projection):
+            total += (self.token_width + 1) * lstm.projection
+        return total
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries, as JSON knows them."""
-        values = asdict(self)
-        values["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
+        """Plain numbers, strings, lists and dictionaries, as JSON knows them.
+
+        What a network does not have is left out.
+        """
+        values = {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        if self.char_cnn:
+            values["char_cnn"]["filters"] = [list(pair) for pair in self.char_cnn.filters]
         return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote. Raises ConfigError for anything else."""
-        _only_keys_of(cls, "configuration", values)
-        cnn, lstm = values["char_cnn"], values["lstm"]
-        _only_keys_of(CharCNNConfig, "char_cnn", cnn)
+        optional = {"words", "aligned"} | ({"char_cnn"} if "words" in values else set())
+        _only_keys_of(cls, "configuration", values, optional)
+        cnn, lstm, words = values.get("char_cnn"), values["lstm"], values.get("words")
         _only_keys_of(LSTMConfig, "lstm", lstm)
-        filters = cnn["filters"]
-        if not isinstance(filters, list) or not all(_is_pair(pair) for pair in filters):
-            raise ConfigError(
-                f"char_cnn.filters is {filters!r:.80}, expected pairs of width and count"
-            )
-        pairs = tuple((width, count) for width, count in filters)
-        return cls(CharCNNConfig(**{**cnn, "filters": pairs}), LSTMConfig(**lstm))
+        if words is not None:
+            _only_keys_of(WordsConfig, "words", words)
+        return cls(
+            None if cnn is None and words is not None else _char_cnn(cnn),
+            LSTMConfig(**lstm),
+            None if words is None else WordsConfig(**words),
+            values.get("aligned", False),
+        )
 
 
-def _only_keys_of(kind: type, name: str, values: object) -> None:
+def _char_cnn(values: Any) -> CharCNNConfig:
+    _only_keys_of(CharCNNConfig, "char_cnn", values)
+    filters = values["filters"]
+    if not isinstance(filters, list) or not all(_is_pair(pair) for pair in filters):
+        raise ConfigError(f"char_cnn.filters is {filters!r:.80}, expected pairs of width and count")
+    pairs = tuple((width, count) for width, count in filters)
+    return CharCNNConfig(**{**values, "filters": pairs})
+
+
+def _only_keys_of(
+    kind: type, name: str, values: object, optional: Collection[str] = frozenset()
+) -> None:
     expected = {field.name for field in fields(kind)}
     if not isinstance(values, Mapping):
         raise ConfigError(f"{name} is a {type(values).__name__}, expected an object")
-    if missing := sorted(expected - values.keys()):
+    if missing := sorted(expected - values.keys() - set(optional)):
         raise ConfigError(f"{name} lacks {', '.join(missing)}")
     if unknown := sorted(values.keys() - expected):
         raise ConfigError(

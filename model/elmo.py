@@ -6,6 +6,7 @@ from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from model.alphabets import Alphabet
 from model.bilm import BiLM
@@ -13,6 +14,7 @@ from model.config import ElmoConfig
 from model.products import Precision, check_precision
 from model.representations import Representations
 from model.state import State
+from model.task import Task
 from model.token_cache import TokenCache
 from model.token_embedder import TokenEmbedder
 
@@ -29,7 +31,8 @@ class Origin:
 class Elmo(nn.Module):
     """Token embedder and biLM (Peters et al. 2018), for serving and for training alike.
 
-    Its numbers are not initialised: a checkpoint or `model.initialise` sets them.
+    Its numbers are not initialised: a checkpoint or `model.initialise` sets them. `tasks` are the
+    scalar mixes that came with it.
     """
 
     def __init__(
@@ -40,16 +43,19 @@ class Elmo(nn.Module):
         *,
         dropout: float = 0.0,
         token_cache_size: int = 65_536,
+        tasks: Sequence[Task] = (),
     ) -> None:
         super().__init__()
         self.config = config
         self.alphabet = alphabet
         self.origin = origin
         self.token_cache = TokenCache(token_cache_size)
-        self.token_embedder = TokenEmbedder(
-            config.char_cnn, config.lstm.projection, alphabet, self.token_cache
-        )
+        self.tasks = tuple(tasks)
+        self.token_embedder = TokenEmbedder(config, alphabet, self.token_cache)
         self.bilm = BiLM(config.lstm, dropout)
+        width = config.dimension
+        # (2P, 2P), found after training; Elmo.align applies it
+        self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
 
     @property
     def layers(self) -> int:
@@ -95,6 +101,16 @@ class Elmo(nn.Module):
         with torch.inference_mode():
             representations, _ = self(sentences)
             return [layers[:, 1:-1] for layers in representations.sentences()]
+
+    def align(self, vectors: Tensor) -> Tensor:
+        """Map mixed vectors (..., 2P) to the space that aligned languages share.
+
+        Without an alignment they stay as they are. Only mixes are aligned, never single layers
+        (Schuster et al. 2019; AllenNLP 0.9 `elmo_token_embedder_multilang.py`).
+        """
+        if self.alignment is None:
+            return vectors
+        return functional.linear(vectors, self.alignment)
 
     def prepare(self, precision: str = "float32") -> Self:
         """Lay this network out for inference on the device it is on, and return it.

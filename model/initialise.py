@@ -10,6 +10,7 @@ from model.elmo import Elmo
 from model.highway import Highway
 from model.lstm import ProjectedLSTM
 from model.products import Product
+from model.token_embedder import TokenEmbedder
 
 
 @torch.no_grad()
@@ -19,10 +20,14 @@ def initialise(elmo: Elmo, generator: torch.Generator) -> Elmo:
     The laws are those of bilm-tf `training.py`: the highways start nearly as pure carriers, the
     LSTMs with Glorot's uniform law over input, recurrence and gates together.
     """
+    if elmo.alignment is not None:
+        nn.init.eye_(elmo.alignment)
     for module in elmo.modules():
         match module:
             case CharCNN():
                 _char_cnn(module, generator)
+            case TokenEmbedder():
+                _words(module, generator)
             case Highway():
                 _highway(module, generator)
             case ProjectedLSTM():
@@ -43,6 +48,14 @@ def _char_cnn(cnn: CharCNN, generator: torch.Generator) -> None:
         convolution.bias.zero_()
     if isinstance(cnn.projection, nn.Linear):
         _normal(cnn.projection, generator)
+
+
+def _words(embedder: TokenEmbedder, generator: torch.Generator) -> None:
+    if embedder.words is not None:
+        bound = math.sqrt(6 / sum(embedder.words.shape))
+        embedder.words.uniform_(-bound, bound, generator=generator)
+    if isinstance(embedder.projection, nn.Linear):
+        _normal(embedder.projection, generator)
 
 
 def _highway(highway: Highway, generator: torch.Generator) -> None:

@@ -5,10 +5,11 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from model.alphabets import Alphabet
+from model.alphabets import Alphabet, WordAlphabet
 from model.char_cnn import CharCNN
-from model.config import CharCNNConfig
+from model.config import ElmoConfig
 from model.token_cache import TokenCache
 
 # Character positions that pass the CNN at once: bounds its memory (the widest published filter
@@ -17,16 +18,23 @@ _POSITIONS = 8192
 
 
 class TokenEmbedder(nn.Module):
-    """Alphabet, cache and character CNN in a row."""
+    """Alphabet, cache, and a character CNN, a table of words, or both side by side."""
 
-    def __init__(
-        self, config: CharCNNConfig, width: int, alphabet: Alphabet, cache: TokenCache
-    ) -> None:
+    def __init__(self, config: ElmoConfig, alphabet: Alphabet, cache: TokenCache) -> None:
         super().__init__()
-        self.char_cnn = CharCNN(config, width)
+        cnn, words, width = config.char_cnn, config.words, config.lstm.projection
+        if words and not isinstance(alphabet, WordAlphabet):
+            raise TypeError(f"{type(alphabet).__name__} has no rows for words, expected them")
+        # beside a table the CNN gives its own width; what both say is projected together
+        own = cnn.width if cnn and words else width
+        self.char_cnn = CharCNN(cnn, own) if cnn else None
+        self.words = nn.Parameter(torch.empty(words.count, words.width)) if words else None
+        self.projection = (
+            nn.Linear(config.token_width, width) if words and words.projection else nn.Identity()
+        )
         self.alphabet = alphabet
         self.cache = cache
-        self._widest = config.widest
+        self._widest = cnn.widest if cnn else 0
         self._cached_versions: tuple[int, ...] = ()
 
     def forward(self, words: Sequence[str]) -> Tensor:
@@ -42,17 +50,29 @@ class TokenEmbedder(nn.Module):
         return vectors.index_select(0, torch.tensor(index, dtype=torch.int64).to(vectors.device))
 
     def embed(self, words: Sequence[str]) -> Tensor:
-        """Map n distinct words to (n, P) through the character CNN, in chunks of like length."""
+        """Map n distinct words to (n, P), without a look into the cache."""
+        parts = []
+        if self.words is not None and isinstance(self.alphabet, WordAlphabet):
+            rows = torch.from_numpy(self.alphabet.word_ids(words))
+            parts.append(functional.embedding(rows.to(self.words.device), self.words))
+        if self.char_cnn is not None:
+            parts.append(self._spell(words, self.char_cnn))
+        # the word's own vector first, as ELMoForManyLangs has them
+        vectors: Tensor = self.projection(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
+        return vectors
+
+    def _spell(self, words: Sequence[str], char_cnn: CharCNN) -> Tensor:
+        """Map n words to (n, width) through the character CNN, in chunks of like length."""
         lengths = self.alphabet.lengths(words)
-        device = self.char_cnn.characters.device
+        device = char_cnn.characters.device
         order = sorted(range(len(words)), key=lengths.__getitem__)
         chunks = []
         for chunk, width in self._chunks(order, lengths):
             ids = self.alphabet.encode([words[row] for row in chunk], width)
-            chunks.append(self.char_cnn(torch.from_numpy(ids).to(device)))
+            chunks.append(char_cnn(torch.from_numpy(ids).to(device)))
         if not chunks:
             ids = self.alphabet.encode([], self._widest)
-            chunks.append(self.char_cnn(torch.from_numpy(ids).to(device)))  # (0, P)
+            chunks.append(char_cnn(torch.from_numpy(ids).to(device)))  # (0, width)
         back = torch.empty(len(words), dtype=torch.int64)
         back[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(words))
         return torch.cat(chunks).index_select(0, back.to(device))
@@ -82,8 +102,7 @@ class TokenEmbedder(nn.Module):
 
     def _forget_what_was_trained_away(self) -> None:
         versions = tuple(
-            0 if parameter.is_inference() else parameter._version
-            for parameter in self.char_cnn.parameters()
+            0 if parameter.is_inference() else parameter._version for parameter in self.parameters()
         )
         if versions != self._cached_versions:
             self.cache.clear()

@@ -39,8 +39,26 @@ class Settings(BaseModel):
     model: str = Field(
         "random-small",
         min_length=1,
-        description="The model: a built-in name, or the path of a checkpoint.",
-        json_schema_extra={"allowed": "a built-in name or a path"},
+        description="The model: a built-in name, the name of a published one, or the path of a "
+        "checkpoint.",
+        json_schema_extra={"allowed": "a name or a path"},
+    )
+    cache: Path | None = Field(
+        None,
+        description="Folder of the published models, made when it is missing; unset: elmo-serve "
+        "in the user's cache folder.",
+        json_schema_extra={"allowed": "the path of a folder"},
+    )
+    mirror: str | None = Field(
+        None,
+        pattern=r"^https?://[!-+\--~]+$",
+        description="Address that published models are fetched from, in place of their own.",
+        json_schema_extra={"allowed": "an address that starts with http:// or https://"},
+    )
+    offline: bool = Field(
+        False,
+        description="Whether published models may only be taken from the cache folder.",
+        json_schema_extra={"allowed": "true or false"},
     )
     devices: tuple[str, ...] | Literal["auto"] = Field(
         "auto",
@@ -229,6 +247,8 @@ def option(name: str) -> str:
 def default(name: str) -> str | None:
     """Return a field's default as it would be written in the environment; None when unset."""
     value = Settings.model_fields[name].default
+    if isinstance(value, bool):
+        return str(value).lower()
     return None if value is None or value == () else str(value)
 
 

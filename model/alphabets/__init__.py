@@ -1,12 +1,18 @@
-"""Alphabets: words to rows of character ids. One file each, one table."""
+"""Alphabets: words to rows of character ids, or of words. One file each, one table."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from model.alphabets.alphabet import Alphabet, AlphabetError
+from model.alphabets.alphabet import Alphabet, AlphabetError, WordAlphabet
+from model.alphabets.lexicon import Lexicon
 from model.alphabets.utf8 import Utf8Alphabet
+from model.alphabets.vocabulary import Vocabulary
 
-ALPHABETS: dict[str, type[Utf8Alphabet]] = {Utf8Alphabet.kind: Utf8Alphabet}
+ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[Vocabulary]] = {
+    Utf8Alphabet.kind: Utf8Alphabet,
+    Lexicon.kind: Lexicon,
+    Vocabulary.kind: Vocabulary,
+}
 
 
 def from_dict(values: Mapping[str, Any]) -> Alphabet:
@@ -17,4 +23,13 @@ def from_dict(values: Mapping[str, Any]) -> Alphabet:
     return ALPHABETS[kind].from_dict(values)
 
 
-__all__ = ["ALPHABETS", "Alphabet", "AlphabetError", "Utf8Alphabet", "from_dict"]
+__all__ = [
+    "ALPHABETS",
+    "Alphabet",
+    "AlphabetError",
+    "Lexicon",
+    "Utf8Alphabet",
+    "Vocabulary",
+    "WordAlphabet",
+    "from_dict",
+]

@@ -1,7 +1,7 @@
 """What every alphabet does."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,3 +36,15 @@ class Alphabet(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON knows them, that `from_dict` reads again."""
+
+
+@runtime_checkable
+class WordAlphabet(Alphabet, Protocol):
+    """An alphabet that knows whole words too. Without characters `size` is 0."""
+
+    @property
+    def word_count(self) -> int:
+        """Rows that a table of words needs; 0 where whole words are not looked up."""
+
+    def word_ids(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """Map words to (words,) rows of the table; one that is not known has the row for that."""

@@ -1,16 +1,28 @@
 """Checkpoints: files to networks and back. One format a file, one table, recognised by content."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from model.checkpoints import allennlp, native
+from model.checkpoints import (
+    aligned,
+    allennlp,
+    allennlp_archive,
+    bilm_tf,
+    elmoformanylangs,
+    native,
+    tf_hub,
+    token_embeddings,
+)
 from model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from model.checkpoints.native import save
 from model.config import ElmoConfig
 from model.elmo import Elmo, Origin
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +35,12 @@ class Format:
 
 FORMATS = {
     native.NAME: Format(native.recognises, native.read),
+    elmoformanylangs.NAME: Format(elmoformanylangs.recognises, elmoformanylangs.read),
+    aligned.NAME: Format(aligned.recognises, aligned.read),
+    tf_hub.NAME: Format(tf_hub.recognises, tf_hub.read),
+    allennlp_archive.NAME: Format(allennlp_archive.recognises, allennlp_archive.read),
+    bilm_tf.NAME: Format(bilm_tf.recognises, bilm_tf.read),
+    token_embeddings.NAME: Format(token_embeddings.recognises, token_embeddings.read),
     allennlp.NAME: Format(allennlp.recognises, allennlp.read),
 }
 
@@ -34,12 +52,12 @@ def load(
 
     Raises CheckpointError, with file, key, found and expected, for what is not whole.
     """
-    return read(path).build(token_cache_size).to(device)
+    return _noted(read(path)).build(token_cache_size).to(device)
 
 
 def describe(path: str | Path) -> tuple[ElmoConfig, Origin, int]:
     """Return configuration, origin and number of parameters, without building a network."""
-    checkpoint = read(path)
+    checkpoint = _noted(read(path))
     return checkpoint.config, checkpoint.origin(), checkpoint.config.parameter_count
 
 
@@ -52,9 +70,15 @@ def read(path: str | Path) -> Checkpoint:
         if form.recognises(place):
             return form.read(place)
     raise CheckpointError(
-        f"{place}: is of no known format, expected a .safetensors of ours, "
-        f"or options.json and weights.hdf5 in a folder or zip"
+        f"{place}: is of no known format, expected a .safetensors of ours, options.json and "
+        f"weights.hdf5 in a folder or zip, or another of {', '.join(FORMATS)}"
     )
+
+
+def _noted(checkpoint: Checkpoint) -> Checkpoint:
+    for note in checkpoint.notes:
+        _log.warning("%s", note)
+    return checkpoint
 
 
 __all__ = ["FORMATS", "Checkpoint", "CheckpointError", "Format", "describe", "load", "read", "save"]

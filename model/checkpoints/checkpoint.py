@@ -5,13 +5,15 @@ import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.alphabets import Alphabet
+from model.alphabets import Alphabet, WordAlphabet
 from model.config import ElmoConfig
 from model.elmo import Elmo, Origin
+from model.task import Task
 
 
 class CheckpointError(ValueError):
@@ -20,23 +22,34 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint in memory: `tensors` are float32 and named as in `Elmo.state_dict`."""
+    """A checkpoint in memory: `tensors` are float32 and named as in `Elmo.state_dict`.
+
+    `tasks` are the scalar mixes that were trained with it. `notes` say what its files leave open
+    and what was taken instead, a sentence each.
+    """
 
     name: str
     format: str
     config: ElmoConfig
     alphabet: Alphabet
     tensors: Mapping[str, Tensor]
+    tasks: tuple[Task, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def origin(self) -> Origin:
         """Return where this comes from; the revision is the same in every format."""
-        return Origin(self.name, self.format, revision(self.config, self.tensors))
+        digits = revision(self.config, self.tensors, self.alphabet)
+        return Origin(self.name, self.format, digits)
 
     def build(self, token_cache_size: int) -> Elmo:
         """Return the network that holds these very tensors; nothing is initialised or copied."""
         with torch.device("meta"):
             elmo = Elmo(
-                self.config, self.alphabet, self.origin(), token_cache_size=token_cache_size
+                self.config,
+                self.alphabet,
+                self.origin(),
+                token_cache_size=token_cache_size,
+                tasks=self.tasks,
             )
         elmo.load_state_dict(dict(self.tensors), strict=True, assign=True)
         return elmo.eval()
@@ -61,18 +74,30 @@ def checkpoint_of(elmo: Elmo) -> Checkpoint:
                 f"{elmo.origin.name}: {name} {tuple(shape)} is not there as float32, "
                 f"expected a network as it was loaded or trained"
             )
-    return Checkpoint(elmo.origin.name, elmo.origin.format, elmo.config, elmo.alphabet, tensors)
+    origin = elmo.origin
+    return Checkpoint(origin.name, origin.format, elmo.config, elmo.alphabet, tensors, elmo.tasks)
 
 
-def revision(config: ElmoConfig, tensors: Mapping[str, Tensor]) -> str:
-    """Return the first 12 hexadecimal digits of a SHA-256 over configuration, names and numbers."""
+def revision(
+    config: ElmoConfig, tensors: Mapping[str, Tensor], alphabet: Alphabet | None = None
+) -> str:
+    """Return the first 12 hexadecimal digits of a SHA-256 over all that makes the vectors.
+
+    These are configuration, names and numbers, and the dictionaries of an alphabet that has some.
+    """
     names = sorted(tensors)
     with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter's lock
         digests = pool.map(lambda name: _digest(tensors[name]), names)
-        whole = hashlib.sha256(json.dumps(config.to_dict(), sort_keys=True).encode())
+        whole = hashlib.sha256(_text(config.to_dict()))
+        if isinstance(alphabet, WordAlphabet):
+            whole.update(hashlib.sha256(_text(alphabet.to_dict())).digest())
         for name, digest in zip(names, digests, strict=True):
             whole.update(name.encode() + b"\0" + digest)
     return whole.hexdigest()[:12]
+
+
+def _text(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True).encode()
 
 
 def _digest(tensor: Tensor) -> bytes:

@@ -1,8 +1,10 @@
 """Our own format: one safetensors file that describes itself in its header."""
 
 import json
+import math
 import struct
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from model import alphabets
-from model.alphabets import Alphabet, AlphabetError
+from model.alphabets import Alphabet, AlphabetError, WordAlphabet
 from model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of, shapes
 from model.checkpoints.source import head
 from model.checkpoints.writing import replacing
 from model.config import ConfigError, ElmoConfig
 from model.elmo import Elmo
+from model.task import Task
 
 NAME = "native"
 
@@ -46,9 +49,10 @@ def read(path: Path) -> Checkpoint:
             config, alphabet = _described(path, header)
             _refuse_more_parts_than(len(file.keys()), path, config)
             tensors = _tensors(path, file, shapes(config, alphabet))
+            tasks = _tasks(path, header, config.layers)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
-    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors)
+    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
 
 
 def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> None:
@@ -61,6 +65,8 @@ def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> No
         "config": json.dumps(checkpoint.config.to_dict()),
         "alphabet": json.dumps(checkpoint.alphabet.to_dict()),
     }
+    if checkpoint.tasks:
+        header["tasks"] = json.dumps([asdict(task) for task in checkpoint.tasks])
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in checkpoint.tensors.items()}
     with replacing(Path(path)) as temporary:
         save_file(tensors, temporary, metadata=header)
@@ -77,29 +83,28 @@ def _described(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alpha
             f"{path}: header format_version is {found!r:.80}, expected {_VERSION!r}"
         )
     try:
-        config = ElmoConfig.from_dict(_json(path, header, "config"))
-        alphabet = alphabets.from_dict(_json(path, header, "alphabet"))
+        config = ElmoConfig.from_dict(_object(path, header, "config"))
+        alphabet = alphabets.from_dict(_object(path, header, "alphabet"))
     except (ConfigError, AlphabetError) as error:
         raise CheckpointError(f"{path}: header {error}") from error
-    cnn = config.char_cnn
-    for key, size, expected in (
-        ("characters", cnn.characters, alphabet.size),
-        ("max_characters", cnn.max_characters, alphabet.max_characters),
-    ):
+    cnn, words = config.char_cnn, config.words
+    sizes = []
+    if cnn:
+        sizes.append(("char_cnn.characters", cnn.characters, alphabet.size))
+        sizes.append(("char_cnn.max_characters", cnn.max_characters, alphabet.max_characters))
+    if words:
+        rows = alphabet.word_count if isinstance(alphabet, WordAlphabet) else 0
+        sizes.append(("words.count", words.count, rows))
+    for key, size, expected in sizes:
         if size != expected:
             raise CheckpointError(
-                f"{path}: header char_cnn.{key} is {size}, expected {expected} by the alphabet"
+                f"{path}: header {key} is {size}, expected {expected} by the alphabet"
             )
     return config, alphabet
 
 
-def _json(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
-    try:
-        value = json.loads(header[key])
-    except KeyError:
-        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
+def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
+    value = _json(path, header, key)
     if not isinstance(value, dict):
         raise CheckpointError(
             f"{path}: header {key} is a {type(value).__name__}, expected an object"
@@ -107,12 +112,43 @@ def _json(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
     return value
 
 
+def _json(path: Path, header: Mapping[str, str], key: str) -> Any:
+    try:
+        return json.loads(header[key])
+    except KeyError:
+        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
+
+
+def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ...]:
+    if "tasks" not in header:
+        return ()
+    values = _json(path, header, "tasks")
+    try:
+        return tuple(_task(value, layers) for value in values)
+    except (TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path}: header tasks are not sound: {error}") from error
+
+
+def _task(values: Any, layers: int) -> Task:
+    weights, gamma = [float(weight) for weight in values["weights"]], float(values["gamma"])
+    if len(weights) != layers or not all(map(math.isfinite, (*weights, gamma))):
+        raise ValueError(f"weights are {weights!r:.80}, expected {layers} finite numbers")
+    named, norm = (values[key] for key in ("name", "layer_norm"))
+    text = values["description"]
+    if not isinstance(named, str) or not isinstance(text, str) or not isinstance(norm, bool):
+        raise TypeError(f"{named!r:.80} has members of another type than expected")
+    return Task(named, tuple(weights), gamma, norm, text)
+
+
 def _refuse_more_parts_than(tensors: int, path: Path, config: ElmoConfig) -> None:
     """A header may promise a million layers; each has tensors of its own."""
+    cnn = config.char_cnn
     for key, parts in (
         ("lstm.layers", config.lstm.layers),
-        ("char_cnn.highways", config.char_cnn.highways),
-        ("char_cnn.filters", len(config.char_cnn.filters)),
+        ("char_cnn.highways", cnn.highways if cnn else 0),
+        ("char_cnn.filters", len(cnn.filters) if cnn else 0),
     ):
         if parts > tensors:
             raise CheckpointError(

@@ -4,11 +4,11 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import BinaryIO, Protocol
 
 from model.checkpoints.checkpoint import CheckpointError
 
@@ -56,7 +56,7 @@ class Folder:
         """Return a whole small file. Raises CheckpointError if it is larger than `limit` bytes."""
         try:
             with (self.path / file).open("rb") as stream:
-                return _bounded(stream, self.label(file), limit)
+                return bounded(stream, self.label(file), limit)
         except OSError as error:
             raise _unreadable(self.path / file, error) from error
 
@@ -113,7 +113,7 @@ class Zip:
     def _read(self, archive: zipfile.ZipFile, file: str, limit: int) -> bytes:
         try:
             with archive.open(file) as stream:
-                return _bounded(stream, self.label(file), limit)
+                return bounded(stream, self.label(file), limit)
         except _UNPACK_ERRORS as error:
             raise CheckpointError(f"{self.label(file)}: cannot be unpacked: {error}") from error
 
@@ -132,7 +132,37 @@ class Zip:
             yield archive
 
 
-Source = Folder | Zip
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Files of an archive that was read into memory, by name."""
+
+    path: Path
+    contents: Mapping[str, bytes]
+
+    @property
+    def name(self) -> str:
+        """The archive's name without its ending."""
+        return self.path.name.split(".")[0]
+
+    def files(self) -> list[str]:
+        """Return the names of the files, sorted."""
+        return sorted(self.contents)
+
+    def label(self, file: str) -> str:
+        """Return how messages call this file."""
+        return f"{self.path}:{file}"
+
+    def read(self, file: str, limit: int) -> bytes:
+        """Return a whole small file. Raises CheckpointError if it is larger than `limit` bytes."""
+        return bounded(io.BytesIO(self.contents[file]), self.label(file), limit)
+
+    @contextmanager
+    def open(self, file: str) -> Iterator[BinaryIO]:
+        """Open a file that can be read from any place in it."""
+        yield io.BytesIO(self.contents[file])
+
+
+Source = Folder | Zip | Held
 
 
 def head(path: Path, size: int) -> bytes:
@@ -144,7 +174,14 @@ def head(path: Path, size: int) -> bytes:
         raise _unreadable(path, error) from error
 
 
-def _bounded(stream: IO[bytes], label: str, limit: int) -> bytes:
+class Readable(Protocol):
+    """What gives bytes when it is asked for some."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def bounded(stream: Readable, label: str, limit: int) -> bytes:
+    """Return what a stream holds. Raises CheckpointError if that is more than `limit` bytes."""
     content = stream.read(limit + 1)
     if len(content) > limit:
         raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")

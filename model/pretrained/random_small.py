@@ -31,7 +31,7 @@ def build(token_cache_size: int) -> Elmo:
     with torch.device("meta"):  # nothing is drawn twice
         elmo = Elmo(
             _CONFIG,
-            Utf8Alphabet(_CONFIG.char_cnn.max_characters),
+            Utf8Alphabet(),
             Origin(NAME, "random", ""),
             token_cache_size=token_cache_size,
         )

@@ -73,7 +73,7 @@ class Runner:
     ) -> tuple[int, ...]:
         with torch.inference_mode():
             representations, _ = self._model(sentences)
-            answers = outputs(representations, batch.outputs)
+            answers = outputs(self._model, representations, batch.outputs)
         not_finite = []
         answers = _on_host(answers, batch.outputs)
         for index, (answer, offset, wanted) in enumerate(
@@ -122,23 +122,23 @@ def start(settings: RunnerSettings) -> tuple[Runner | None, Message]:
     return runner, Ready(runner.info)
 
 
-def outputs(representations: Representations, wanted: Sequence[Output]) -> list[Tensor]:
+def outputs(
+    model: Elmo, representations: Representations, wanted: Sequence[Output]
+) -> list[Tensor]:
     """Map the layers of a batch to what each sentence asked for, boundary tokens cut.
 
     Layers are (L+1, N, 2P) with two boundary tokens a sentence; an answer has the shape of
-    ``Output.shape``. All mixed sentences go through one product, a row of weights a token.
+    ``Output.shape``. All mixed sentences go through one product, a row of weights a token, and
+    then into the space of aligned languages, where the model has one.
     """
     sentences = representations.sentences()
     mixed = [i for i, output in enumerate(wanted) if output.weights is not None]
-    mixtures = dict(
-        zip(
-            mixed, _mixtures([sentences[i] for i in mixed], [wanted[i] for i in mixed]), strict=True
-        )
-    )
+    mixtures = _mixtures(model, [sentences[i] for i in mixed], [wanted[i] for i in mixed])
+    mixture_of = dict(zip(mixed, mixtures, strict=True))
     answers = []
     for index, (layers, output) in enumerate(zip(sentences, wanted, strict=True)):
         if output.layers is None:
-            answer = mixtures[index]
+            answer = mixture_of[index]
         elif output.stacked:
             answer = _select(layers, output.layers)
         else:
@@ -161,7 +161,7 @@ def _on_host(answers: list[Tensor], wanted: Sequence[Output]) -> list[Tensor]:
     return host
 
 
-def _mixtures(sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
+def _mixtures(model: Elmo, sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
     if not sentences:
         return []
     layers = torch.cat(
@@ -176,7 +176,7 @@ def _mixtures(sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
     gammas = torch.tensor([output.gamma for output in wanted], dtype=torch.float64)
     rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.device, layers.dtype)
     rows = rows.repeat_interleave(torch.tensor(lengths, device=layers.device), 0)
-    return list(torch.split(mix(layers, rows.T, 1.0), lengths))
+    return list(torch.split(model.align(mix(layers, rows.T, 1.0)), lengths))
 
 
 def _select(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig
+from model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
 
 PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
@@ -73,3 +73,56 @@ def test_a_missing_key_is_named() -> None:
         ElmoConfig.from_dict({})
     with pytest.raises(ConfigError, match="lstm is a list, expected an object"):
         ElmoConfig.from_dict({**values, "lstm": []})
+
+
+SPELT = CharCNNConfig(262, 16, PUBLISHED, 1, "relu", 50, projection=False)
+LSTM = LSTMConfig(2, 1024, 128, 3.0, 3.0, True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ElmoConfig(SPELT, LSTM, WordsConfig(7, 100, projection=True)),
+        ElmoConfig(None, LSTM, WordsConfig(7, 100, projection=True)),
+        ElmoConfig(None, LSTM, WordsConfig(7, 128, projection=False), aligned=True),
+    ],
+    ids=["words and characters", "words", "words, aligned"],
+)
+def test_models_of_words_survive_a_dictionary(config: ElmoConfig) -> None:
+    values = config.to_dict()
+    assert ElmoConfig.from_dict(values) == config
+    assert ("char_cnn" in values) == (config.char_cnn is not None)
+    assert ("aligned" in values) == config.aligned
+
+
+def test_what_a_network_does_not_have_is_not_said() -> None:
+    assert published(1024, 128, 1).to_dict().keys() == {"char_cnn", "lstm"}
+
+
+@pytest.mark.parametrize(
+    ("words", "char_cnn", "message"),
+    [
+        ({"count": 0}, None, "words.count is 0, expected a whole number from 1"),
+        ({"projection": False}, None, r"sum of char_cnn.filters \(100\), found 128"),
+        ({"projection": None}, None, "words.projection is None, expected a bool"),
+        ({"colour": 1}, None, "words has colour, expected only count, projection, width"),
+        ({}, {"projection": True}, "char_cnn.projection is true, expected false beside words"),
+        ({"projection": False}, {}, r"\(2148\), found 128"),
+    ],
+)
+def test_a_contradiction_of_words_names_key_value_and_rule(
+    words: dict[str, object], char_cnn: dict[str, object] | None, message: str
+) -> None:
+    values = ElmoConfig(SPELT, LSTM, WordsConfig(7, 100, projection=True)).to_dict()
+    values["words"] |= words
+    if char_cnn is None:
+        del values["char_cnn"]
+    else:
+        values["char_cnn"] |= char_cnn
+    with pytest.raises(ConfigError, match=message):
+        ElmoConfig.from_dict(values)
+
+
+def test_a_network_reads_characters_or_words() -> None:
+    with pytest.raises(ConfigError, match="char_cnn and words are both missing"):
+        ElmoConfig(None, LSTM)

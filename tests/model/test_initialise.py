@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from model.alphabets import Utf8Alphabet
-from model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from model.alphabets import Utf8Alphabet, Vocabulary
+from model.config import CharCNNConfig, ElmoConfig, LSTMConfig, WordsConfig
 from model.elmo import Elmo, Origin
 from model.initialise import initialise
 
@@ -41,3 +41,19 @@ def test_the_laws_are_those_of_bilm_tf() -> None:
     assert not lstm("layers.0.bias").any()
     tanh = fresh(1, "tanh").token_embedder.char_cnn.get_parameter("convolutions.1.weight")
     assert abs(tanh.std() * math.sqrt(3 * 8) - 1) < 0.1
+
+
+def test_no_number_of_a_model_of_words_is_left_unset() -> None:
+    config = ElmoConfig(
+        None,
+        LSTMConfig(1, 64, 32, 3.0, 3.0, True),
+        WordsConfig(3, 16, projection=True),
+        aligned=True,
+    )
+    elmo = Elmo(config, Vocabulary(("<S>", "</S>", "<UNK>")), Origin("", "", ""))
+    for parameter in elmo.parameters():
+        torch.nn.init.constant_(parameter, torch.nan)
+    initialise(elmo, torch.Generator().manual_seed(1))
+    assert not any(bool(parameter.isnan().any()) for parameter in elmo.parameters())
+    vectors = torch.randn(5, 64)
+    assert torch.equal(elmo.align(vectors), vectors)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.checkpoints import load
-from model.checkpoints.allennlp import datasets_of
+from model.checkpoints.layout import encode
 from model.elmo import Elmo
 from model.scalar_mix import ScalarMix, layer_norm, mix, normalise
 from tests.model import golden
@@ -104,7 +104,7 @@ def test_gradients_are_those_of_allennlp(elmo: Elmo) -> None:
     assert loss.item() == pytest.approx(float(expected["loss"]), abs=5e-5)
     gradients = {name: value.grad for name, value in elmo.named_parameters()}
     assert all(gradient is not None for gradient in gradients.values())
-    ours = datasets_of(elmo.config, {n: g for n, g in gradients.items() if g is not None})
+    ours = encode(elmo.config, {n: g for n, g in gradients.items() if g is not None})
     assert ours.keys() == {name[5:] for name in expected if "/" in name} - {
         "scalar_parameters",
         "gamma",

@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     ),
     "word input": (
         lambda f: change_options(f, None, char_cnn=...),
-        r"char_cnn is missing, expected an object",
+        r"holds no vocab\.txt, expected one vocab\.txt or vocab\.txt\.gz for the words",
     ),
     "lstm a number": (lambda f: change_options(f, None, lstm=3), r"lstm is 3, expected an object"),
     "no dim": (

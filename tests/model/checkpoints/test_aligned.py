@@ -1,0 +1,132 @@
+"""Aligned multilingual ELMo: mixed vectors in a space that languages share."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoints import CheckpointError, allennlp, load, save
+from model.scalar_mix import mix, normalise
+from tests.checkpoints import write_pair
+from tests.reference import scalar_mix
+
+MATRIX = np.random.default_rng(5).standard_normal((8, 8))
+
+
+def aligned(folder: Path, matrix: object = MATRIX, name: str = "align.pth", **kwargs: Any) -> Path:
+    """Put a matrix, as a NumPy array of float64, beside a pair."""
+    write_pair(folder)
+    torch.save(matrix, folder / name, **kwargs)
+    return folder
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("kind", ["array", "float32 array", "tensor", "transposed"])
+def test_a_mix_times_the_transposed_matrix(tmp_path: Path, kind: str, legacy: bool) -> None:
+    stored = {
+        "array": MATRIX,
+        "float32 array": MATRIX.astype(np.float32),
+        "tensor": torch.from_numpy(MATRIX),
+        "transposed": np.asfortranarray(MATRIX),
+    }[kind]
+    folder = aligned(
+        tmp_path / "fr", stored, _use_new_zipfile_serialization=not legacy, pickle_protocol=2
+    )
+    elmo = load(folder)
+    (layers,) = elmo.embed([["le", "chat"]])
+    with torch.inference_mode():
+        vectors = elmo.align(mix(layers, normalise([0.5, 0.25, -1.0]), 0.75))
+    expected = scalar_mix(layers.double().numpy(), [0.5, 0.25, -1.0], 0.75) @ MATRIX.T
+    np.testing.assert_allclose(vectors.numpy(), expected, rtol=0, atol=1e-5)
+
+
+def test_layers_and_models_without_a_matrix_stay_as_they_are(tmp_path: Path) -> None:
+    plain, model = load(write_pair(tmp_path / "en")), load(aligned(tmp_path / "fr"))
+    (one,), (two,) = plain.embed([["cat"]]), model.embed([["cat"]])
+    assert torch.equal(one, two)
+    assert plain.align(one) is one
+    assert plain.parameter_count == model.parameter_count
+    assert plain.origin.revision != model.origin.revision
+
+
+def test_the_matrix_is_found_by_its_ending_itself_or_in_a_zip(tmp_path: Path) -> None:
+    folder = aligned(tmp_path / "fr", name="fr_best_mapping.pth")
+    archive = tmp_path / "fr.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in folder.iterdir():
+            file.write(path, path.name)
+    places = folder, folder / "fr_best_mapping.pth", archive
+    origins = [load(place).origin for place in places]
+    assert {origin.format for origin in origins} == {"aligned"}
+    assert len({origin.revision for origin in origins}) == 1
+
+
+def test_every_bit_is_kept_by_both_formats(tmp_path: Path) -> None:
+    elmo = load(aligned(tmp_path / "fr"))
+    save(elmo, tmp_path / "fr.safetensors")
+    native = load(tmp_path / "fr.safetensors")
+    allennlp.write(native, tmp_path / "written")
+    pair = load(tmp_path / "written")
+    for other in (native, pair):
+        assert other.origin.revision == elmo.origin.revision and other.tasks == elmo.tasks
+        assert torch.equal(other.get_parameter("alignment"), elmo.get_parameter("alignment"))
+
+
+def test_the_mix_of_the_authors_comes_along_as_a_task(tmp_path: Path) -> None:
+    (task,) = load(aligned(tmp_path / "fr")).tasks
+    weights = normalise(task.weights)
+    assert task.name == "aligned" and weights.tolist() == [0.0, 1.0, 0.0]
+
+
+class Trap:
+    """A pickle that would make a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_that_would_run_something_is_refused_and_nothing_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    inside = np.array([[Trap(mark)] * 8] * 8, dtype=object)
+    for number, matrix in enumerate((Trap(mark), inside)):
+        folder = aligned(tmp_path / str(number), matrix)
+        with pytest.raises(CheckpointError, match=r"align\.pth: is not a pickle of tensors alone"):
+            load(folder)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (MATRIX[:4], r"has shape \(4, 8\), expected \(8, 8\) by lstm\.projection_dim"),
+        (MATRIX[0], r"holds a Tensor of shape \(8,\), expected a matrix of real numbers"),
+        (
+            torch.ones(8, 8, dtype=torch.int64),
+            r"holds a Tensor of shape \(8, 8\), expected a matrix",
+        ),
+        ({"a": torch.ones(8, 8)}, "holds a dict, expected a matrix"),
+        (torch.ones(1).expand(8, 8), "stores less than 256 bytes"),
+    ],
+    ids=["shape", "axes", "type", "dict", "strides"],
+)
+def test_what_is_no_matrix_of_that_size_is_refused(
+    tmp_path: Path, matrix: object, message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        load(aligned(tmp_path / "fr", matrix))
+    assert "fr/align.pth" in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_two_matrices_are_told_apart_by_naming_one(tmp_path: Path) -> None:
+    folder = aligned(tmp_path / "fr", name="a.pth")
+    torch.save(2 * MATRIX, folder / "b.pth")
+    with pytest.raises(CheckpointError, match=r"holds a\.pth, b\.pth, expected one align\.pth"):
+        load(folder)
+    assert load(folder / "a.pth").origin.revision != load(folder / "b.pth").origin.revision

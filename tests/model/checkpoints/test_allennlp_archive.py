@@ -1,0 +1,343 @@
+"""Models trained with AllenNLP: the biLM inside, and its mixes as tasks.
+
+The archives are made here from a published pair, by names and conventions of AllenNLP's modules.
+"""
+
+import gzip
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from model.checkpoints import CheckpointError, allennlp, load, read, save
+from model.elmo import Elmo
+from model.task import Task
+from tests.checkpoints import read_pair, write_pair
+from tests.model import golden
+
+PREFIX = "text_field_embedder.token_embedder_elmo._elmo."
+MIXES = {0: ([0.25, -0.5, 1.5], 0.75), 1: ([0.0, 0.0, 3.0], 1.25)}
+SENTENCES = [["The", "cat", "sat"], [], ["naïve", "", "x" * 60]]
+
+
+def state_of(folder: Path, prefix: str = PREFIX, mixes: int = 1) -> dict[str, Tensor]:
+    """Return the state dict that AllenNLP saves of a model that read this pair."""
+    options, weights = read_pair(folder)
+    state: dict[str, golden.Array] = {"tagger.weight": np.zeros((3, 3), np.float32)}
+    token = f"{prefix}_elmo_lstm._token_embedder."
+    table = weights["char_embed"]
+    state[f"{token}_char_embedding_weights"] = np.concatenate([np.zeros_like(table[:1]), table])
+    for i in range(len(options["char_cnn"]["filters"])):
+        kernel = weights[f"CNN/W_cnn_{i}"]
+        state[f"{token}char_conv_{i}.weight"] = np.moveaxis(kernel[0], (0, 1, 2), (2, 1, 0))
+        state[f"{token}char_conv_{i}.bias"] = weights[f"CNN/b_cnn_{i}"]
+    for k in range(options["char_cnn"]["n_highway"]):
+        part = {name: weights[f"CNN_high_{k}/{name}"] for name in ("W_transform", "W_carry")}
+        bias = {name: weights[f"CNN_high_{k}/{name}"] for name in ("b_transform", "b_carry")}
+        layer = f"{token}_highways._layers.{k}"
+        state[f"{layer}.weight"] = np.concatenate([part["W_transform"].T, -part["W_carry"].T])
+        state[f"{layer}.bias"] = np.concatenate([bias["b_transform"], -bias["b_carry"]])
+    state[f"{token}_projection.weight"] = weights["CNN_proj/W_proj"].T
+    state[f"{token}_projection.bias"] = weights["CNN_proj/b_proj"]
+    cell, width = options["lstm"]["dim"], options["lstm"]["projection_dim"]
+    order = np.concatenate([np.arange(cell) + block * cell for block in (0, 2, 1, 3)])
+    for r, direction in enumerate(("forward", "backward")):
+        for number in range(options["lstm"]["n_layers"]):
+            stored = f"RNN_{r}/RNN/MultiRNNCell/Cell{number}/LSTMCell"
+            layer = f"{prefix}_elmo_lstm._elmo_lstm.{direction}_layer_{number}"
+            kernel = weights[f"{stored}/W_0"].T[order]
+            bias = weights[f"{stored}/B"][order].copy()
+            bias[cell : 2 * cell] += 1
+            state[f"{layer}.input_linearity.weight"] = kernel[:, :width]
+            state[f"{layer}.state_linearity.weight"] = kernel[:, width:]
+            state[f"{layer}.state_linearity.bias"] = bias
+            state[f"{layer}.state_projection.weight"] = weights[f"{stored}/W_P_0"].T
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in state.items()}
+    for number in range(mixes):
+        scalars, gamma = MIXES[number]
+        for layer, scalar in enumerate(scalars):
+            tensors[f"{prefix}scalar_mix_{number}.scalar_parameters.{layer}"] = torch.tensor(
+                [scalar]
+            )
+        tensors[f"{prefix}scalar_mix_{number}.gamma"] = torch.tensor([gamma])
+    return tensors
+
+
+def archive(
+    path: Path,
+    state: Mapping[str, Any],
+    files: Mapping[str, str] | None = None,
+    weights: str = "weights.th",
+) -> Path:
+    """Write a model.tar.gz as AllenNLP archives it: files, and the weights."""
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in {**(files or {}), weights: buffer.getvalue()}.items():
+            data = content.encode() if isinstance(content, str) else content
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+def config(**embedder: Any) -> str:
+    members = {"type": "elmo_token_embedder", "options_file": "https://x/elmo_options.json"}
+    embedders = {"tokens": {"type": "embedding"}, "elmo": {**members, **embedder}}
+    return json.dumps({"model": {"text_field_embedder": {"token_embedders": embedders}}})
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    return write_pair(tmp_path / "pair", highways=2)
+
+
+def assert_same_vectors(one: Elmo, two: Elmo) -> None:
+    for mine, theirs in zip(one.embed(SENTENCES), two.embed(SENTENCES), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
+
+
+def test_the_bilm_of_an_archive_is_that_of_the_pair(pair: Path, tmp_path: Path) -> None:
+    path = archive(tmp_path / "ner-2019.tar.gz", state_of(pair), {"config.json": config()})
+    elmo = load(path)
+    assert (elmo.origin.name, elmo.origin.format) == ("ner-2019", "allennlp-archive")
+    assert elmo.config == load(pair).config
+    assert_same_vectors(elmo, load(pair))
+
+
+def test_the_golden_pair_comes_back_from_an_archive(tmp_path: Path) -> None:
+    files = {"fta/model.elmo.options_file": (golden.SMALL / "options.json").read_text()}
+    elmo = load(archive(tmp_path / "model.tar.gz", state_of(golden.SMALL), files))
+    expected = golden.arrays("stateless")
+    for number, members, batch in golden.batches():
+        for member, layers in zip(members, elmo.embed(batch), strict=True):
+            full = expected[f"b{number}_s{member}_full"]
+            np.testing.assert_allclose(layers.numpy(), full[:, 1:-1], rtol=0, atol=5e-5)
+
+
+def test_trained_mixes_are_tasks(pair: Path, tmp_path: Path) -> None:
+    tasks = load(archive(tmp_path / "srl.tar.gz", state_of(pair, mixes=2))).tasks
+    assert [task.name for task in tasks] == ["srl-0", "srl-1"]
+    for number, task in enumerate(tasks):
+        assert (list(task.weights), task.gamma) == MIXES[number]
+        assert not task.layer_norm and f"scalar_mix_{number}" in task.description
+    (only,) = load(archive(tmp_path / "my tägger.tar.gz", state_of(pair))).tasks
+    assert only.name == "my-t-gger"
+
+
+def test_layer_norm_is_as_the_model_was_trained(pair: Path, tmp_path: Path) -> None:
+    files = {"config.json": config(do_layer_norm=True)}
+    (task,) = load(archive(tmp_path / "a.tar.gz", state_of(pair), files)).tasks
+    assert task.layer_norm
+
+
+def test_our_own_format_keeps_the_tasks(pair: Path, tmp_path: Path) -> None:
+    elmo = load(archive(tmp_path / "a.tar.gz", state_of(pair, mixes=2)))
+    save(elmo, tmp_path / "a.safetensors")
+    again = load(tmp_path / "a.safetensors")
+    assert again.tasks == elmo.tasks and again.origin.revision == elmo.origin.revision
+    save(load(pair), tmp_path / "b.safetensors")
+    assert load(tmp_path / "b.safetensors").tasks == ()
+
+
+def test_the_published_pair_holds_the_same_network(pair: Path, tmp_path: Path) -> None:
+    elmo = load(archive(tmp_path / "a.tar.gz", state_of(pair)))
+    allennlp.write(elmo, tmp_path / "written")
+    assert load(tmp_path / "written").origin.revision == elmo.origin.revision
+
+
+@pytest.mark.parametrize("file", ["weights.th", "best.th"])
+def test_a_folder_and_a_file_of_weights_are_read_too(pair: Path, tmp_path: Path, file: str) -> None:
+    folder = tmp_path / "run-7"
+    folder.mkdir()
+    torch.save(state_of(pair), folder / file, _use_new_zipfile_serialization=file == "best.th")
+    (folder / "config.json").write_text(config(do_layer_norm=True))
+    for place in (folder, folder / file):
+        elmo = load(place)
+        assert elmo.origin.name == "run-7" and elmo.tasks[0].layer_norm
+        assert_same_vectors(elmo, load(pair))
+
+
+@pytest.mark.parametrize("prefix", ["", "_elmo.", "model.encoder.elmo._elmo."])
+def test_the_prefix_is_found_by_what_follows_it(pair: Path, tmp_path: Path, prefix: str) -> None:
+    elmo = load(archive(tmp_path / "a.tar.gz", state_of(pair, prefix)))
+    assert_same_vectors(elmo, load(pair))
+
+
+def test_options_in_the_archive_are_obeyed(tmp_path: Path) -> None:
+    pair = write_pair(
+        tmp_path / "pair", activation="tanh", cell_clip=0.5, projection_clip=0.25, gain=3
+    )
+    text = (pair / "options.json").read_text()
+    key = "fta/model.text_field_embedder.token_embedders.elmo.options_file"
+    for files in ({key: text}, {"elmo_options.json": text, "config.json": config()}):
+        path = archive(tmp_path / "a.tar.gz", state_of(pair), files)
+        assert read(path).notes == ()
+        assert load(path).config == load(pair).config
+        assert_same_vectors(load(path), load(pair))
+
+
+def test_without_options_the_published_rules_are_taken_and_this_is_said(
+    pair: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": config()})
+    (note,) = read(path).notes
+    assert "holds no options file; clips of 3, relu and 50 characters a token were taken" in note
+    load(path)
+    assert note in caplog.text
+
+
+def test_a_cache_of_words_is_left_alone(pair: Path, tmp_path: Path) -> None:
+    state = state_of(pair)
+    state[f"{PREFIX}_elmo_lstm._word_embedding.weight"] = torch.zeros(7, 4)
+    assert_same_vectors(load(archive(tmp_path / "a.tar.gz", state)), load(pair))
+
+
+State = dict[str, Tensor]
+LAYER = f"{PREFIX}_elmo_lstm._elmo_lstm.forward_layer_0"
+TOKEN = f"{PREFIX}_elmo_lstm._token_embedder."
+DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
+    "no ELMo": (lambda s: s.clear(), "holds no ELMo, expected one name that ends in _elmo_lstm"),
+    "two": (
+        lambda s: s.update({"b._elmo_lstm._token_embedder._char_embedding_weights": torch.ones(1)}),
+        r"holds 2 ELMos: b\., text_field_embedder\.token_embedder_elmo\._elmo\., expected one",
+    ),
+    "no bias": (
+        lambda s: s.pop(f"{LAYER}.state_linearity.bias"),
+        r"state_linearity\.bias is missing, expected shape \(32,\) by the other tensors",
+    ),
+    "no layers": (
+        lambda s: [s.pop(name) for name in list(s) if "layer_0" in name],
+        r"forward_layer_0\.state_projection\.weight is missing",
+    ),
+    "shape": (
+        lambda s: s.update({f"{LAYER}.state_linearity.bias": torch.zeros(33)}),
+        r"state_linearity\.bias has shape \(33,\), expected \(32,\)",
+    ),
+    "rows": (
+        lambda s: s.update({f"{TOKEN}_char_embedding_weights": torch.zeros(261, 4)}),
+        r"_char_embedding_weights has 261 rows, expected 262",
+    ),
+    "no filters": (
+        lambda s: [s.pop(name) for name in list(s) if "char_conv" in name],
+        r"char_cnn\.filters is empty",
+    ),
+    "mix": (
+        lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"),
+        r"scalar_mix_0\.scalar_parameters\.2 is missing",
+    ),
+    "unexpected": (
+        lambda s: s.update({f"{LAYER}.colour": torch.ones(1)}),
+        r"forward_layer_0\.colour is found, but not expected",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_what_is_not_whole_is_refused_in_one_line(
+    pair: Path, tmp_path: Path, damage: Callable[[State], object], message: str
+) -> None:
+    state = state_of(pair)
+    damage(state)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        load(archive(tmp_path / "a.tar.gz", state))
+    assert "\n" not in str(refusal.value) and "a.tar.gz:weights.th" in str(refusal.value)
+
+
+def test_options_that_say_otherwise_are_named(pair: Path, tmp_path: Path) -> None:
+    options = json.loads((pair / "options.json").read_text())
+    options["lstm"]["dim"] = 9
+    files = {"fta/options_file": json.dumps(options)}
+    with pytest.raises(CheckpointError, match=r"expected \(36, 4\) by .*a\.tar\.gz:fta/options"):
+        load(archive(tmp_path / "a.tar.gz", state_of(pair), files))
+    with pytest.raises(CheckpointError, match=r"a\.tar\.gz:config\.json: is not JSON"):
+        load(archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": "{"}))
+
+
+def test_an_archive_without_weights_or_cut_short_is_refused(pair: Path, tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar.gz", state_of(pair), weights="other.th")
+    with pytest.raises(CheckpointError, match=r"holds no weights\.th or best\.th, expected"):
+        load(path)
+    archive(path, state_of(pair))
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(CheckpointError, match=r"a\.tar\.gz: is not a whole tar archive"):
+        load(path)
+
+
+def test_a_bomb_is_not_unpacked(pair: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=9) as stream:
+        member = tarfile.TarInfo("weights.th")
+        member.size = 50 << 20
+        stream.write(member.tobuf())
+        for _ in range(50):
+            stream.write(bytes(1 << 20))
+    with pytest.raises(CheckpointError, match=r"unpacks to more than [\d,]+ bytes, expected at"):
+        load(path)
+
+
+def test_links_and_paths_in_an_archive_reach_nothing(pair: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.th"
+    torch.save(state_of(pair), secret)
+    path = tmp_path / "in" / "a.tar.gz"
+    path.parent.mkdir()
+    with tarfile.open(path, "w:gz") as tar:
+        link = tarfile.TarInfo("weights.th")
+        link.type, link.linkname = tarfile.SYMTYPE, str(secret)
+        tar.addfile(link)
+        outside = tarfile.TarInfo("../weights.th")
+        outside.size = 3
+        tar.addfile(outside, io.BytesIO(b"abc"))
+    with pytest.raises(CheckpointError, match=r"holds no weights\.th"):
+        load(path)
+    assert [each.name for each in path.parent.iterdir()] == ["a.tar.gz"]
+    assert not (tmp_path / "weights.th").exists()
+
+
+TASKS: dict[str, tuple[str, str]] = {
+    "not JSON": ("[", "header tasks is not JSON"),
+    "number": ("3", "header tasks are not sound"),
+    "few weights": (
+        json.dumps(
+            [{"name": "a", "weights": [1], "gamma": 1, "layer_norm": False, "description": ""}]
+        ),
+        "expected 3 finite numbers",
+    ),
+    "no name": (
+        json.dumps([{"weights": [1, 2, 3], "gamma": 1, "layer_norm": False, "description": ""}]),
+        "header tasks are not sound: 'name'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), TASKS.values(), ids=TASKS.keys())
+def test_a_header_with_unsound_tasks_is_refused(
+    pair: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    from tests.model.checkpoints.test_native import changed  # noqa: PLC0415 - a helper of one test
+
+    elmo = load(pair)
+    elmo.tasks = (Task("a", (0.0, 0.0, 0.0)),)
+    path = tmp_path / "a.safetensors"
+    save(elmo, path)
+    changed(path, lambda header: header.update(tasks=text))
+    with pytest.raises(CheckpointError, match=message):
+        load(path)
+
+
+def test_a_pickle_of_something_else_says_what_was_expected(tmp_path: Path) -> None:
+    path = tmp_path / "best.th"
+    torch.save([1, 2], path)
+    with pytest.raises(CheckpointError, match=r"best\.th: holds a list, expected tensors by"):
+        load(path)
+    shutil.copy(path, tmp_path / "other.bin")
+    with pytest.raises(CheckpointError, match=r"other\.bin: holds a list"):
+        load(tmp_path / "other.bin")

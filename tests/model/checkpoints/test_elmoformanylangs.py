@@ -1,0 +1,405 @@
+"""Models of ELMoForManyLangs: what its Embedder answered, and the traps of its files."""
+
+import json
+import pickle
+import shutil
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from model.alphabets import Lexicon
+from model.checkpoints import CheckpointError, allennlp, load, read, save
+from model.elmo import Elmo
+from tests.model import golden
+
+HOME = golden.GOLDEN / "elmoformanylangs"
+VARIANTS = ("word_and_char", "char_only")
+MODEL_FILES = (
+    "config.json",
+    "cnn_tiny.json",
+    "char.dic",
+    "word.dic",
+    "token_embedder.pkl",
+    "encoder.pkl",
+)
+
+
+def sentences(call: str = "sentences") -> list[list[str]]:
+    return list(json.loads((HOME / "sentences.json").read_text(encoding="utf-8"))[call])
+
+
+def answer(variant: str, name: str) -> golden.Array:
+    return np.asarray(np.load(HOME / variant / f"{name}.npy"))
+
+
+def assert_near(found: Tensor, expected: golden.Array) -> None:
+    assert tuple(found.shape) == expected.shape
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=5e-5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the model with words and characters, without the answers."""
+    return copy("word_and_char", tmp_path / "136")
+
+
+def copy(variant: str, target: Path) -> Path:
+    target.mkdir()
+    for name in MODEL_FILES:
+        shutil.copy(HOME / variant / name, target / name)
+    return target
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_fresh_embedder_answers_the_same(variant: str) -> None:
+    elmo = load(HOME / variant)
+    for number, layers in enumerate(elmo.embed(sentences())):
+        assert_near(layers, answer(variant, f"first_call_s{number}_all"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_default_answer_is_the_plain_average(variant: str) -> None:
+    layers = load(HOME / variant).embed(sentences())[3]
+    assert_near(layers.mean(0), answer(variant, "first_call_s3_avg"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_second_call_answers_the_same_with_carried_state(variant: str) -> None:
+    elmo = load(HOME / variant)
+    with torch.inference_mode():
+        # the state's row r is that of the r-th longest sentence of a call
+        _, state = elmo(sorted(sentences(), key=len, reverse=True))
+        second = sentences("second_call")
+        order = sorted(range(len(second)), key=lambda row: -len(second[row]))
+        representations, _ = elmo([second[row] for row in order], state)
+    for number, layers in zip(order, representations.sentences(), strict=True):
+        assert_near(layers[:, 1:-1], answer(variant, f"second_call_s{number}_all"))
+    stateless = elmo.embed([second[0]])[0]
+    assert (stateless - torch.from_numpy(answer(variant, "second_call_s0_all"))).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_ids_are_those_of_the_tools(variant: str) -> None:
+    ids = np.load(HOME / variant / "batch_ids.npz")
+    alphabet = load(HOME / variant).alphabet
+    assert isinstance(alphabet, Lexicon)
+    every = sentences()
+    for row, number in enumerate(ids["order"]):
+        words = [alphabet.begin, *every[number], alphabet.end]
+        spelt = ids["char_ids"][row, : len(words)]
+        np.testing.assert_array_equal(alphabet.encode(words, spelt.shape[1]), spelt)
+        if alphabet.words:
+            expected = ids["word_ids"][row, : len(words)]
+            np.testing.assert_array_equal(alphabet.word_ids(words), expected)
+
+
+def test_a_model_of_words_alone_projects_the_word_s_row(folder: Path) -> None:
+    words_only(folder)
+    elmo = load(folder)
+    assert elmo.config.char_cnn is None
+    stored = pickled(folder / "token_embedder.pkl")
+    table, matrix = stored["word_emb_layer.embedding.weight"], stored["projection.weight"]
+    ids = {"hello": 5, "stranger": 0}
+    words = dict(line.split("\t") for line in (folder / "word.dic").read_text().splitlines())
+    ids["hello"] = int(words["hello"])
+    for word, row in ids.items():
+        expected = matrix @ table[row] + stored["projection.bias"]
+        token_layer = elmo.embed([[word]])[0][0, 0]
+        torch.testing.assert_close(token_layer, torch.cat((expected, expected)))
+    assert torch.equal(elmo.embed([["oov1"]])[0], elmo.embed([["oov2"]])[0])
+
+
+@pytest.mark.parametrize("variant", ["word_and_char", "char_only", "word_only"])
+def test_our_own_format_keeps_every_bit(tmp_path: Path, variant: str) -> None:
+    source = copy("word_and_char" if variant == "word_only" else variant, tmp_path / "model")
+    if variant == "word_only":
+        words_only(source)
+    elmo = load(source)
+    save(elmo, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    assert again.config == elmo.config and again.alphabet == elmo.alphabet
+    assert again.origin.revision == elmo.origin.revision
+    for one, two in zip(again.embed(sentences()), elmo.embed(sentences()), strict=True):
+        assert torch.equal(one, two)
+    assert elmo.parameter_count == sum(p.numel() for p in elmo.parameters()) - (
+        elmo.config.char_cnn.embedding if elmo.config.char_cnn else 0
+    )
+
+
+def test_another_dictionary_is_another_revision(folder: Path) -> None:
+    before = load(folder).origin.revision
+    text = (folder / "word.dic").read_text().replace("hello\t", "hullo\t")
+    (folder / "word.dic").write_text(text)
+    assert load(folder).origin.revision != before
+
+
+def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="alphabet is of kind 'lexicon', expected UTF-8"):
+        allennlp.write(load(folder), tmp_path / "pair")
+
+
+# Where the files lie
+
+
+def test_a_zip_is_the_folder(folder: Path, tmp_path: Path) -> None:
+    for prefix in ("", "136/"):
+        archive = tmp_path / "136.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for path in folder.iterdir():
+                file.write(path, prefix + path.name)
+        assert load(archive).origin == load(folder).origin
+
+
+def test_a_configuration_path_is_looked_for_here_and_by_its_last_part(folder: Path) -> None:
+    expected = load(folder).origin  # an absolute path of another machine: by its last part
+    (folder / "configs").mkdir()
+    for path in ("configs/cnn_tiny.json", "C:\\models\\cnn_tiny.json"):
+        if path.startswith("configs"):
+            (folder / "cnn_tiny.json").rename(folder / "configs" / "cnn_tiny.json")
+        else:
+            (folder / "configs" / "cnn_tiny.json").rename(folder / "cnn_tiny.json")
+        set_config(folder, config_path=path)
+        assert load(folder).origin == expected
+
+
+def test_a_configuration_path_does_not_leave_the_folder(folder: Path) -> None:
+    (folder / "cnn_tiny.json").rename(folder.parent / "other.json")
+    for path in ("../other.json", str(folder.parent / "other.json")):
+        set_config(folder, config_path=path)
+        # the released settings, whose sizes this model does not have
+        with pytest.raises(CheckpointError, match=r"expected \d+ by the|by the released settings"):
+            load(folder)
+
+
+def test_without_its_configuration_a_model_has_the_released_settings(tmp_path: Path) -> None:
+    folder = released(tmp_path / "released")
+    checkpoint = read(folder)
+    assert checkpoint.config.lstm.cell == 4096 and checkpoint.config.lstm.projection == 512
+    assert checkpoint.config.char_cnn and checkpoint.config.char_cnn.width == 2048
+    (note,) = checkpoint.notes
+    assert "the settings of the released models were taken" in note
+    assert "/somewhere/cnn_50_100_512_4096_sample.json" in note
+
+
+def released(folder: Path) -> Path:
+    """A model of the released sizes, its numbers views of very few stored zeros."""
+    folder.mkdir()
+    (folder / "config.json").write_text(
+        json.dumps({"config_path": "/somewhere/cnn_50_100_512_4096_sample.json"})
+    )
+    (folder / "char.dic").write_bytes((HOME / "word_and_char" / "char.dic").read_bytes())
+    (folder / "word.dic").write_bytes((HOME / "word_and_char" / "word.dic").read_bytes())
+    filters = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
+    embedder = {
+        "word_emb_layer.embedding.weight": torch.zeros(12, 100),
+        "char_emb_layer.embedding.weight": torch.zeros(39, 50),
+        "projection.weight": torch.zeros(512, 2148),
+        "projection.bias": torch.zeros(512),
+    }
+    for number, (span, count) in enumerate(filters):
+        embedder[f"convolutions.{number}.weight"] = torch.zeros(count, 50, span)
+        embedder[f"convolutions.{number}.bias"] = torch.zeros(count)
+    for number in range(2):
+        embedder[f"highways._layers.{number}.weight"] = torch.zeros(4096, 2048)
+        embedder[f"highways._layers.{number}.bias"] = torch.zeros(4096)
+    encoder = {}
+    for direction in ("forward", "backward"):
+        for number in range(2):
+            name = f"{direction}_layer_{number}"
+            encoder[f"{name}.input_linearity.weight"] = torch.zeros(16384, 512)
+            encoder[f"{name}.state_linearity.weight"] = torch.zeros(16384, 512)
+            encoder[f"{name}.state_linearity.bias"] = torch.zeros(16384)
+            encoder[f"{name}.state_projection.weight"] = torch.zeros(512, 4096)
+    torch.save(embedder, folder / "token_embedder.pkl")
+    torch.save(encoder, folder / "encoder.pkl")
+    return folder
+
+
+# The traps of the dictionaries and the pickles
+
+
+def test_a_key_of_white_space_is_the_ideographic_space(folder: Path) -> None:
+    text = (folder / "char.dic").read_text(encoding="utf-8")
+    assert "\n\u3000\t" in text
+    expected = load(folder).embed([["\u3000"]])[0]
+    (folder / "char.dic").write_text(text.replace("\n\u3000\t", "\n \t"), encoding="utf-8")
+    assert torch.equal(load(folder).embed([["\u3000"]])[0], expected)
+
+
+def test_other_separators_of_lines_are_characters(folder: Path) -> None:
+    text = (folder / "char.dic").read_text(encoding="utf-8")
+    (folder / "char.dic").write_text(
+        text.replace("天\t", "x\u2028y\t"), encoding="utf-8", newline=""
+    )
+    alphabet = load(folder).alphabet
+    assert isinstance(alphabet, Lexicon) and "x\u2028y" in alphabet.characters
+
+
+def test_a_word_with_a_tab_is_split_at_the_last_one(folder: Path) -> None:
+    text = (folder / "word.dic").read_text(encoding="utf-8")
+    (folder / "word.dic").write_text(text.replace("two words\t", "two\twords\t"), encoding="utf-8")
+    alphabet = load(folder).alphabet
+    assert isinstance(alphabet, Lexicon) and "two\twords" in alphabet.words
+
+
+def test_old_and_new_pickles_are_read(folder: Path) -> None:
+    expected = load(folder).origin
+    for legacy in (True, False):
+        for name in ("token_embedder.pkl", "encoder.pkl"):
+            state = OrderedDict(pickled(folder / name))
+            torch.save(state, folder / name, _use_new_zipfile_serialization=not legacy)
+        assert load(folder).origin == expected
+
+
+def test_old_pickles_from_a_gpu_are_read_without_one(folder: Path) -> None:
+    expected = load(folder).origin
+    for name in ("token_embedder.pkl", "encoder.pkl"):
+        torch.save(pickled(folder / name), folder / name, _use_new_zipfile_serialization=False)
+        content = (folder / name).read_bytes()
+        assert b"ctorch\nFloatStorage" in content and b"X\x03\0\0\0cpu" in content
+        content = content.replace(b"ctorch\nFloatStorage", b"ctorch.cuda\nFloatStorage")
+        (folder / name).write_bytes(content.replace(b"X\x03\0\0\0cpu", b"X\x06\0\0\0cuda:0"))
+    assert load(folder).origin == expected
+
+
+def test_a_pickle_that_would_run_something_is_refused_and_nothing_runs(folder: Path) -> None:
+    mark = folder.parent / "ran"
+
+    class Trap:
+        def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+            return Path.touch, (mark,)
+
+    for path in (folder / "encoder.pkl", folder / "token_embedder.pkl"):
+        torch.save({"weight": Trap()}, path)
+        with pytest.raises(CheckpointError, match=r"\.pkl: is not a pickle of tensors alone"):
+            load(folder)
+        path.write_bytes(pickle.dumps(Trap()))
+        with pytest.raises(CheckpointError, match=r"\.pkl: is not a pickle of tensors alone"):
+            load(folder)
+        shutil.copy(HOME / "word_and_char" / path.name, path)
+    assert not mark.exists()
+
+
+Damage = Callable[[Path], object]
+
+
+def set_config(folder: Path, **values: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+def settings(section: str, **values: Any) -> Damage:
+    def change(folder: Path) -> None:
+        path = folder / "cnn_tiny.json"
+        config = json.loads(path.read_text())
+        config[section] |= values
+        path.write_text(json.dumps(config))
+
+    return change
+
+
+def tensor(file: str, name: str, value: Tensor | None) -> Damage:
+    def change(folder: Path) -> None:
+        state = dict(pickled(folder / file))
+        if value is None:
+            del state[name]
+        else:
+            state[name] = value
+        torch.save(state, folder / file)
+
+    return change
+
+
+def words_only(folder: Path) -> None:
+    """Make a model of words alone of one with both: the part of the projection that is theirs."""
+    settings("token_embedder", char_dim=0)(folder)
+    state = pickled(folder / "token_embedder.pkl")
+    kept = {name: state[name] for name in ("word_emb_layer.embedding.weight", "projection.bias")}
+    kept["projection.weight"] = state["projection.weight"][:, :6].clone()
+    torch.save(kept, folder / "token_embedder.pkl")
+    (folder / "char.dic").unlink()
+
+
+def pickled(path: Path) -> dict[str, Tensor]:
+    return dict(torch.load(path, weights_only=True))
+
+
+REFUSED: dict[str, tuple[Damage, str]] = {
+    "no dictionary": (lambda f: (f / "word.dic").unlink(), r"holds no word\.dic, expected one"),
+    "no config": (lambda f: (f / "config.json").unlink(), r"holds no config\.json"),
+    "config": (lambda f: (f / "config.json").write_text("["), r"config\.json: is not JSON"),
+    "config list": (lambda f: (f / "config.json").write_text("[]"), "holds a list, expected an"),
+    "no path": (lambda f: set_config(f, config_path=None), "config_path is None, expected"),
+    "encoder": (settings("encoder", name="lstm"), r"encoder\.name is 'lstm', expected 'elmo'"),
+    "embedder": (settings("token_embedder", name="lstm"), r"token_embedder\.name is 'lstm'"),
+    "layers": (settings("encoder", n_layers=3), r"layer_2\.input_linearity\.weight is missing"),
+    "fewer layers": (settings("encoder", n_layers=1), r"layer_1\..* is found, but not expected"),
+    "cell": (settings("encoder", dim=13), r"has shape \(48, 8\), expected \(52, 8\) by .*cnn_tiny"),
+    "clip": (settings("encoder", cell_clip=-1), r"encoder\.cell_clip is -1, expected a number"),
+    "dim": (settings("encoder", dim="12"), r"cnn_tiny\.json: lstm\.cell is '12', expected a whole"),
+    "no dims": (
+        settings("token_embedder", word_dim=0, char_dim=0),
+        "alphabet has neither characters nor words",
+    ),
+    "activation": (settings("token_embedder", activation="gelu"), "'gelu', expected relu or tanh"),
+    "filters": (settings("token_embedder", filters=[1]), r"filters is \[1\], expected a list of"),
+    "limit": (settings("token_embedder", max_characters_per_token=2), "max_characters is 2"),
+    "of another model": (
+        lambda f: (f / "word.dic").write_text("<oov>\t0\n<bos>\t1\n<eos>\t2\n<pad>\t3\n"),
+        r"word_emb_layer\.embedding\.weight has 12 rows, expected 4 by the greatest id in .*word",
+    ),
+    "dictionary": (
+        lambda f: (f / "char.dic").write_text("a b\n"),
+        r"char\.dic: line 1 is 'a b', expected a text, a TAB and an id",
+    ),
+    "latin": (lambda f: (f / "char.dic").write_bytes(b"\xe9\t0\n"), r"char\.dic: is not UTF-8"),
+    "marks": (
+        lambda f: (f / "char.dic").write_text(
+            (f / "char.dic").read_text().replace("<bow>", "<gow>")
+        ),
+        "alphabet characters lack <bow>",
+    ),
+    "missing": (
+        tensor("encoder.pkl", "forward_layer_0.state_linearity.bias", None),
+        r"encoder\.pkl: forward_layer_0\.state_linearity\.bias is missing, expected shape \(48,\)",
+    ),
+    "unexpected": (tensor("encoder.pkl", "colour", torch.ones(1)), "colour is found, but not"),
+    "type": (
+        tensor("token_embedder.pkl", "projection.bias", torch.zeros(8, dtype=torch.float64)),
+        r"projection\.bias is torch\.float64, expected float32",
+    ),
+    "strides": (
+        tensor("token_embedder.pkl", "projection.bias", torch.zeros(1).expand(8)),
+        r"projection\.bias stores 4 bytes, expected 32",
+    ),
+    "truncated": (
+        lambda f: (f / "encoder.pkl").write_bytes((f / "encoder.pkl").read_bytes()[:900]),
+        r"encoder\.pkl: is not a",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_whole_is_refused_in_one_line(
+    folder: Path, damage: Damage, message: str
+) -> None:
+    damage(folder)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        load(folder)
+    assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
+
+
+def test_gradients_reach_words_and_characters(folder: Path) -> None:
+    elmo: Elmo = load(folder)
+    representations, _ = elmo([["hello"]])
+    torch.autograd.backward(representations.layers.sum())
+    for name in ("token_embedder.words", "token_embedder.char_cnn.characters"):
+        gradient = elmo.get_parameter(name).grad
+        assert gradient is not None and gradient.abs().sum() > 0

@@ -1,0 +1,221 @@
+"""Models of whole words: token vectors computed beforehand, and options without characters."""
+
+import gzip
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from model.alphabets import Vocabulary
+from model.checkpoints import CheckpointError, allennlp, load, save
+from tests.checkpoints import change_options, read_pair, with_dataset, without_dataset, write_pair
+from tests.model import golden
+from tests.reference import bilm, token_vector
+
+WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "naïve", "", "a\u2028b")
+SENTENCES = [["the", "cat"], [], ["naïve", "", "a\u2028b", "the"], ["unheard", "<UNK>", "<S>"]]
+
+
+def write_vocabulary(folder: Path, words: tuple[str, ...] = WORDS, name: str = "vocab.txt") -> None:
+    content = "".join(f"{word}\n" for word in words).encode()
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A pair, its vocabulary, and what bilm-tf's dump_token_embeddings makes of them."""
+    folder = write_pair(tmp_path / "tokens")
+    options, weights = read_pair(folder)
+    vectors = [token_vector(word, options, weights, np.float32) for word in WORDS]
+    write_vocabulary(folder)
+    with h5py.File(folder / "elmo_token_embeddings.hdf5", "w") as file:
+        file["embedding"] = np.stack(vectors)
+    return folder
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """A model that was trained on words: a table among the weights, no char_cnn."""
+    folder = write_pair(tmp_path / "words")
+    for name in ("char_embed", "CNN", "CNN_high_0", "CNN_proj"):
+        without_dataset(folder, name)
+    table = np.random.default_rng(3).standard_normal((len(WORDS), 4), dtype=np.float32)
+    with_dataset(folder, "embedding", table)
+    change_options(folder, None, char_cnn=..., n_tokens_vocab=len(WORDS))
+    write_vocabulary(folder)
+    return folder
+
+
+def test_vectors_computed_beforehand_stand_in_for_the_characters(tokens: Path) -> None:
+    cached, spelt = load(tokens), load(tokens / "weights.hdf5")
+    assert (cached.origin.format, spelt.origin.format) == ("token-embeddings", "allennlp")
+    known = SENTENCES[:3]
+    for one, two in zip(cached.embed(known), spelt.embed(known), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
+
+
+def test_the_table_is_found_by_its_own_name_and_in_a_zip(tokens: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "tokens.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in tokens.iterdir():
+            file.write(path, f"216/{path.name}")
+    expected = load(tokens).origin.revision
+    assert load(tokens / "elmo_token_embeddings.hdf5").origin.revision == expected
+    assert load(archive).origin.revision == expected
+
+
+def test_a_model_of_words_is_the_reference_s(words: Path) -> None:
+    options, weights = read_pair(words)
+    rows = {word: row for row, word in enumerate(WORDS)}
+    for sentence, layers in zip(SENTENCES, load(words).embed(SENTENCES), strict=True):
+        framed = ["<S>", *sentence, "</S>"]
+        table = weights["embedding"].astype(np.float64)
+        expected, _ = bilm(
+            np.stack([table[rows.get(word, rows["<UNK>"])] for word in framed]), options, weights
+        )
+        np.testing.assert_allclose(layers.numpy(), expected[:, 1:-1], rtol=0, atol=1e-5)
+
+
+def test_a_word_that_is_unknown_is_the_unknown_word_and_never_padding(words: Path) -> None:
+    unheard, unknown = load(words).embed([["the", "unheard", "cat"], ["the", "<UNK>", "cat"]])
+    assert unheard.shape == (3, 3, 8)
+    torch.testing.assert_close(unheard, unknown, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "vocab.txt.gz", "vocab-2016-09-10.txt"])
+def test_a_vocabulary_is_plain_or_packed(words: Path, name: str) -> None:
+    expected = load(words).origin
+    (words / "vocab.txt").unlink()
+    write_vocabulary(words, name=name)
+    assert load(words).origin == expected
+
+
+def test_lines_are_read_as_bilm_tf_reads_them(words: Path) -> None:
+    expected = load(words).origin
+    lines = [" <S> ", "</S>", "!!!MAXTERMID", "<UNK>", *WORDS[3:]]
+    (words / "vocab.txt").write_bytes("\r\n".join(lines).encode() + b"\r\n")
+    assert load(words).origin == expected
+
+
+def test_of_a_word_listed_twice_the_later_row_counts() -> None:
+    vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "a", "a"))
+    assert vocabulary.word_ids(["a", "b"]).tolist() == [4, 2]
+
+
+@pytest.mark.parametrize("form", ["words", "tokens"])
+def test_every_bit_is_kept_by_both_formats(
+    form: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    elmo = load(request.getfixturevalue(form))
+    save(elmo, tmp_path / "model.safetensors")
+    native = load(tmp_path / "model.safetensors")
+    allennlp.write(native, tmp_path / "pair")
+    pair = load(tmp_path / "pair")
+    assert elmo.origin.revision == native.origin.revision == pair.origin.revision
+    assert "char_cnn" not in json.loads((tmp_path / "pair" / "options.json").read_text())
+    for other in (native, pair):
+        assert other.alphabet == elmo.alphabet and other.config == elmo.config
+        for one, two in zip(other.embed(SENTENCES), elmo.embed(SENTENCES), strict=True):
+            assert torch.equal(one, two)
+    assert elmo.parameter_count == sum(parameter.numel() for parameter in elmo.parameters())
+
+
+Damage = Callable[[Path], object]
+REFUSED: dict[str, tuple[Damage, str]] = {
+    "no unknown": (
+        lambda f: write_vocabulary(f, tuple(w for w in WORDS if w != "<UNK>")),
+        r"vocab\.txt: vocabulary lacks <UNK>, expected a row for it",
+    ),
+    "no begin": (
+        lambda f: write_vocabulary(f, WORDS[1:]),
+        r"vocab\.txt: vocabulary lacks <S>, expected",
+    ),
+    "no end": (
+        lambda f: write_vocabulary(f, WORDS[::2]),
+        r"vocab\.txt: vocabulary lacks </S>, expected",
+    ),
+    "no vocabulary": (
+        lambda f: (f / "vocab.txt").unlink(),
+        r"holds no vocab\.txt, expected one vocab\.txt or vocab\.txt\.gz",
+    ),
+    "two vocabularies": (
+        lambda f: [
+            (f / "vocab.txt").unlink(),
+            write_vocabulary(f, name="vocab-a.txt"),
+            write_vocabulary(f, name="vocab-b.txt"),
+        ],
+        r"holds vocab-a\.txt, vocab-b\.txt, expected one vocab\.txt",
+    ),
+    "of another model": (
+        lambda f: write_vocabulary(f, (*WORDS, "dog")),
+        r"embedding has 8 rows, expected 9, one for each word in .*vocab\.txt",
+    ),
+    "latin": (
+        lambda f: (f / "vocab.txt").write_bytes(b"<S>\n</S>\n<UNK>\n\xe9\n"),
+        r"vocab\.txt: is not UTF-8",
+    ),
+    "width": (
+        lambda f: change_options(f, "lstm", projection_dim=5),
+        r"embedding has shape \(8, 4\), expected \(8, 5\) by lstm\.projection_dim in .*options",
+    ),
+    "no direction": (lambda f: without_dataset_of_weights(f, "RNN_1"), r"RNN_1/.*W_0 is missing"),
+}
+
+
+def without_dataset_of_weights(folder: Path, name: str) -> None:
+    with h5py.File(folder / "weights.hdf5", "r+") as file:
+        del file[name]
+
+
+@pytest.mark.parametrize("form", ["words", "tokens"])
+@pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_whole_is_refused_by_name(
+    form: str, damage: Damage, message: str, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(form)
+    damage(folder)
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        load(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_table_without_a_row_for_words_is_refused(words: Path) -> None:
+    without_dataset(words, "embedding")
+    with pytest.raises(CheckpointError, match="embedding is missing, expected a row for each of"):
+        load(words)
+
+
+def test_a_vocabulary_that_unpacks_to_too_much_is_refused(words: Path) -> None:
+    (words / "vocab.txt").unlink()
+    with gzip.open(words / "vocab.txt.gz", "wb", compresslevel=1) as file:
+        for _ in range(65):
+            file.write(bytes(1 << 20))
+    with pytest.raises(CheckpointError, match="is larger than expected, at most 67,108,864"):
+        load(words)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_bundle_of_nlpl_is_the_pair_whatever_else_it_holds(tmp_path: Path, packed: bool) -> None:
+    folder = tmp_path / "210"
+    folder.mkdir()
+    (folder / "model.hdf5").write_bytes((golden.SMALL / "weights.hdf5").read_bytes())
+    (folder / "options.json").write_bytes((golden.SMALL / "options.json").read_bytes())
+    change_options(folder, "char_cnn", n_characters=261)  # as training left it
+    write_vocabulary(folder, name="vocab.txt.gz")
+    (folder / "README").write_text("norwegian")
+    (folder / "meta.json").write_text("{}")
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"')
+    place = folder
+    if packed:
+        place = tmp_path / "210.zip"
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as file:
+            for path in folder.iterdir():
+                file.write(path, path.name)
+    bundle, published = load(place), load(golden.SMALL)
+    assert (bundle.origin.name, bundle.origin.format) == ("210", "allennlp")
+    assert bundle.origin.revision == published.origin.revision

@@ -1,0 +1,416 @@
+"""Published models, fetched from a server on loopback that does what servers do."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from model.catalogue import CATALOGUE, PUBLISHED, File, Published
+from model.checkpoints import allennlp
+from model.pretrained import load_built_in
+from service.cli import main
+from service.downloads import SUMS, DownloadError, Places, default_cache, fetch, located
+from service.model_commands import with_located_model
+from service.settings import from_strings
+
+OPTIONS = json.dumps({"lstm": {}}).encode()
+WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB
+MODEL = Published(
+    "tiny",
+    "nothing",
+    (
+        File("elmo/tiny/elmo_tiny_options.json", 2, 1 << 20),
+        File("elmo/tiny/elmo_tiny_weights.hdf5", 1 << 20, 1 << 21),
+    ),
+)
+WEIGHTS_PATH = "/mirror/elmo/tiny/elmo_tiny_weights.hdf5"
+
+
+@dataclass
+class Shelf:
+    """What a server has and how it behaves; `asked` lists path and Range of every request."""
+
+    files: dict[str, bytes]
+    address: str = ""
+    etag: str | None = '"one"'
+    ranges: bool = True
+    said: int | None = None  # the length that it claims
+    chunked: bool = False
+    encoding: str | None = None
+    range_shift: int = 0
+    cuts: list[int] = field(default_factory=list)  # bytes of each answer to weights, then cut
+    statuses: list[int] = field(default_factory=list)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def of_weights(self) -> list[str | None]:
+        return [ranged for path, ranged in self.asked if path.endswith(".hdf5")]
+
+
+class Handler(BaseHTTPRequestHandler):
+    shelf: Shelf
+
+    def do_GET(self) -> None:
+        shelf = self.shelf
+        ranged = self.headers.get("Range")
+        shelf.asked.append((self.path, ranged))
+        if shelf.statuses:
+            self.send_error(shelf.statuses.pop(0))
+            return
+        if self.path not in shelf.files:
+            self.send_error(404)
+            return
+        content, start = shelf.files[self.path], 0
+        same = self.headers.get("If-Range") == shelf.etag
+        if ranged and shelf.ranges and same:
+            start = int(ranged.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(content):
+                self.send_error(416)
+                return
+            self.send_response(206)
+            first = start + shelf.range_shift
+            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
+        else:
+            self.send_response(200)
+        if shelf.etag:
+            self.send_header("ETag", shelf.etag)
+        if shelf.encoding:
+            self.send_header("Content-Encoding", shelf.encoding)
+        if not shelf.chunked:
+            length = len(content) - start if shelf.said is None else shelf.said
+            self.send_header("Content-Length", str(length))
+        self.end_headers()
+        body = content[start:]
+        if self.path.endswith(".hdf5") and shelf.cuts:
+            body = body[: shelf.cuts.pop(0)]
+        self.wfile.write(body)  # then the connection is closed, as HTTP/1.0 has it
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    shelf = Shelf({f"/mirror/{MODEL.files[0].path}": OPTIONS, WEIGHTS_PATH: WEIGHTS})
+    handler = type("OfThisShelf", (Handler,), {"shelf": shelf})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        shelf.address = f"http://127.0.0.1:{server.server_port}/mirror/"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield shelf
+        server.shutdown()
+        thread.join()
+
+
+def get(shelf: Shelf, cache: Path, model: Published = MODEL, *, offline: bool = False) -> Path:
+    return fetch(model, Places(cache, shelf.address, offline, 0.0), lambda *_: None)
+
+
+def assert_whole(folder: Path) -> None:
+    assert (folder / "elmo_tiny_options.json").read_bytes() == OPTIONS
+    assert (folder / "elmo_tiny_weights.hdf5").read_bytes() == WEIGHTS
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".lock",
+        SUMS,
+        "elmo_tiny_options.json",
+        "elmo_tiny_weights.hdf5",
+    ]
+
+
+def test_a_model_is_fetched_once(shelf: Shelf, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    places = Places(tmp_path, shelf.address)
+    folder = fetch(MODEL, places, lambda *step: seen.append(step))
+    assert folder == tmp_path / "tiny"
+    assert_whole(folder)
+    assert seen[0] == ("elmo_tiny_options.json", 0, len(OPTIONS))
+    assert seen[-1] == ("elmo_tiny_weights.hdf5", len(WEIGHTS), len(WEIGHTS))
+    assert get(shelf, tmp_path) == folder and len(shelf.asked) == 2
+    shelf.files.clear()
+    assert get(shelf, tmp_path, offline=True) == folder
+
+
+def test_sums_are_those_of_sha256sum(shelf: Shelf, tmp_path: Path) -> None:
+    folder = get(shelf, tmp_path)
+    check = ["sha256sum", "--check", "--strict", SUMS]
+    subprocess.run(check, cwd=folder, check=True, capture_output=True)
+
+
+def test_a_connection_that_is_cut_is_taken_up_where_it_was(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.cuts = [300_000, 0, 500_000]
+    assert_whole(get(shelf, tmp_path))
+    assert shelf.of_weights() == [None, "bytes=300000-", "bytes=300000-", "bytes=800000-"]
+
+
+def test_a_later_command_goes_on_where_one_gave_up(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.cuts = [300_000, 0, 0, 0, 0, 0]
+    with pytest.raises(DownloadError, match="after 5 attempts that brought nothing"):
+        get(shelf, tmp_path)
+    shelf.asked.clear()
+    assert_whole(get(shelf, tmp_path))
+    assert shelf.of_weights() == ["bytes=300000-"]
+
+
+def test_without_ranges_the_whole_is_fetched_again(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.ranges, shelf.cuts = False, [300_000]
+    assert_whole(get(shelf, tmp_path))
+    assert shelf.of_weights() == [None, "bytes=300000-"]
+
+
+def test_a_file_that_changed_meanwhile_is_not_pieced_together(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.files[WEIGHTS_PATH], shelf.cuts = b"x" * len(WEIGHTS), [300_000, 0, 0, 0, 0, 0]
+    with pytest.raises(DownloadError):
+        get(shelf, tmp_path)
+    shelf.files[WEIGHTS_PATH], shelf.etag = WEIGHTS, '"two"'
+    assert_whole(get(shelf, tmp_path))
+
+
+@pytest.mark.parametrize("etag", [None, 'W/"weak"'])
+def test_a_part_of_no_known_version_is_not_gone_on_with(
+    shelf: Shelf, tmp_path: Path, etag: str | None
+) -> None:
+    shelf.etag, shelf.cuts = etag, [300_000]
+    assert_whole(get(shelf, tmp_path))
+    assert shelf.of_weights() == [None, None]
+
+
+def test_another_range_than_asked_for_is_not_taken(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.range_shift, shelf.cuts = 7, [300_000]
+    assert_whole(get(shelf, tmp_path))
+    assert shelf.of_weights() == [None, "bytes=300000-", None]
+
+
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(shelf: Shelf, tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "elmo_tiny_weights.hdf5.part").write_bytes(bytes(len(WEIGHTS) + 5))
+    (folder / "elmo_tiny_weights.hdf5.part.tag").write_text('"one"')
+    assert_whole(get(shelf, tmp_path))
+
+
+def test_a_body_without_a_length_is_taken_up_to_the_bound(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.chunked = True
+    assert_whole(get(shelf, tmp_path))
+    shelf.files[WEIGHTS_PATH] = WEIGHTS + bytes(1 << 20)
+    with pytest.raises(DownloadError, match="has more bytes than expected, at most 2,097,152"):
+        get(shelf, tmp_path / "other")
+
+
+def test_a_server_that_is_busy_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.statuses = [503, 429, 500]
+    assert_whole(get(shelf, tmp_path))
+
+
+def test_a_wrong_length_is_refused_before_anything_is_fetched(shelf: Shelf, tmp_path: Path) -> None:
+    for said in (1000, 1 << 22):
+        shelf.said = said
+        with pytest.raises(DownloadError, match=f"has {said:,} bytes, expected 1,048,576 to"):
+            fetch(Published("w", "", MODEL.files[1:]), Places(tmp_path, shelf.address), _nothing)
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+REFUSED = {
+    "gone": ({"files": {}}, "the server answered 404, expected 200"),
+    "forbidden": ({"statuses": [403]}, "the server answered 403, expected 200"),
+    "packed": ({"encoding": "gzip"}, "came as 'gzip', expected it as it is"),
+    "a page": (
+        {"files": {f"/mirror/{MODEL.files[0].path}": b"<html>sign in</html>"}},
+        "is not JSON, expected an options file",
+    ),
+    "no weights": (
+        {"files": {f"/mirror/{MODEL.files[0].path}": OPTIONS, WEIGHTS_PATH: bytes(1 << 20)}},
+        "is no HDF5 file, expected weights",
+    ),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_the_file_is_refused_and_not_kept(
+    shelf: Shelf, tmp_path: Path, behaviour: dict[str, object], message: str
+) -> None:
+    for name, value in behaviour.items():
+        setattr(shelf, name, value)
+    with pytest.raises(DownloadError, match=message) as refusal:
+        get(shelf, tmp_path)
+    assert "\n" not in str(refusal.value) and shelf.address in str(refusal.value)
+    assert not list((tmp_path / "tiny").glob("*.part"))
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"http://127\.0\.0\.1:1/elmo/tiny/.*after 5 attempts"):
+        fetch(MODEL, Places(tmp_path, "http://127.0.0.1:1", pause_seconds=0.0), _nothing)
+
+
+def test_a_file_that_changed_on_the_disk_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    weights = get(shelf, tmp_path) / "elmo_tiny_weights.hdf5"
+    content = bytearray(WEIGHTS)
+    content[700_000] ^= 1
+    weights.write_bytes(content)
+    found = hashlib.sha256(content).hexdigest()
+    with pytest.raises(DownloadError, match=f"its SHA-256 is {found}, expected .* as at its first"):
+        get(shelf, tmp_path)
+    weights.write_bytes(content[:-1])
+    with pytest.raises(DownloadError, match="its SHA-256 is"):
+        get(shelf, tmp_path)
+    weights.unlink()
+    assert_whole(get(shelf, tmp_path))
+
+
+def test_another_file_than_at_the_first_download_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    weights = get(shelf, tmp_path) / "elmo_tiny_weights.hdf5"
+    weights.unlink()
+    shelf.files[WEIGHTS_PATH] = WEIGHTS[:-1] + b"!"
+    with pytest.raises(DownloadError, match=r"weights\.hdf5: its SHA-256 is .*, expected"):
+        get(shelf, tmp_path)
+    assert not weights.exists()
+
+
+def test_files_put_there_by_hand_are_taken_and_watched_from_then_on(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "elmo_tiny_options.json").write_bytes(OPTIONS)
+    (folder / "elmo_tiny_weights.hdf5").write_bytes(WEIGHTS)
+    places = Places(tmp_path, "http://127.0.0.1:1", offline=True)
+    assert_whole(fetch(MODEL, places, _nothing))
+    (folder / "elmo_tiny_options.json").write_bytes(b"{}")
+    with pytest.raises(DownloadError, match=r"options\.json: its SHA-256 is"):
+        fetch(MODEL, places, _nothing)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_whole_model_in_a_read_only_cache_is_taken(shelf: Shelf, tmp_path: Path) -> None:
+    folder = get(shelf, tmp_path)
+    (folder / ".lock").unlink()
+    (folder / SUMS).unlink()
+    folder.chmod(0o555)
+    try:
+        assert get(shelf, tmp_path, offline=True) == folder
+    finally:
+        folder.chmod(0o755)
+
+
+def test_offline_nothing_is_asked_for(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="does not exist, expected it there as ELMO_OFFLINE"):
+        get(shelf, tmp_path, offline=True)
+    assert shelf.asked == []
+
+
+def test_two_at_once_fetch_it_once(shelf: Shelf, tmp_path: Path) -> None:
+    threads = [threading.Thread(target=get, args=(shelf, tmp_path)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_whole(tmp_path / "tiny")
+    assert len(shelf.asked) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_named(shelf: Shelf, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DownloadError, match=r"file/tiny: Not a directory, expected a folder"):
+        get(shelf, tmp_path / "file")
+
+
+def test_other_names_are_left_as_they_are(tmp_path: Path) -> None:
+    places = Places(tmp_path, offline=True)
+    for name in ("random-small", "./original", "/models/original"):
+        assert located(name, places, _nothing) == name
+    with pytest.raises(DownloadError):
+        located("original", places, _nothing)
+
+
+def test_the_catalogue_has_the_published_addresses() -> None:
+    assert {"small", "medium", "original", "5.5b", "pubmed", "portuguese"} <= CATALOGUE.keys()
+    original = CATALOGUE["original"].files[1]
+    assert f"{PUBLISHED}/{original.path}" == (
+        "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway/"
+        "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
+    )
+    assert original.least < 374_434_792 < original.most  # its size in logs of its users
+    for model in CATALOGUE.values():
+        endings = [file.name.rpartition(".")[2] for file in model.files]
+        assert endings[:2] == ["json", "hdf5"] and len({*endings}) == len(endings)
+
+
+def test_the_cache_is_the_user_s(tmp_path: Path) -> None:
+    code = "from service.downloads import default_cache; print(default_cache())"
+    for value, expected in (
+        (str(tmp_path), tmp_path / "elmo-serve"),
+        ("relative", Path("/home/x/.cache/elmo-serve")),
+    ):
+        environment = {"HOME": "/home/x", "XDG_CACHE_HOME": value}
+        run = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+        )
+        assert Path(run.stdout.decode().strip()) == expected
+    assert default_cache().name == "elmo-serve"
+
+
+# The commands
+
+
+def elmo(*arguments: object, **environment: str) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), env=environment)
+
+
+def test_a_published_model_is_served_by_its_name(shelf: Shelf, tmp_path: Path) -> None:
+    pair = tmp_path / "pair"
+    allennlp.write(load_built_in("random-small"), pair)  # of the size of `small`
+    for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
+        shelf.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": shelf.address}
+
+    fetched = elmo("download", "small", **places)
+    again = elmo("info", "small", "--json", **places, ELMO_OFFLINE="1")
+
+    assert fetched.exit_code == 0, fetched.output
+    assert fetched.stdout == f"{tmp_path / 'cache' / 'small'}\n"
+    facts = json.loads(again.stdout)
+    assert facts["name"] == "elmo_2x1024_128_2048cnn_1xhighway"
+    assert facts["revision"] == load_built_in("random-small").origin.revision
+    settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
+    assert with_located_model(settings).model == str(tmp_path / "cache" / "small")
+    assert len(shelf.asked) == 2
+
+
+def test_a_list_names_every_published_model() -> None:
+    lines = elmo("download").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(CATALOGUE)
+
+
+def test_what_cannot_be_had_is_said_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
+    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": shelf.address}
+    unknown = elmo("download", "big", **places)
+    offline = [
+        elmo(*command, **places, ELMO_OFFLINE="true")
+        for command in (
+            ["download", "original"],
+            ["info", "original"],
+            ["convert", "original", tmp_path / "a.safetensors"],
+            ["tasks", "original", tmp_path / "tasks"],
+            ["serve", "--model", "original"],
+        )
+    ]
+    wrong = [
+        elmo("info", "original", ELMO_OFFLINE="perhaps"),
+        elmo("download", "small", "--mirror=x"),
+    ]
+
+    assert (unknown.exit_code, [each.exit_code for each in offline]) == (2, [1] * 5)
+    assert "'big' is no published model; there are small, medium, original," in unknown.stderr
+    assert all("expected it there as ELMO_OFFLINE is set" in each.stderr for each in offline)
+    assert wrong[0].stderr == "elmo: ELMO_OFFLINE='perhaps' is not allowed: true or false\n"
+    assert wrong[1].stderr.startswith("elmo: --mirror='x' is not allowed: an address that starts")
+    for each in (unknown, *offline, *wrong):
+        assert each.stdout == "" and len(each.stderr.splitlines()) == 1

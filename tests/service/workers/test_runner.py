@@ -1,0 +1,54 @@
+"""What a sentence asked for comes out of a batch of sentences that asked for other things."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.checkpoints import load
+from service.workers.protocol import Output
+from service.workers.runner import outputs
+from tests.checkpoints import write_pair
+from tests.reference import scalar_mix
+
+SENTENCES = [["one", "two", "three"], [], ["four"]]
+WEIGHTS = (0.5, -1.0, 2.0)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_mix_is_that_of_its_own_sentence(tmp_path: Path, layer_norm: bool) -> None:
+    model = load(write_pair(tmp_path))
+    wanted = [
+        Output(weights=WEIGHTS, gamma=0.75, layer_norm=layer_norm),
+        Output(layers=(0, 1, 2), stacked=True),
+        Output(weights=(0.0, 0.0, 0.0), pooling="mean"),
+    ]
+
+    with torch.inference_mode():
+        found, _ = model(SENTENCES)
+        mixed, empty, pooled = (answer.numpy() for answer in outputs(model, found, wanted))
+        layers = [each.numpy() for each in found.sentences()]
+
+    expected = scalar_mix(layers[0], WEIGHTS, 0.75, layer_norm)[1:-1]
+    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
+    assert empty.shape == (3, 0, 8)
+    np.testing.assert_allclose(pooled, layers[2][:, 1:-1].mean(axis=(0, 1)), rtol=0, atol=1e-6)
+
+
+def test_mixes_of_an_aligned_model_are_aligned_and_its_layers_are_not(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((8, 8))
+    write_pair(tmp_path)
+    torch.save(torch.from_numpy(matrix), tmp_path / "align.pth")
+    model = load(tmp_path)
+    wanted = [Output(weights=WEIGHTS), Output(layers=(1,)), Output(layers=(2,))]
+
+    with torch.inference_mode():
+        found, _ = model([["a", "b"]] * 3)
+        mixed, first, second = (answer.numpy() for answer in outputs(model, found, wanted))
+        layers = found.sentences()[0].numpy()
+
+    expected = scalar_mix(layers, WEIGHTS, 1.0)[1:-1] @ matrix.T
+    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(first, layers[1, 1:-1])
+    np.testing.assert_array_equal(second, layers[2, 1:-1])

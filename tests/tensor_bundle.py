@@ -1,0 +1,121 @@
+"""TensorFlow checkpoints, written without TensorFlow: sound ones, and such as no TensorFlow writes.
+
+    write_bundle(folder / "model.ckpt-6", {"lm/char_embed": table}, shards=2)
+
+A table of LevelDB with blocks of a few entries, protocol buffers by hand, checksums bit by bit:
+nothing is shared with the reader.
+"""
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+TYPES = {"float32": 1, "float64": 2, "int64": 9}
+
+
+def write_bundle(
+    prefix: Path,
+    arrays: Mapping[str, Array],
+    *,
+    shards: int = 1,
+    block_entries: int = 7,
+    compression: int = 0,
+    big_endian: bool = False,
+    sliced: str | None = None,
+) -> Path:
+    """Write `<prefix>.index` and its data files; array i goes to shard i modulo `shards`.
+
+    `compression` is only what the blocks say of themselves; `sliced` names an array that is said
+    to be cut into slices. Returns the path of the index.
+    """
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    data = [b""] * shards
+    header = _field(1, shards) + (_field(2, 1) if big_endian else b"") + _field(3, _field(1, 1))
+    pairs = [(b"", header)]
+    for number, name in enumerate(sorted(arrays)):
+        array, shard = arrays[name], number % shards
+        content = array.tobytes()
+        shape = b"".join(_field(2, _field(1, size)) for size in array.shape)
+        entry = _field(1, TYPES[array.dtype.name]) + _field(2, shape)
+        entry += _field(3, shard) + _field(4, len(data[shard])) + _field(5, len(content))
+        entry += _varint(6 << 3 | 5) + struct.pack("<I", masked(content))
+        if name == sliced:
+            entry += _field(7, b"")
+        pairs.append((name.encode(), entry))
+        data[shard] += content
+    for number, content in enumerate(data):
+        Path(f"{prefix}.data-{number:05d}-of-{shards:05d}").write_bytes(content)
+    index = Path(f"{prefix}.index")
+    index.write_bytes(_table(pairs, block_entries, compression))
+    return index
+
+
+def masked(content: bytes) -> int:
+    """Return the checksum of bytes as TensorFlow writes it."""
+    value = _crc(content)
+    return (((value >> 15) | (value << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _table(pairs: list[tuple[bytes, bytes]], entries: int, compression: int) -> bytes:
+    out, handles = b"", []
+    for start in range(0, len(pairs), entries):
+        block = pairs[start : start + entries]
+        handles.append((block[-1][0], _varint(len(out)) + _varint(len(_block(block)))))
+        out += _closed(_block(block), compression)
+    meta = _varint(len(out)) + _varint(len(_block([])))
+    out += _closed(_block([]), 0)
+    index = _varint(len(out)) + _varint(len(_block(handles)))
+    out += _closed(_block(handles), 0)
+    return out + (meta + index).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+
+
+def _block(pairs: list[tuple[bytes, bytes]]) -> bytes:
+    out, last = b"", b""
+    for key, value in pairs:
+        shared = 0
+        while shared < min(len(key), len(last)) and key[shared] == last[shared]:
+            shared += 1
+        own = key[shared:]
+        out += _varint(shared) + _varint(len(own)) + _varint(len(value)) + own + value
+        last = key
+    return out + struct.pack("<II", 0, 1)
+
+
+def _closed(block: bytes, compression: int) -> bytes:
+    whole = block + bytes([compression])
+    return whole + struct.pack("<I", masked(whole))
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value >= 128:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def _crc(content: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in content:
+        value = _BYTES[(value ^ byte) & 255] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+def _of_byte(value: int) -> int:
+    for _ in range(8):
+        value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+_BYTES = [_of_byte(byte) for byte in range(256)]
