@@ -16,11 +16,12 @@ INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constr
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-docker lint constraints clean
+.PHONY: help serve test test-faults test-docker lint constraints clean
 
 help:
 	@echo 'make serve        install and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
+	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
 	@echo 'make constraints  renew constraints.txt'
@@ -30,7 +31,10 @@ serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m 'not docker'
+	$(BIN)/python -m pytest -m 'not docker and not faults'
+
+test-faults: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m faults
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/docker

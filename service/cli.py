@@ -23,15 +23,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 from click.core import ParameterSource
 
+from service.embedding_files.command import embed
+from service.model_commands import download, located, tasks, with_located_model
+
 if TYPE_CHECKING:
     from model.elmo import Elmo
 
 _NATIVE: Final = ".safetensors"
-_PAIR: Final = frozenset({"options.json", "weights.hdf5"})
+_PAIR: Final = frozenset({"options.json", "weights.hdf5", "vocab.txt", "align.pth"})
 
 
-# As process 1 a server has no default action for SIGTERM, and one that comes while modules are still
-# imported would be lost.
+# As process 1 a server has no default action for SIGTERM, and one that comes while modules are
+# still imported would be lost.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
@@ -39,6 +42,11 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 @click.version_option(package_name="elmo-serve", prog_name="elmo")
 def main() -> None:
     """ELMo vectors over HTTP, and what belongs to it."""
+
+
+main.add_command(embed)
+main.add_command(download)
+main.add_command(tasks)
 
 
 class _SettingsCommand(click.Command):
@@ -72,7 +80,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from service.listener import serve as run
 
-        code = run(settings)
+        code = run(with_located_model(settings))
     except SettingsError as error:
         _fail(str(error), code=2)
     ctx.exit(code)
@@ -87,6 +95,7 @@ def info(model: str, as_json: bool) -> None:
     from model.pretrained import describe_model
 
     try:
+        model = located(model)
         config, origin, parameters = describe_model(model)
     except CheckpointError as error:
         _fail(str(error), code=1)
@@ -104,9 +113,11 @@ def info(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**facts, "configuration": hyper}, indent=2))
         return
-    facts |= {
-        f"{part}.{key}": value for part, values in hyper.items() for key, value in values.items()
-    }
+    for part, values in hyper.items():
+        if isinstance(values, dict):
+            facts |= {f"{part}.{key}": value for key, value in values.items()}
+        else:
+            facts[part] = values
     width = max(map(len, facts))
     for key, value in facts.items():
         click.echo(f"{key:<{width}}  {_written(value)}")
@@ -139,11 +150,105 @@ def convert(source: str, destination: Path, name: str | None, force: bool) -> No
         _fail(f"{destination} cannot be written: {error.strerror or error}", code=1)
 
 
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--text", multiple=True, required=True, help="Shards: a path or a pattern; again.")
+@click.option("--heldout", type=click.Path(path_type=Path), help="Text to measure on meanwhile.")
+@click.option("--heldout-sentences", type=int, help="First sentences of it that count.")
+@click.option("--recipe", help="modern (AdamW, cosine) or reference (bilm-tf's Adagrad).")
+@click.option("--shape", help="tiny, half, small, medium, original, or a checkpoint's path.")
+@click.option("--vocabulary", type=click.Path(path_type=Path), help="One word a line, by rank.")
+@click.option("--vocabulary-size", type=int, help="Words taken from the text when none is given.")
+@click.option("--epochs", type=float, help="How often the text is read.")
+@click.option("--steps", type=int, help="Steps instead of epochs.")
+@click.option("--rows", type=int, help="Rows of a batch, of all processes together.")
+@click.option("--unroll", type=int, help="Steps of truncated back-propagation.")
+@click.option("--softmax", help="sampled or full.")
+@click.option("--state", help="fresh: zero before every sentence; carried: as bilm-tf has it.")
+@click.option("--samples", type=int, help="Words that the sampled softmax draws.")
+@click.option("--dropout", type=float)
+@click.option("--learning-rate", type=float)
+@click.option("--warmup", type=float, help="Share of the steps.")
+@click.option("--weight-decay", type=float)
+@click.option("--clip-norm", type=float, help="Greatest norm of the whole gradient.")
+@click.option("--seed", type=int)
+@click.option("--name", help="Name of the model; that of the folder when not given.")
+@click.option("--precision", help="float32 or bfloat16; bfloat16 for modern on a GPU.")
+@click.option("--device", help="cpu or cuda; cuda where there is one.")
+@click.option("--time-loop", help="joined, compiled or plain: the same numbers, other speeds.")
+@click.option("--minutes", type=float, help="End early after so long, saved.")
+@click.option("--log-every", type=int, help="Steps between two lines of the log.")
+@click.option("--measure-every", type=int, help="Steps between two held-out perplexities.")
+@click.option("--save-every", type=int, help="Steps between two snapshots.")
+@click.option("--workers", type=int, help="Processes that encode the text at first.")
+@click.option("--encoded", type=click.Path(path_type=Path), help="Folder for the encoded text.")
+@click.pass_context
+def train(ctx: click.Context, /, **values: object) -> None:
+    """Pretrain a biLM on text into the folder RUN.
+
+    The same command again goes on from the last snapshot. RUN holds model.safetensors and the
+    published pair when it ends, however it ends.
+    """
+    from model.training.command import CommandError, TrainOptions
+    from model.training.command import train as run
+
+    given = {key: value for key, value in values.items() if value is not None}
+    try:
+        code = run(TrainOptions(**given))  # type: ignore[arg-type]
+    except CommandError as error:
+        _fail(str(error), code=1)
+    ctx.exit(code)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("text", nargs=-1, required=True)
+@click.option("--rows", default=256, help="Rows of bilm-tf's figure, which depends on them.")
+@click.option("--sentences", type=int, help="Measure on the first ones, without bilm-tf's figure.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def perplexity(
+    run: Path, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
+) -> None:
+    """Say how well the last snapshot of RUN predicts TEXT."""
+    from model.training.command import CommandError
+    from model.training.command import perplexity as measure
+
+    try:
+        click.echo(measure(run, text, rows, sentences, as_json))
+    except CommandError as error:
+        _fail(str(error), code=1)
+
+
+@main.command()
+@click.argument("model")
+@click.option("--pos-train", type=click.Path(path_type=Path), help="CoNLL-U to fit the probe on.")
+@click.option("--pos-test", type=click.Path(path_type=Path), help="CoNLL-U to score it on.")
+@click.option("--tags", default="upos", show_default=True, help="upos or xpos.")
+@click.option("--homographs-train", type=click.Path(path_type=Path), help="Senses to learn.")
+@click.option("--homographs-test", type=click.Path(path_type=Path), help="Senses to tell.")
+@click.option("--wic", type=click.Path(path_type=Path), help="Pairs of a word in two sentences.")
+@click.option("--limit", type=int, help="First sentences, uses of a word, and pairs that count.")
+@click.option("--device", help="cpu or cuda; cuda where there is one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def evaluate(model: str, **values: object) -> None:
+    """Score every layer of MODEL, a path or a built-in name, by probes on frozen vectors."""
+    from model.evaluation.command import CommandError, EvaluateOptions
+    from model.evaluation.command import evaluate as run
+
+    try:
+        with _steps() as step:
+            text = run(EvaluateOptions(model, **values), step)  # type: ignore[arg-type]
+    except CommandError as error:
+        _fail(str(error), code=1)
+    click.echo(text)
+
+
 def _convert(source: str, destination: Path, name: str | None) -> None:
     """Write into a folder beside the destination, which a killed command leaves as it was."""
     from model.checkpoints import describe
     from model.pretrained import open_model
 
+    source = located(source)
     with _steps() as step:
         step(f"Reading {source}")
         elmo = open_model(source, token_cache_size=0)
@@ -160,6 +265,13 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
             size = _sync(written)
             _place(written, destination)
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {origin.format}, {size / 1e6:.1f} MB")
+    if elmo.tasks and destination.suffix != _NATIVE:
+        names = ", ".join(task.name for task in elmo.tasks)
+        click.echo(
+            f"elmo: a pair keeps no tasks, these are left out: {names}; "
+            f"`elmo tasks {source} FOLDER` writes them",
+            err=True,
+        )
 
 
 def _write(elmo: Elmo, written: Path, destination: Path) -> None:

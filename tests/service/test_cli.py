@@ -13,12 +13,14 @@ from click.testing import CliRunner, Result
 
 from model.checkpoints import FORMATS
 from model.pretrained import BUILT_IN, open_model
+from model.task import Task
 from service.cli import main
 from service.settings import Settings, option, variable
+from service.tasks import TaskRegistry
 
 SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 DOCS = Path(__file__).parents[2] / "docs" / "checkpoints.md"
-TAKES_ANY = {"model", "host", "tasks"}
+TAKES_ANY = {"cache", "model", "host", "tasks"}
 SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60]]
 
 
@@ -213,6 +215,76 @@ def test_force_takes_no_strangers_along(published: Path, tmp_path: Path) -> None
     assert "thesis.tex" in results[0].stderr
     assert (folder / "thesis.tex").read_text() == "years of work"
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_every_kind_of_model_is_described_and_converted(tmp_path: Path) -> None:
+    golden = SMALL.parents[1]
+    kinds = {
+        "elmoformanylangs": golden / "elmoformanylangs" / "word_and_char",
+        "bilm-tf": golden / "tensorflow" / "bilm_tf",
+        "tf-hub": golden / "tensorflow" / "tf_hub",
+    }
+    for kind, place in kinds.items():
+        target = tmp_path / f"{kind}.safetensors"
+
+        described = elmo("info", place)
+        converted = elmo("convert", place, target)
+
+        assert described.exit_code == converted.exit_code == 0, converted.output
+        assert f"format {kind}" in " ".join(described.stdout.split())
+        assert_equal_to_the_bit(place, target)
+        assert open_model(target).tasks == open_model(place).tasks
+
+
+def test_what_the_files_leave_open_is_said(tmp_path: Path) -> None:
+    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
+
+    command = Path(sys.executable).with_name("elmo")
+    arguments = [command, "convert", module, tmp_path / "pair"]
+
+    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+
+    first, second = run.stderr.splitlines()
+    assert "says no rules; clips of 3, relu and 50 characters a token were taken" in first
+    assert second == (
+        "elmo: a pair keeps no tasks, these are left out: elmo; "
+        f"`elmo tasks {module} FOLDER` writes them"
+    )
+
+
+def test_trained_mixes_become_task_files(tmp_path: Path) -> None:
+    module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path / "tasks"
+    native = tmp_path / "module.safetensors"
+    elmo("convert", module, native)
+
+    written = [elmo("tasks", source, folder) for source in (module, native)]
+
+    assert [each.stdout for each in written] == [f"Wrote {folder / 'elmo.json'}\n"] * 2
+    (task,) = TaskRegistry(folder, 3).list()
+    assert (task,) == open_model(native).tasks
+
+
+def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> None:
+    module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path
+    mine = Task("elmo", (1.0, 2.0, 3.0))
+    TaskRegistry(folder, 3).put(mine)
+
+    refused = elmo("tasks", module, folder)
+
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines()[-1] == (
+        f"elmo: {folder / 'elmo.json'} exists; --force replaces it"
+    )
+    assert TaskRegistry(folder, 3).list() == (mine,)
+    assert elmo("tasks", module, folder, "--force").exit_code == 0
+    assert TaskRegistry(folder, 3).list() != (mine,)
+
+
+def test_a_model_without_mixes_has_no_tasks_to_write(published: Path, tmp_path: Path) -> None:
+    for source in (published, "random-small"):
+        result = elmo("tasks", source, tmp_path / "tasks")
+        assert result.exit_code == 1
+        assert result.stderr == f"elmo: {source}: holds no trained mixes\n"
 
 
 @pytest.mark.parametrize("command", ["info", "convert"])

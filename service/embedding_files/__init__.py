@@ -1,0 +1,1 @@
+"""`elmo embed`: a text file in, a file of vectors out."""

@@ -1,0 +1,1 @@
+"""Where the vectors of a file come from: one place a file."""

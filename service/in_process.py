@@ -1,0 +1,88 @@
+"""A model in this very process, for files and scripts: no queue, no worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.elmo import Elmo
+from model.pretrained import open_model
+from model.state import State
+from service.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
+from service.workers import devices
+from service.workers.protocol import ModelInfo, Output
+from service.workers.runner import outputs
+
+Vectors = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """A network that is ready to be asked."""
+
+    elmo: Elmo
+    info: ModelInfo
+    device: str
+    batch_tokens: int
+
+    @classmethod
+    def open(
+        cls,
+        model: str | Elmo,
+        *,
+        device: str = "auto",
+        precision: str = "float32",
+        token_cache_size: int = 65_536,
+    ) -> InProcess:
+        """Load a model by a built-in name or a path and lay it out for inference.
+
+        Raises CheckpointError where there is none, ValueError for a device or a precision that is
+        not to be had.
+        """
+        there = devices.available()
+        place = there[0] if device == "auto" else device
+        if place not in (*there, "cpu"):
+            raise ValueError(f"there is no {place}; there is {', '.join({*there, 'cpu'})}")
+        if isinstance(model, str):
+            model = open_model(model, token_cache_size=token_cache_size)
+        elmo = model.to(torch.device(place)).prepare(precision)
+        info = ModelInfo(
+            name=elmo.origin.name,
+            revision=elmo.origin.revision,
+            format=elmo.origin.format,
+            layers=elmo.layers,
+            dimension=elmo.dimension,
+            parameters=elmo.parameter_count,
+            precision=precision,
+        )
+        return cls(elmo, info, place, BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA)
+
+    def run(
+        self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
+    ) -> tuple[list[Vectors], State]:
+        """Map sentences, at least one, to an array each, as `output` says, and the state after.
+
+        Row r of the state belongs to the r-th sentence given; without one it is zero.
+        """
+        with torch.inference_mode():
+            representations, after = self.elmo(sentences, state)
+            answers = outputs(self.elmo, representations, [output] * len(sentences))
+            # One copy from the device, not one a sentence.
+            flat = torch.cat([answer.reshape(-1) for answer in answers]).cpu().numpy()
+        cuts = np.cumsum([answer.numel() for answer in answers])[:-1]
+        parts = zip(np.split(flat, cuts), answers, strict=True)
+        return [part.reshape(tuple(answer.shape)) for part, answer in parts], after
+
+    def state_of(self, arrays: Mapping[str, Vectors]) -> State:
+        """Return the state that `arrays_of` took apart."""
+        return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
+
+
+def arrays_of(state: State) -> dict[str, Vectors]:
+    """Return a state as arrays that can be kept in a file."""
+    return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
