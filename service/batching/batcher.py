@@ -17,12 +17,7 @@ _cost = attrgetter("cost")
 
 
 class Batcher:
-    """Jobs in the order of their rank, cut into batches of like length.
-
-    Ranks are those of fair queueing (Demers, Keshav and Shenker 1989): a call's first sentence gets
-    the present virtual time, each further one as much more as those before it cost; virtual time
-    advances by what is served, divided by the calls that share it. So calls take turns by what they
-    cost, a small one does not wait behind a bulk one, and who came later is later in the end.
+    """Jobs in the order of their rank, which is when they are due, cut into batches of like length.
 
     A batch starts from the lowest rank and takes its neighbours in length among the next few
     batches' worth of sentences. Among those, no sentence is passed over by later ones more than
@@ -31,7 +26,6 @@ class Batcher:
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
-        self._now = 0.0
         self._tokens = 0
         self._count = 0
 
@@ -43,10 +37,11 @@ class Batcher:
         """Cost of all living jobs."""
         return self._tokens
 
-    @property
-    def now(self) -> float:
-        """The virtual time: the rank that a call arriving now starts from."""
-        return self._now
+    def tokens_before(self, rank: float) -> float:
+        """Return about how many tokens are due before a rank."""
+        if not self._jobs:
+            return 0.0
+        return self._tokens * bisect.bisect_left(self._jobs, rank, key=_rank) / len(self._jobs)
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Queue jobs; those of one call come with ascending ranks."""
@@ -72,11 +67,8 @@ class Batcher:
         job.rank = rank
         bisect.insort(self._jobs, job, key=_rank)
 
-    def next_batch(self, budget: int, calls: int = 1) -> list[Job]:
-        """Cut the next batch: longest cost x count is at most ``budget``, one job always fits.
-
-        ``calls`` is how many calls share the queue, which is how fast virtual time goes by.
-        """
+    def next_batch(self, budget: int) -> list[Job]:
+        """Cut the next batch: longest cost x count is at most ``budget``, one job always fits."""
         window = self._window(budget)
         if not window:
             return []
@@ -87,10 +79,8 @@ class Batcher:
         for job in kept:
             job.passed_over += job.rank < youngest
         self._jobs[:0] = kept
-        cost = sum(map(_cost, batch))
-        self._now += cost / max(calls, 1)
         self._count -= len(batch)
-        self._tokens -= cost
+        self._tokens -= sum(map(_cost, batch))
         return batch
 
     def _window(self, budget: int) -> list[Job]:

@@ -32,6 +32,10 @@ _SLICE = 500  # sentences admitted before the event loop gets its turn
 _MEMORY = 0.9  # weight of what is known of the rate, beside one more batch
 _LONGEST_RETRY_SECONDS = 60.0
 _MOST_ATTEMPTS = 2
+_STRETCH = 8.0  # a call is due after so many times the time that it would take alone
+_TRUSTED = 0.5  # of a call's time that is planned with: the rest is for what cannot be foreseen
+_FIRST_RATE = 1_000.0  # tokens a second and worker, while none is known
+_FRESH_SECONDS = 60.0  # for which one is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class Engine:
             raise Overloaded(
                 f"{self.reserved_bytes} of {limit} bytes of answers are waiting to be sent; "
                 f"{size} more do not fit.",
-                retry_after=self._retry_after(),
+                retry_after=self._retry_after(self._outstanding),
             )
         self.reserved_bytes += size
         return Reservation(self, size)
@@ -167,13 +171,13 @@ class Engine:
             DeadlineExceeded: the time is over.
             SentenceFailed: a sentence made the model fail, by itself.
         """
-        cost = self._admit(lengths, timeout_seconds)
+        cost, pace = self._admit(lengths, timeout_seconds)
         loop = asyncio.get_running_loop()
         request = Request([None] * len(sentences), loop.create_future(), len(sentences), cost)
         jobs: list[tuple[Job, int]] = []
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._enqueue(request, sentences, lengths, output, jobs)
+                await self._enqueue(request, sentences, lengths, output, pace, jobs)
                 await request.future
         except TimeoutError:
             self._metrics.failures.labels("deadline").inc()
@@ -206,8 +210,14 @@ class Engine:
 
     # Admission
 
-    def _admit(self, lengths: Sequence[int], timeout_seconds: float) -> int:
-        """Take the request into account, whole, or refuse it."""
+    def _admit(self, lengths: Sequence[int], timeout_seconds: float) -> tuple[int, float]:
+        """Take the request into account, whole, or refuse it; return its tokens and its pace.
+
+        The pace is the seconds between the moments that two tokens are due. A call has a share of
+        the workers that makes it last a few times as long as alone, and so a small one passes those
+        that have more to come; but everything is due at some time, and what comes after that does
+        not pass it. A call that this would make late gets a larger share.
+        """
         if (reason := self.why_not()) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         if timeout_seconds <= 0:
@@ -225,18 +235,28 @@ class Engine:
                 f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",
                 retry_after=self._retry_after(self._outstanding + cost - limit),
             )
-        # Calls take turns: before this one is done, each other is served no more than it costs.
-        before = min(self._outstanding, self._calls * cost)
+        alone = self._rate.seconds(cost, self.pool.ready_count)
+        if self._rate.is_known and alone > timeout_seconds:
+            self._metrics.failures.labels("deadline").inc()
+            raise DeadlineExceeded(
+                f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
+                "allowed: send fewer sentences."
+            )
+        trusted = _TRUSTED * timeout_seconds
+        span = min(_STRETCH * alone, max(alone, trusted))
+        running = max(0, self._outstanding - self._batcher.tokens)
+        before = self._batcher.tokens_before(time.monotonic() + span) + running
         expected = self._rate.seconds(before, self.pool.ready_count)
-        if expected is not None and expected > timeout_seconds:
+        if before and expected + alone > trusted:
+            excess = (before + cost) * (1 - trusted / (expected + alone))
             raise Overloaded(
-                f"The queue before it is about {expected:.1f} s long and the request allows "
-                f"{timeout_seconds:g} s.",
-                retry_after=min(expected - timeout_seconds, _LONGEST_RETRY_SECONDS),
+                f"The queue is about {expected:.1f} s long, the request takes {alone:.1f} s and "
+                f"{timeout_seconds:g} s are allowed.",
+                retry_after=self._retry_after(excess),
             )
         self._calls += 1
         self._outstanding += cost
-        return cost
+        return cost, span / max(cost, 1)
 
     async def _enqueue(
         self,
@@ -244,9 +264,10 @@ class Engine:
         sentences: Sequence[bytes],
         lengths: Sequence[int],
         output: Output,
+        pace: float,
         jobs: list[tuple[Job, int]],
     ) -> None:
-        rank = self._batcher.now
+        rank = request.admitted
         for start in range(0, len(sentences), _SLICE):
             new = []
             for index in range(start, min(start + _SLICE, len(sentences))):
@@ -260,7 +281,7 @@ class Engine:
                     self._batcher.advance(job, rank)
                 job.waiting.append((request, index))
                 jobs.append((job, index))
-                rank += job.cost
+                rank += pace * job.cost
             self._batcher.add(new)
             self._schedule()
             if len(sentences) > start + _SLICE:
@@ -287,11 +308,11 @@ class Engine:
         self._metrics.cancelled_sentences.labels("queued").inc(queued)
         self._metrics.cancelled_sentences.labels("running").inc(running)
 
-    def _retry_after(self, tokens: float | None = None) -> float:
-        """Return the seconds until this many tokens have left, all of them by default."""
-        waiting = self._outstanding if tokens is None else tokens
-        seconds = self._rate.seconds(waiting, self.pool.ready_count)
-        return 1.0 if seconds is None else min(seconds, _LONGEST_RETRY_SECONDS)
+    def _retry_after(self, tokens: float) -> float:
+        """Return the seconds until this many tokens have left."""
+        if not self._rate.is_known:
+            return 1.0
+        return min(self._rate.seconds(tokens, self.pool.ready_count), _LONGEST_RETRY_SECONDS)
 
     # Scheduling
 
@@ -318,10 +339,18 @@ class Engine:
                 else:
                     self._forget(job)
             if jobs:
-                return jobs
-        jobs = self._batcher.next_batch(seat.budget, self._calls)
+                return self._fitting(jobs, seat.budget)
+        jobs = self._batcher.next_batch(seat.budget)
         for job in jobs:
             job.is_queued = False
+        return jobs
+
+    def _fitting(self, jobs: list[Job], budget: int) -> list[Job]:
+        """Return as many as fit a budget that may be smaller than the one they were cut by."""
+        while len(jobs) > 1 and _padded(jobs) > budget:
+            first, second = _halves(jobs)
+            self._again.appendleft(second)
+            jobs = first
         return jobs
 
     def _batch(self, jobs: list[Job], seat: Seat) -> Batch:
@@ -339,7 +368,7 @@ class Engine:
         segment, array = self._segments.lend(max(size, _ALIGNMENT))
         self._last_batch += 1
         tokens = sum(job.cost for job in jobs)
-        padded = max(job.cost for job in jobs) * len(jobs)
+        padded = _padded(jobs)
         self._metrics.batch_sentences.observe(len(jobs))
         self._metrics.batch_tokens.observe(tokens)
         self._metrics.batch_padding.observe(1 - tokens / padded)
@@ -366,7 +395,7 @@ class Engine:
         self._metrics.batch_duration.labels(seat.device).observe(done.seconds)
         self._metrics.token_cache_hits.inc(done.cache_hits)
         self._metrics.token_cache_misses.inc(done.cache_misses)
-        self._rate.add(batch, done.seconds, seat.budget)
+        self._rate.add(batch, seat.seconds, seat.budget)
         broken = set(done.not_finite)
         for index, (job, shape) in enumerate(zip(running.jobs, running.shapes, strict=True)):
             self._forget(job)
@@ -408,8 +437,7 @@ class Engine:
                 "batch failed, running its halves",
                 extra={"device": seat.device, "sentences": len(jobs), "reason": failed.reason},
             )
-            middle = len(jobs) // 2
-            self._again.extendleft((jobs[middle:], jobs[:middle]))
+            self._again.extendleft(reversed(_halves(jobs)))
         self._dispatch()
 
     def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
@@ -446,18 +474,33 @@ class _Rate:
     def __init__(self) -> None:
         self._tokens = 0.0
         self._seconds = 0.0
+        self._last = 0.0
 
     def add(self, batch: Batch, seconds: float, budget: int) -> None:
         """Count a batch that has come back."""
         if 2 * batch.padded_tokens >= budget:
             self._tokens = _MEMORY * self._tokens + batch.tokens
             self._seconds = _MEMORY * self._seconds + seconds
+            self._last = time.monotonic()
 
-    def seconds(self, tokens: float, workers: int) -> float | None:
-        """Return how long so many workers take for these tokens; None before it is known."""
-        if not self._tokens:
-            return None
-        return tokens * self._seconds / self._tokens / max(workers, 1)
+    @property
+    def is_known(self) -> bool:
+        """Say whether it was learned of late: a bad one must not refuse all that would mend it."""
+        return self._tokens > 0 and time.monotonic() - self._last < _FRESH_SECONDS
+
+    def seconds(self, tokens: float, workers: int) -> float:
+        """Return how long so many workers take for these tokens."""
+        per_token = self._seconds / self._tokens if self.is_known else 1 / _FIRST_RATE
+        return tokens * per_token / max(workers, 1)
+
+
+def _padded(jobs: list[Job]) -> int:
+    return max(job.cost for job in jobs) * len(jobs)
+
+
+def _halves(jobs: list[Job]) -> tuple[list[Job], list[Job]]:
+    middle = len(jobs) // 2
+    return jobs[:middle], jobs[middle:]
 
 
 def _fail_sentence(job: Job, detail: str) -> None:

@@ -66,8 +66,9 @@ class Request:
 class Job:
     """One sentence to compute: ``sentence`` is opaque, ``tokens`` is what it costs.
 
-    ``rank`` orders the queue. Several calls may wait for the same sentence, each at an index of its
-    own; without any the job is dead and is never computed.
+    ``rank`` orders the queue: when it is due, in seconds of the monotonic clock. Several calls may
+    wait for the same sentence, each at an index of its own; without any the job is dead and is
+    never computed.
     """
 
     sentence: bytes

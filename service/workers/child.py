@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import mmap
 import multiprocessing
-import os
 import signal
 import socket
 from collections import deque
@@ -41,7 +40,7 @@ class Child:
         self._end, child_end = socket.socketpair()
         self._descriptors, child_descriptors = socket.socketpair()
         self._descriptors.setblocking(False)
-        self._unpassed: deque[tuple[int, int]] = deque()  # ids and descriptors of our own
+        self._unpassed: deque[Segment] = deque()
         self._channel = Channel(received, self._hung_up)
         context = multiprocessing.get_context("spawn")
         self._process = context.Process(
@@ -107,8 +106,7 @@ class Child:
 
     def _pass(self, segment: Segment) -> None:
         self._known.add(segment.id)
-        # Our own copy: the pool may close its descriptor before this one is sent.
-        self._unpassed.append((segment.id, os.dup(segment.descriptor)))
+        self._unpassed.append(segment)
         if len(self._unpassed) == 1:
             self._pass_on()
 
@@ -116,15 +114,15 @@ class Child:
         """Send what the socket has room for; the rest when there is some again."""
         loop = asyncio.get_running_loop()
         while self._unpassed:
-            segment_id, descriptor = self._unpassed[0]
+            segment = self._unpassed[0]
+            name = segment.id.to_bytes(8, "little")
             try:
-                socket.send_fds(self._descriptors, [segment_id.to_bytes(8, "little")], [descriptor])
+                socket.send_fds(self._descriptors, [name], [segment.descriptor])
             except BlockingIOError:
                 loop.add_writer(self._descriptors, self._pass_on)
                 return
             except OSError:  # a child that has died says so on the channel
                 pass
-            os.close(descriptor)
             self._unpassed.popleft()
         loop.remove_writer(self._descriptors)
 
@@ -146,8 +144,7 @@ class Child:
     def _finish(self, reason: str) -> None:
         asyncio.get_running_loop().remove_writer(self._descriptors)
         self._descriptors.close()
-        while self._unpassed:
-            os.close(self._unpassed.popleft()[1])
+        self._unpassed.clear()
         self._finished.set()
         self._ended(reason)
 

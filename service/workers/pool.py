@@ -88,6 +88,7 @@ class Seat:
         self.reason = _LOADING
         self.info: ModelInfo | None = None
         self.failed_starts = 0
+        self.failure = ""  # why the last start failed
         self.worker: Worker = plan.make()
         self._plan = plan
         self._owner = owner
@@ -96,12 +97,15 @@ class Seat:
         self._assigned: deque[Batch] = deque()
         self._watch: asyncio.TimerHandle | None = None
         self._restart: asyncio.TimerHandle | None = None
+        self.seconds = 0.0  # that the last batch took, as seen from here: its way included
+        self._began = 0.0
         self._ready_since = 0.0
         self._delay = _FIRST_DELAY
         self._seconds_per_token: float | None = None
         self._sound_batches = 0
         self._stopping = False
         metrics.worker_up.labels(plan.device).inc(0)
+        metrics.worker_restarts.labels(plan.device).inc(0)
         metrics.batch_budget.labels(plan.device).set(self.budget)
 
     @property
@@ -122,6 +126,7 @@ class Seat:
         """Give the worker a batch; it runs behind those it already has."""
         self._assigned.append(batch)
         if len(self._assigned) == 1:
+            self._began = time.monotonic()
             self._expect(self._bound(batch))
         self.worker.submit(batch)
 
@@ -158,7 +163,9 @@ class Seat:
 
     def _batch_ended(self, message: Done | Failed) -> None:
         batch = self._assigned.popleft()
-        self._learn(batch, message.seconds)
+        now = time.monotonic()
+        self.seconds, self._began = now - self._began, now
+        self._learn(batch, self.seconds)
         self._fit_budget(batch, message)
         self._expect(self._bound(self._assigned[0]) if self._assigned else None)
         if isinstance(message, Done):
@@ -171,15 +178,14 @@ class Seat:
             return
         was = self.state
         said, self.state = self.reason, "down"
-        self.reason = (
-            said if was == "loading" and said != _LOADING else f"the worker {reason}"
-        )
+        self.reason = said if was == "loading" and said != _LOADING else f"the worker {reason}"
         if was == "ready":
             self._metrics.worker_up.labels(self.device).dec()
             if time.monotonic() - self._ready_since > _SOUND_SECONDS:
                 self._delay = _FIRST_DELAY
         else:
             self.failed_starts += 1
+            self.failure = self.reason
         self._expect(None)
         running, waiting = None, list(self._assigned)
         self._assigned.clear()
@@ -271,7 +277,7 @@ class Pool:
             if self.is_ready:
                 return None
             if all(seat.failed_starts for seat in self.seats):
-                return self.seats[0].reason
+                return self.seats[0].failure  # its reason may be that it loads again
             self._changes.clear()
             await self._changes.wait()
 

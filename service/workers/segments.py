@@ -21,7 +21,10 @@ _KEPT_FREE = 1 << 28  # bytes of unused segments kept for reuse: a new one costs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """An anonymous file: ``descriptor`` is this process's, ``id`` names it between processes."""
+    """An anonymous file: ``descriptor`` is this process's, ``id`` names it between processes.
+
+    Mapping and descriptor are closed with the object.
+    """
 
     id: int
     size: int
@@ -86,7 +89,9 @@ class SegmentPool:
         descriptor = _anonymous_file()
         os.ftruncate(descriptor, rounded)
         self._last_id += 1
-        segment = Segment(self._last_id, rounded, descriptor, mmap.mmap(descriptor, rounded))
+        memory = mmap.mmap(descriptor, rounded)
+        weakref.finalize(memory, os.close, descriptor).atexit = False
+        segment = Segment(self._last_id, rounded, descriptor, memory)
         self._alive[segment.id] = segment
         return segment
 
@@ -98,7 +103,6 @@ class SegmentPool:
             oldest = self._free.pop(0)
             surplus -= oldest.size
             del self._alive[oldest.id]
-            os.close(oldest.descriptor)  # the mapping goes with the object
 
 
 def map_segment(descriptor: int, size: int) -> mmap.mmap:

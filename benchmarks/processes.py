@@ -1,0 +1,63 @@
+"""The processes of a running server, and what they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def children(pid: int) -> dict[str, list[int]]:
+    """Return the processes below the front: `worker`, `json` and Python's `tracker`."""
+    found: dict[str, list[int]] = {"worker": [], "json": [], "tracker": []}
+    for child in _below(pid):
+        try:
+            role = _role(child)
+        except OSError:  # it has just ended
+            continue
+        if role is not None:
+            found[role].append(child)
+    return found
+
+
+def own_memory(pid: int) -> float:
+    """Return what a process holds for itself in MB: without files and what is shared."""
+    return _status(pid, "RssAnon") / 1024
+
+
+def shared_memory(pid: int) -> float:
+    """Return what a process has mapped of memory that it shares, in MB: here, of answers."""
+    return _status(pid, "RssShmem") / 1024
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _below(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in task.read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def _role(pid: int) -> str | None:
+    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    if b"resource_tracker" in command:
+        return "tracker"
+    if b"spawn" not in command:
+        return None
+    return "worker" if "libtorch" in Path(f"/proc/{pid}/maps").read_text() else "json"
+
+
+def _status(pid: int, key: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(key + ":")), 0)

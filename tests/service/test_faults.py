@@ -1,0 +1,311 @@
+"""Faults caused for real in a running server: what the table of promises holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from benchmarks.answers import Answers, sentences
+from benchmarks.load import Outcome, storm
+from benchmarks.processes import children, is_alive
+from service.encodings import npz
+from tests.checkpoints import poisoned_by, truncated, write_pair
+from tests.servers import Running, running
+
+NPZ = {"accept": "application/x-npz"}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model whose every word with a ~ is not a number."""
+    return poisoned_by(write_pair(tmp_path_factory.mktemp("model") / "tiny"), "~")
+
+
+@pytest.fixture(scope="module")
+def answers(checkpoint: Path) -> Answers:
+    return Answers(str(checkpoint), sentences(None, 200, random.Random(8)))
+
+
+@pytest.fixture
+def server(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
+    with running(tmp_path, model=checkpoint, tasks=tmp_path / "tasks") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Running]:
+    """One that outlives what is done to it."""
+    with running(tmp_path_factory.mktemp("lasting"), model=checkpoint) as server:
+        yield server
+
+
+@pytest.fixture
+def pair(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
+    """Two workers."""
+    with running(
+        tmp_path, model=checkpoint, tasks=tmp_path / "tasks", workers_per_device=2
+    ) as server:
+        until(lambda: server.metric("elmo_worker_up") == 2)
+        yield server
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> float:
+    """Wait for something and return how long it took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < seconds, "this never came"
+        time.sleep(0.01)
+    return time.monotonic() - start
+
+
+def is_ready(server: Running) -> bool:
+    return httpx.get(server.url + "/health/ready").status_code == 200
+
+
+def is_live(server: Running) -> bool:
+    return httpx.get(server.url + "/health/live").status_code == 200
+
+
+def worker_of(server: Running) -> int:
+    return children(server.pid)["worker"][0]
+
+
+def check(response: httpx.Response, answers: Answers, indices: list[int]) -> None:
+    assert response.status_code == 200, response.text
+    for array, index in zip(npz.decode(response.content), indices, strict=True):
+        assert answers.difference(array, index, {}) <= 1
+
+
+@asynccontextmanager
+async def under_load(
+    server: Running, answers: Answers, seconds: float
+) -> AsyncIterator[Awaitable[Outcome]]:
+    """Let ten clients loose; the outcome is to be awaited in the end."""
+    load = asyncio.create_task(storm(server.url, answers, clients=10, seconds=seconds))
+    await asyncio.sleep(1)
+    yield load
+    await load
+
+
+def assert_nothing_but_refusals(outcome: Outcome) -> None:
+    assert outcome.answered > 10
+    assert (outcome.wrong, outcome.failed, outcome.lost) == (0, 0, 0), outcome.faults[:3]
+
+
+# The worker
+
+
+@pytest.mark.faults
+async def test_a_killed_worker_comes_back_and_nobody_is_told_anything_wrong(
+    server: Running, answers: Answers
+) -> None:
+    async with under_load(server, answers, 6) as load:
+        os.kill(worker_of(server), signal.SIGKILL)
+        killed = time.monotonic()
+        await asyncio.to_thread(until, lambda: not is_ready(server), 1)
+        assert await asyncio.to_thread(is_live, server)
+        await asyncio.to_thread(until, lambda: is_ready(server))
+        assert time.monotonic() - killed < 15
+        outcome = await load
+
+    assert_nothing_but_refusals(outcome)
+    assert server.metric("elmo_worker_restarts_total") == 1
+
+
+@pytest.mark.faults
+async def test_beside_another_worker_a_killed_one_is_not_even_noticed(
+    pair: Running, answers: Answers
+) -> None:
+    async with under_load(pair, answers, 4) as load:
+        os.kill(worker_of(pair), signal.SIGKILL)
+        for _ in range(20):
+            assert is_ready(pair)
+            await asyncio.sleep(0.02)
+        outcome = await load
+
+    assert_nothing_but_refusals(outcome)
+    assert outcome.refused == 0
+    assert pair.metric("elmo_failures_total", reason="worker_lost") == 0
+
+
+@pytest.mark.faults
+async def test_a_stopped_worker_is_noticed_and_replaced(server: Running, answers: Answers) -> None:
+    async with under_load(server, answers, 12) as load:
+        stopped = worker_of(server)
+        os.kill(stopped, signal.SIGSTOP)
+        found = await asyncio.to_thread(until, lambda: not is_ready(server), 12)
+        assert found > 3
+        await asyncio.to_thread(until, lambda: is_ready(server))
+        outcome = await load
+
+    assert_nothing_but_refusals(outcome)
+    assert server.metric("elmo_failures_total", reason="worker_hung") == 1
+    assert not is_alive(stopped)
+
+
+def test_a_word_that_is_not_a_number_fails_alone(lasting: Running, answers: Answers) -> None:
+    with lasting.client() as client:
+        bad = client.post("/embed", json={"sentences": [answers.sentences[3], ["a", "~"]]})
+        good = client.post("/embed", json={"sentences": answers.sentences[:9]}, headers=NPZ)
+
+    assert bad.status_code == 500
+    assert [fault["pointer"] for fault in bad.json()["errors"]] == ["/sentences/1"]
+    check(good, answers, list(range(9)))
+    assert lasting.metric("elmo_worker_restarts_total") == 0
+
+
+async def test_batch_mates_of_a_word_that_is_not_a_number_are_answered(
+    lasting: Running, answers: Answers
+) -> None:
+    async with httpx.AsyncClient(base_url=lasting.url) as client:
+        asked = [
+            client.post(
+                "/embed",
+                json={"sentences": [["~"] if index % 5 == 0 else answers.sentences[index]]},
+                headers=NPZ,
+            )
+            for index in range(40)
+        ]
+        found = await asyncio.gather(*asked)
+
+    for index, response in enumerate(found):
+        if index % 5 == 0:
+            assert response.status_code == 500
+        else:
+            check(response, answers, [index])
+
+
+# The processes for JSON
+
+
+def test_a_killed_json_process_costs_nobody_an_answer(lasting: Running, answers: Answers) -> None:
+    with lasting.client() as client:
+        for turn in range(3):
+            until(lambda: bool(children(lasting.pid)["json"]))
+            os.kill(children(lasting.pid)["json"][0], signal.SIGKILL)
+            start = time.monotonic()
+            body = {"sentences": answers.sentences[turn * 40 : turn * 40 + 40]}
+            response = client.post("/embed", json=body)
+            assert response.status_code == 200
+            assert time.monotonic() - start < 5
+            assert len(response.json()["embeddings"]) == 40
+
+
+@pytest.mark.faults
+async def test_json_processes_that_are_killed_under_load_cost_nobody_an_answer(
+    server: Running, answers: Answers
+) -> None:
+    async with under_load(server, answers, 5) as load:
+        for _ in range(2):
+            for pid in children(server.pid)["json"]:
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(1.5)
+        outcome = await load
+
+    assert_nothing_but_refusals(outcome)
+
+
+# The end
+
+
+Asked = list[asyncio.Task[httpx.Response]]
+
+
+@asynccontextmanager
+async def asked(server: Running, answers: Answers) -> AsyncIterator[Asked]:
+    """Send twenty requests of 50 sentences and go on when the server has queued them."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+
+        async def ask(start: int) -> httpx.Response:
+            sentences = [answers.sentences[(start + i) % 200] for i in range(50)]
+            # Distinct outputs: identical sentences would be computed once.
+            mix = {"weights": [start / 100, 0.0, 0.0]}
+            body = {"sentences": sentences, "mix": mix}
+            return await client.post("/embed", json=body, headers=NPZ)
+
+        tasks = [asyncio.create_task(ask(index * 7)) for index in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(until, lambda: server.metric("elmo_queue_sentences") > 100)
+        yield tasks
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_sigterm_under_load_answers_what_was_admitted(
+    server: Running, answers: Answers
+) -> None:
+    async with asked(server, answers) as tasks:
+        server.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(until, lambda: not is_ready(server), 2)
+        late = await asyncio.to_thread(
+            httpx.post, server.url + "/embed", json={"sentences": [["late"]]}
+        )
+        found = [await task for task in tasks]
+
+    assert late.status_code == 503
+    assert late.headers["retry-after"]
+    assert [each.status_code for each in found] == [200] * 20
+    for each in found:
+        assert all(np.isfinite(array).all() for array in npz.decode(each.content))
+    assert await asyncio.to_thread(server.process.wait, 10) == 0
+    assert "drain timeout" not in server.log
+
+
+async def test_a_second_sigterm_ends_it_at_once(server: Running, answers: Answers) -> None:
+    pids = [pid for each in children(server.pid).values() for pid in each]
+    async with asked(server, answers):
+        server.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(until, lambda: not is_ready(server), 2)
+        server.process.send_signal(signal.SIGTERM)
+        start = time.monotonic()
+
+        assert await asyncio.to_thread(server.process.wait, 5) == 1
+        assert time.monotonic() - start < 2
+    until(lambda: not any(map(is_alive, pids)), 5)
+
+
+def test_sigterm_while_the_model_loads_ends_it(tmp_path: Path, checkpoint: Path) -> None:
+    with running(tmp_path, until_ready=False, model=checkpoint) as server:
+        start = time.monotonic()
+
+        assert server.stop() == 0
+        assert time.monotonic() - start < 5
+
+
+async def test_a_killed_front_leaves_no_process_behind(server: Running, answers: Answers) -> None:
+    pids = [pid for each in children(server.pid).values() for pid in each]
+    assert len(pids) >= 2
+    async with asked(server, answers):
+        server.process.kill()
+
+    until(lambda: not any(map(is_alive, pids)), 5)
+
+
+# The start
+
+
+@pytest.mark.parametrize("damage", [truncated, lambda folder: poisoned_by(folder, "a")])
+def test_a_checkpoint_that_cannot_be_served_ends_the_start_with_one_line(
+    tmp_path: Path, damage: Callable[[Path], Path]
+) -> None:
+    folder = damage(write_pair(tmp_path / "model"))
+    with (
+        contextlib.suppress(RuntimeError),
+        running(tmp_path / "server", until_ready=False, model=folder) as server,
+    ):
+        assert server.process.wait(30) == 1
+    log = (tmp_path / "server" / "serve.log").read_text()
+
+    (line,) = [line for line in log.splitlines() if "cannot serve" in line]
+    assert "model" in line
+    assert "Traceback" not in log
