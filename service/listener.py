@@ -22,6 +22,7 @@ from service.settings import Settings
 
 _LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
 
+_KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: they close, not we
 _SWITCH_SECONDS = 0.001
 
 _log = logging.getLogger("service")
@@ -61,6 +62,7 @@ class _Listener(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 limit_concurrency=settings.max_connections,
                 timeout_graceful_shutdown=_LAST_BYTES_SECONDS,
             )
@@ -97,8 +99,9 @@ class _Listener(uvicorn.Server):
 
     async def _drain(self) -> None:
         _log.info("draining")
-        server: Server = self._app.state.server
-        self.is_drained = await server.engine.drain(self._drain_seconds)
+        server: Server | None = getattr(self._app.state, "server", None)
+        if server is not None:  # it may not have come so far
+            self.is_drained = await server.engine.drain(self._drain_seconds)
         if not self.is_drained:
             _log.error("the drain timeout passed before everything was answered")
         self._stop()

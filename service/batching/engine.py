@@ -22,7 +22,7 @@ from service.errors import (
 )
 from service.metrics import Metrics
 from service.workers.pool import Pool, Seat, SeatPlan
-from service.workers.protocol import Batch, Done, Failed, ModelInfo, Output
+from service.workers.protocol import Batch, Done, Failed, ModelInfo, Output, Ready
 from service.workers.segments import Bytes, SegmentPool
 
 _log = logging.getLogger("service.engine")
@@ -385,8 +385,9 @@ class Engine:
 
     # What workers report
 
-    def on_ready(self) -> None:
+    def on_ready(self, ready: Ready) -> None:
         """Take up the work again."""
+        self._rate.start_from(ready.seconds_per_token)
         self._schedule()
 
     def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
@@ -475,6 +476,12 @@ class _Rate:
         self._tokens = 0.0
         self._seconds = 0.0
         self._last = 0.0
+        self._first = 1 / _FIRST_RATE
+
+    def start_from(self, seconds_per_token: float) -> None:
+        """Take a worker's warm-up for the rate until there is a better one."""
+        if seconds_per_token:
+            self._first = seconds_per_token
 
     def add(self, batch: Batch, seconds: float, budget: int) -> None:
         """Count a batch that has come back."""
@@ -490,7 +497,7 @@ class _Rate:
 
     def seconds(self, tokens: float, workers: int) -> float:
         """Return how long so many workers take for these tokens."""
-        per_token = self._seconds / self._tokens if self.is_known else 1 / _FIRST_RATE
+        per_token = self._seconds / self._tokens if self.is_known else self._first
         return tokens * per_token / max(workers, 1)
 
 

@@ -85,10 +85,16 @@ async def embed(request: Request, server: TheServer) -> Response:
             arrays=_Arrays(embedded.vectors),
         )
         start = time.perf_counter()
-        chunks = await _encode(answer, embedded, encoding, server, size)
+        async with asyncio.timeout(deadline - time.monotonic()):
+            chunks = await _encode(answer, embedded, encoding, server, size)
         encode_seconds = time.perf_counter() - start
-    except BaseException:
+    except BaseException as error:
         reservation.release()
+        if isinstance(error, TimeoutError):
+            server.metrics.failures.labels("deadline").inc()
+            raise DeadlineExceeded(
+                f"The vectors were not written within {timeout_seconds:g} s."
+            ) from None
         raise
     request.state.account.update(
         sentences=len(parsed.lengths),

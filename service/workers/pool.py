@@ -32,6 +32,8 @@ _SOUND_SECONDS = 60.0
 _HOPELESS_STARTS = 5
 _PROBATION_BATCHES = 32  # large batches without a failure, before a larger one is tried
 
+_LONGEST_AHEAD_SECONDS = 0.1
+
 _LOADING = "the model is loading"
 
 State = Literal["loading", "ready", "down"]
@@ -40,7 +42,7 @@ State = Literal["loading", "ready", "down"]
 class Owner(Protocol):
     """Who owns the work: the engine."""
 
-    def on_ready(self) -> None:
+    def on_ready(self, ready: Ready) -> None:
         """A seat can take batches."""
 
     def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
@@ -143,23 +145,23 @@ class Seat:
 
     def _said(self, message: Message) -> None:
         match message:
-            case Ready(info):
-                self._sit_down(info)
+            case Ready():
+                self._sit_down(message)
             case LoadFailed(reason):
                 self.reason = reason  # the worker ends by itself
             case Done() | Failed():
                 self._batch_ended(message)
 
-    def _sit_down(self, info: ModelInfo) -> None:
-        self.info = info
+    def _sit_down(self, ready: Ready) -> None:
+        self.info = ready.info
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
         self._ready_since = time.monotonic()
         self._expect(None)
         self._metrics.worker_up.labels(self.device).inc()
-        _log.info("worker ready", extra={"device": self.device, "model": info.name})
+        _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
         self._changed()
-        self._owner.on_ready()
+        self._owner.on_ready(ready)
 
     def _batch_ended(self, message: Done | Failed) -> None:
         batch = self._assigned.popleft()
@@ -309,13 +311,16 @@ class Pool:
     def free(self, queued_tokens: int) -> Seat | None:
         """Return the seat that should get the next batch.
 
-        An idle worker takes what there is. A busy one is given one batch ahead, and only a full
-        one: cutting a small batch early would shut out those who arrive while it waits.
+        An idle worker takes what there is. A busy one is given one batch ahead, only a full one and
+        only where batches are short: the pause between two is a fraction of a millisecond, and
+        those who arrive in the meantime would wait behind it.
         """
         ready = [seat for seat in self.seats if seat.state == "ready"]
         seat = min(ready, key=lambda seat: seat.batches, default=None)
         if seat is None or seat.batches > 1:
             return None
-        if seat.batches == 1 and queued_tokens < seat.budget:
+        if seat.batches == 1 and (
+            queued_tokens < seat.budget or seat.seconds > _LONGEST_AHEAD_SECONDS
+        ):
             return None
         return seat

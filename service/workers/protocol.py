@@ -72,9 +72,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The model is loaded, warmed up and has passed its self-test."""
+    """The model is loaded, warmed up and has passed its self-test.
+
+    ``seconds_per_token`` is that of the largest batch, words known; 0 when it was not measured.
+    """
 
     info: ModelInfo
+    seconds_per_token: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,10 @@ _TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02, "int8": 0.1}
 class Runner:
     """A model on a device. Single-threaded: one batch at a time."""
 
-    def __init__(self, model: Elmo, precision: str, device: torch.device) -> None:
+    def __init__(
+        self, model: Elmo, precision: str, device: torch.device, seconds_per_token: float
+    ) -> None:
+        self.seconds_per_token = seconds_per_token
         self._model = model
         self._device = device
         origin = model.origin
@@ -105,8 +108,8 @@ def load(settings: RunnerSettings) -> Runner:
     except (RuntimeError, ValueError) as error:
         raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error
     _self_test(expected, _vectors(model), settings)
-    _warm_up(model, settings.warm_up_tokens)
-    return Runner(model, settings.precision, device)
+    seconds_per_token = _warm_up(model, settings.warm_up_tokens)
+    return Runner(model, settings.precision, device, seconds_per_token)
 
 
 class UnfitModelError(Exception):
@@ -119,7 +122,7 @@ def start(settings: RunnerSettings) -> tuple[Runner | None, Message]:
         runner = load(settings)
     except UnfitModelError as error:
         return None, LoadFailed(" ".join(str(error).split()))
-    return runner, Ready(runner.info)
+    return runner, Ready(runner.info, runner.seconds_per_token)
 
 
 def outputs(
@@ -211,10 +214,21 @@ def _self_test(expected: Tensor, found: Tensor, settings: RunnerSettings) -> Non
         )
 
 
-def _warm_up(model: Elmo, tokens: int) -> None:
-    """Run the largest legal batch once: memory that is missing is missing now."""
+def _warm_up(model: Elmo, tokens: int) -> float:
+    """Run the largest legal batch: memory that is missing is missing now.
+
+    Returns the seconds a token took the second time, when its words were known.
+    """
     length = min(tokens - 2, 126)
-    sentences = [
-        [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
-    ]
+    rows = tokens // (length + 2)
+    sentences = [[f"{row}-{column}" for column in range(length)] for row in range(rows)]
     model.embed(sentences)
+    start = time.perf_counter()
+    _synchronised(model.embed(sentences))
+    return (time.perf_counter() - start) / tokens
+
+
+def _synchronised(answers: list[Tensor]) -> None:
+    """Wait until a device that computes on its own has done so."""
+    if answers and answers[0].device.type == "cuda":
+        torch.cuda.synchronize(answers[0].device)
