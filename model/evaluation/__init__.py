@@ -1,0 +1,1 @@
+"""What a network's vectors are worth: probes on frozen layers."""

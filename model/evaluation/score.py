@@ -1,0 +1,44 @@
+"""A figure for every layer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class EvaluationError(ValueError):
+    """A set that cannot be used; the message names the file and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The accuracy of each layer in percent, the token layer first, over `items` decisions.
+
+    `baseline` is what `guess`, which sees no vector, scores on the same items.
+    """
+
+    name: str
+    layers: tuple[float, ...]
+    items: int
+    baseline: float
+    guess: str
+
+
+def percent(right: int, items: int) -> float:
+    """Return the share of right decisions in percent."""
+    return 100.0 * right / items
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Write scores as one table, a line each; the best layer of a line is marked."""
+    layers = max(len(score.layers) for score in scores)
+    heads = ["token layer", *(f"layer {number}" for number in range(1, layers))]
+    width = max(len(score.name) for score in scores)
+    lines = [f"{'':{width}}" + "".join(f"{head:>13}" for head in heads) + f"{'items':>9}   without"]
+    for score in scores:
+        best = max(score.layers)
+        figures = (f"{figure:.1f}{'*' if figure == best else ' '}" for figure in score.layers)
+        lines.append(
+            f"{score.name:{width}}"
+            + "".join(f"{figure:>13}" for figure in figures)
+            + f"{score.items:>9,}   {score.baseline:.1f} ({score.guess})"
+        )
+    return "\n".join(lines)

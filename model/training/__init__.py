@@ -1,0 +1,1 @@
+"""Pretraining of a biLM: the network that serves, a softmax over words, and what trains both."""

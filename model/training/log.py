@@ -1,0 +1,32 @@
+"""The log of a run: one JSON object a line."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class Log:
+    """A file that grows line by line; a run that goes on from a snapshot drops what came later."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        path.write_text(text, encoding="utf-8")
+        self._path = path
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add one line; it is in the file when this returns."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the lines; a last one that was cut off by a crash is left out."""
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines

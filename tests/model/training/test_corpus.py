@@ -1,0 +1,88 @@
+"""Text becomes the same numbers however it is stored and by however many processes."""
+
+import gzip
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.text_files import TextError
+from model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
+
+TEXT = "The cat sat .\n\n  a  naïve\tcat \n東京 <UNK> cat .\n"
+SENTENCES = [["The", "cat", "sat", "."], ["a", "naïve", "cat"], ["東京", "<UNK>", "cat", "."]]
+MORE = "cat new\nThe new .\n"
+
+
+def read(corpus: Corpus) -> list[list[str]]:
+    cuts = zip(corpus.starts[:-1], corpus.starts[1:], strict=True)
+    return [[corpus.words[number] for number in corpus.tokens[a:b]] for a, b in cuts]
+
+
+def shards(folder: Path) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    (folder / "a.txt").write_text(TEXT, encoding="utf-8")
+    with gzip.open(folder / "b.txt.gz", "wt") as file:
+        file.write(MORE)
+    with lzma.open(folder / "c.txt.xz", "wt", encoding="utf-8") as file:
+        file.write(TEXT)
+    return find_shards([str(folder / "*.txt*")])
+
+
+def test_plain_gz_and_xz_say_the_same(tmp_path: Path) -> None:
+    plain, compressed, extreme = shards(tmp_path)
+    assert list(sentences_of(plain)) == SENTENCES == list(sentences_of(extreme))
+    assert list(sentences_of(compressed)) == [["cat", "new"], ["The", "new", "."]]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_encoded_corpus_is_the_text_again(tmp_path: Path, workers: int) -> None:
+    done: list[Path] = []
+    corpus = encode(shards(tmp_path / "text"), tmp_path / "run" / "corpus", workers, done.append)
+    expected = [*SENTENCES, ["cat", "new"], ["The", "new", "."], *SENTENCES]
+    assert read(corpus) == [["<S>", *sentence, "</S>"] for sentence in expected]
+    assert corpus.size == sum(map(len, expected))
+    assert corpus.pairs == corpus.size + corpus.sentences
+    assert dict(zip(corpus.words, corpus.counts.tolist(), strict=True))["cat"] == 7
+    assert [shard.sentences for shard in corpus.shards] == [3, 2, 3]
+    assert [path.name for path in done] == ["a.txt", "b.txt.gz", "c.txt.xz"]
+    assert read(Corpus.of(expected)) == read(corpus)
+    assert corpus.vocabulary(6).words[3:] == ("cat", ".", "The")
+
+
+def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
+    files, done = shards(tmp_path / "text"), list[Path]()
+    encode(files, tmp_path / "corpus", 1, done.append)
+    encode(files, tmp_path / "corpus", 1, done.append)
+    assert len(done) == 3
+    files[0].write_text("other words\n")
+    os.utime(files[0], ns=(1, 1))
+    corpus = encode(files, tmp_path / "corpus", 1, done.append)
+    assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"nothing\*: no such file"):
+        find_shards([str(tmp_path / "nothing*")])
+    cut = tmp_path / "cut.txt.xz"
+    cut.write_bytes(lzma.compress(TEXT.encode())[:-20])
+    with pytest.raises(TextError, match=r"cut\.txt\.xz: cannot be read"):
+        list(sentences_of(cut))
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("naïve".encode("latin-1"))
+    with pytest.raises(TextError, match=r"latin\.txt"):
+        encode([latin], tmp_path / "corpus", 1, lambda _: None)
+    (tmp_path / "empty.txt").write_text("\n\n")
+    with pytest.raises(CorpusError, match="holds no sentence"):
+        encode([tmp_path / "empty.txt"], tmp_path / "corpus", 1, lambda _: None)
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
+    encode(shards(tmp_path / "text"), tmp_path / "corpus", 1, lambda _: None)
+    tokens = tmp_path / "corpus" / "tokens.i32"
+    np.fromfile(tokens, dtype=np.int32)[:-1].tofile(tokens)
+    with pytest.raises(CorpusError, match="expected"):
+        Corpus.open(tmp_path / "corpus")

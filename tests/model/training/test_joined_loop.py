@@ -1,0 +1,89 @@
+"""The time loop made for training gives the numbers and gradients of the network's own."""
+
+import pytest
+import torch
+
+from model.alphabets import Utf8Alphabet
+from model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from model.elmo import Elmo, Origin
+from model.initialise import initialise
+from model.training.joined_loop import JoinedLSTM, use_time_loop
+
+EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)
+
+
+def elmo(time_loop: str, bound: float | None = None, *, projected: bool = True) -> Elmo:
+    cell, width = (7, 4) if projected else (4, 4)
+    made = Elmo(
+        ElmoConfig(
+            CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50),
+            LSTMConfig(2, cell, width, bound, bound, skip=True, projected=projected),
+        ),
+        Utf8Alphabet(),
+        Origin("", "", ""),
+    )
+    initialise(made, torch.Generator().manual_seed(3)).double()
+    for parameter in made.bilm.parameters():
+        parameter.data *= 3  # so that bounds bite
+    use_time_loop(made.bilm, time_loop)
+    return made
+
+
+def outcome(made: Elmo, sizes: tuple[int, ...]) -> list[torch.Tensor]:
+    """Return outputs, state and all gradients over two batches with state carried."""
+    generator = torch.Generator().manual_seed(0)
+    stack, config = made.bilm.forward_stack, made.config.lstm
+    h = torch.zeros(config.layers, sizes[0], config.projection, dtype=torch.float64)
+    c = torch.zeros(config.layers, sizes[0], config.cell, dtype=torch.float64)
+    results = []
+    for _ in range(2):
+        tokens = torch.randn(
+            sum(sizes), config.projection, dtype=torch.float64, generator=generator
+        ).requires_grad_()
+        layers, h, c = stack(tokens, sizes, h.detach(), c.detach())
+        weights = torch.randn(layers[-1].shape, dtype=torch.float64, generator=generator)
+        (layers[-1] * weights).sum().backward()
+        assert tokens.grad is not None
+        results += [*(layer.detach() for layer in layers), h.detach(), c.detach(), tokens.grad]
+    return results + [p.grad for p in stack.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("sizes", [EVEN, UNEVEN])
+@pytest.mark.parametrize("bound", [None, 0.4])
+def test_numbers_and_gradients_are_those_of_the_network(
+    bound: float | None, sizes: tuple[int, ...]
+) -> None:
+    plain, full = elmo("plain", bound), elmo("joined", bound)
+    assert isinstance(full.bilm.forward_stack.layers[0], JoinedLSTM)
+    expected, found = outcome(plain, sizes), outcome(full, sizes)
+    assert len(expected) == len(found) == 2 * 5 + 8
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    if bound is not None:
+        assert expected[2].abs().max() == bound and expected[3].abs().max() == bound
+
+
+def test_without_projection_the_networks_own_loop_stays() -> None:
+    made = elmo("joined", projected=False)
+    assert not any(isinstance(layer, JoinedLSTM) for layer in made.bilm.forward_stack.layers)
+
+
+def test_names_and_vectors_stay() -> None:
+    plain, full = elmo("plain"), elmo("joined")
+    sentences = [["one", "two"], [], ["three"] * 5]
+    assert plain.state_dict().keys() == full.state_dict().keys()
+    for one, other in zip(plain.embed(sentences), full.embed(sentences), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_in_bfloat16_it_stays_near() -> None:
+    plain, full = elmo("plain", 3.0).float(), elmo("joined", 3.0).float()
+    tokens = torch.randn(sum(UNEVEN), 4, generator=torch.Generator().manual_seed(0))
+    h, c = torch.zeros(2, 4, 4), torch.zeros(2, 4, 7)
+    exact, *_ = plain.bilm.forward_stack(tokens, UNEVEN, h, c)
+    with torch.autocast("cpu", torch.bfloat16):
+        layers, _, last = full.bilm.forward_stack(tokens, UNEVEN, h, c)
+    assert layers[0].dtype == torch.bfloat16 and last.dtype == torch.float32
+    torch.testing.assert_close(layers[0].float(), exact[0], rtol=0.1, atol=0.05)
+    layers[-1].float().sum().backward()
+    assert all(p.grad is not None for p in full.bilm.forward_stack.parameters())

@@ -1,0 +1,110 @@
+"""Training against what bilm-tf's graph did: batches, losses, gradients, weights, state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.training.corpus import Corpus
+from model.training.joined_loop import TIME_LOOPS, use_time_loop
+from model.training.optimiser import clip_by_norm, optimiser_for
+from model.training.perplexity import bilm_tf
+from model.training.recipe import RECIPES
+from model.training.rows import RowStream
+from model.training.sampled_softmax import sampled_loss
+from tests.model.training import golden
+
+RECIPE = replace(RECIPES["reference"], clip_norm=1.0, unroll=golden.STEPS)
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_rows_are_filled_as_bilm_tf_fills_them(backward: bool) -> None:
+    stored, vocabulary = golden.arrays("char/batches"), golden.vocabulary()
+    corpus = Corpus.of(golden.sentences("train.txt"))
+    numbers = np.array(vocabulary.numbers(corpus.words))
+    stream = RowStream(corpus, golden.ROWS, golden.STEPS, backward=backward, seed=None)
+    side = "_reverse" if backward else ""
+    for number in range(6):
+        rows = stream.next_batch(0, golden.ROWS)
+        assert rows is not None
+        np.testing.assert_array_equal(numbers[rows.inputs], stored[f"{number}/token_ids{side}"])
+        np.testing.assert_array_equal(
+            numbers[rows.targets], stored[f"{number}/next_token_id{side}"]
+        )
+
+
+@pytest.mark.parametrize("time_loop", [name for name in TIME_LOOPS if name != "compiled"])
+def test_six_steps_are_those_of_bilm_tf(tmp_path: Path, time_loop: str) -> None:
+    model = golden.first_model(tmp_path)
+    use_time_loop(model.elmo.bilm, time_loop)
+    optimiser = optimiser_for(model, RECIPE, CPU)
+    state = model.zero_state(golden.ROWS)
+
+    for number, expected in enumerate(golden.log()["steps"]):
+        losses, state = model(golden.batch(number), state)
+        optimiser.zero_grad()
+        (losses.mean() * RECIPE.unroll).backward()
+        norm = clip_by_norm(model.parameters(), RECIPE.clip_norm)
+        optimiser.step()
+        forward, backward = losses.tolist()
+        assert forward == pytest.approx(expected["forward"], abs=1e-5)
+        assert backward == pytest.approx(expected["backward"], abs=1e-5)
+        assert losses.mean().item() == pytest.approx(expected["total_loss"], abs=1e-5)
+        assert norm.item() == pytest.approx(expected["global_norm_before_clip"], abs=2e-5)
+
+    sums = {name: optimiser.state[parameter]["sum"] for name, parameter in model.named_parameters()}
+    assert_numbers_are("weights_after6", model.state_dict(), model, tmp_path / "weights")
+    assert_numbers_are("adagrad_after6", sums, model, tmp_path / "sums")
+    stored = golden.arrays("char/state_after6")
+    for part, values in (("h", state.h), ("c", state.c)):
+        for direction, half in enumerate(values.chunk(2, dim=2)):
+            for layer, rows in enumerate(half):
+                expected_rows = stored[f"{direction}_layer{layer}_{part}"]
+                np.testing.assert_allclose(rows, expected_rows, rtol=0, atol=1e-5)
+
+
+def test_the_sampled_softmax_is_that_of_tensorflow() -> None:
+    stored = golden.arrays("sampled_softmax")
+    numbers = {name: torch.from_numpy(value) for name, value in stored.items()}
+    losses = sampled_loss(
+        numbers["inputs"],
+        numbers["labels"].squeeze(1),
+        numbers["W"],
+        numbers["b"],
+        numbers["sampled"],
+        numbers["true_expected_count"].squeeze(1),
+        numbers["sampled_expected_count"],
+    )
+    np.testing.assert_allclose(losses, stored["losses"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("block", [1, 32])
+def test_the_perplexity_is_that_of_bilm_tf(tmp_path: Path, rows: int, block: int) -> None:
+    model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
+    found = bilm_tf(model, vocabulary, Corpus.of(golden.sentences("heldout.txt")), rows, block)
+    expected = golden.log()["heldout_perplexity_init"][str(rows)]
+    assert found.both == pytest.approx(expected, rel=1e-5)
+    assert model.training
+
+
+def assert_numbers_are(
+    name: str,
+    numbers: dict[str, torch.Tensor],
+    model: torch.nn.Module,
+    scratch: Path,
+) -> None:
+    stored = golden.arrays(f"char/{name}")
+    elmo = golden.with_numbers(
+        model.elmo,
+        {key[5:]: value for key, value in numbers.items() if key.startswith("elmo.")},
+    )
+    found = golden.published(elmo, scratch)
+    found["lm/softmax/W"] = numbers["softmax.weight"].numpy()
+    found["lm/softmax/b"] = numbers["softmax.bias"].numpy()
+    assert found.keys() == stored.keys()
+    for key, value in stored.items():
+        np.testing.assert_allclose(found[key], value, rtol=0, atol=1e-5, err_msg=key)

@@ -1,0 +1,41 @@
+"""The per-token perplexity is a property of the sentences, not of how they are batched."""
+
+from pathlib import Path
+
+import pytest
+
+from model.training.corpus import Corpus
+from model.training.perplexity import Perplexity, bilm_tf, per_token
+from tests.model.training import golden
+
+
+def test_order_and_company_change_nothing(tmp_path: Path) -> None:
+    model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
+    sentences = golden.sentences("heldout.txt")
+    whole = per_token(model, vocabulary, sentences)
+    again = per_token(model, vocabulary, sentences[::-1])
+    assert again.both == pytest.approx(whole.both, rel=1e-6)
+    singles = [per_token(model, vocabulary, [sentence]) for sentence in sentences]
+    forward = sum(each.forward_loss * each.predictions for each in singles) / whole.predictions
+    backward = sum(each.backward_loss * each.predictions for each in singles) / whole.predictions
+    assert whole.predictions == sum(len(sentence) + 1 for sentence in sentences)
+    assert whole.forward_loss == pytest.approx(forward, abs=1e-6)
+    assert whole.backward_loss == pytest.approx(backward, abs=1e-6)
+    assert whole.both == pytest.approx((whole.forward * whole.backward) ** 0.5)
+
+
+def test_of_one_sentence_it_is_that_of_bilm_tf(tmp_path: Path) -> None:
+    # one sentence in one row starts from zero state in both definitions
+    model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
+    sentence = golden.sentences("heldout.txt")[:1]
+    ours = per_token(model, vocabulary, sentence)
+    theirs = bilm_tf(model, vocabulary, Corpus.of(sentence), rows=1)
+    assert ours.predictions == theirs.predictions
+    assert ours.forward_loss == pytest.approx(theirs.forward_loss, abs=1e-6)
+    assert ours.backward_loss == pytest.approx(theirs.backward_loss, abs=1e-6)
+
+
+def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no sentence"):
+        per_token(golden.first_model(tmp_path), golden.vocabulary(), [])
+    assert Perplexity(1e6, 1e6, 1).both == float("inf")

@@ -1,0 +1,79 @@
+"""Sampled words follow the log-uniform law; the full softmax is a softmax however it is cut."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from model.training import sampled_softmax
+from model.training.sampled_softmax import Softmax, draw_candidates, expected_count
+
+
+def softmax(words: int = 40, width: int = 5) -> Softmax:
+    return Softmax(words, width).initialise(torch.Generator().manual_seed(1))
+
+
+def test_candidates_are_distinct_and_tries_end_with_the_last_of_them() -> None:
+    for seed in range(20):
+        candidates, tries = draw_candidates(30, 50, np.random.default_rng(seed))
+        assert len(set(candidates.tolist())) == 30
+        assert candidates.min() >= 0 and candidates.max() < 50
+        assert tries >= 30
+
+
+def test_a_seed_draws_the_same_candidates() -> None:
+    one, two = (draw_candidates(10, 90, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(one[0], two[0])
+    assert one[1] == two[1]
+
+
+def test_words_are_drawn_as_often_as_expected() -> None:
+    size, count, rounds = 60, 12, 4000
+    drawn, expected = np.zeros(size), np.zeros(size)
+    for seed in range(rounds):
+        candidates, tries = draw_candidates(count, size, np.random.default_rng(seed))
+        drawn[candidates] += 1
+        expected += expected_count(torch.arange(size), torch.tensor(float(tries)), size).numpy()
+    # TensorFlow's expected count is itself an estimate: it takes the tries for given
+    np.testing.assert_allclose(drawn / rounds, expected / rounds, rtol=0.12, atol=0.01)
+    single = expected_count(torch.arange(size), torch.tensor(1.0), size)
+    assert single.sum().item() == pytest.approx(1, abs=1e-6)
+    assert single[0].item() == pytest.approx(math.log(2) / math.log(size + 1))
+
+
+@pytest.mark.parametrize("count", [0, 50, 51])
+def test_there_must_be_more_words_than_candidates(count: int) -> None:
+    with pytest.raises(ValueError, match="expected from 1 to 49"):
+        draw_candidates(count, 50, np.random.default_rng(0))
+
+
+def test_a_candidate_that_is_the_target_counts_for_nothing() -> None:
+    layer, inputs = softmax(), torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
+    tries = torch.tensor(9.0)
+    alone = layer.sampled(inputs, torch.tensor([3, 4]), torch.tensor([7]), tries)
+    hit = layer.sampled(inputs, torch.tensor([3, 4]), torch.tensor([7, 3]), tries)
+    assert hit[0] == alone[0] and hit[1] > alone[1]
+    only = layer.sampled(inputs[:1], torch.tensor([3]), torch.tensor([3]), tries)
+    only.sum().backward()
+    assert only.item() == 0 and layer.weight.grad is not None
+    assert bool(torch.isfinite(layer.weight.grad).all())
+
+
+def test_the_full_softmax_is_the_same_in_parts() -> None:
+    layer = softmax().double()
+    inputs = torch.randn(11, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(11)
+    gradients = []
+    for held in (1 << 20, 120):  # all rows at once, and three at a time
+        layer.zero_grad()
+        losses = layer.full(inputs, targets, held)
+        losses.sum().backward()
+        assert layer.weight.grad is not None
+        gradients.append((losses.detach(), layer.weight.grad.clone()))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    logits = inputs @ layer.weight.T + layer.bias
+    expected = -torch.log_softmax(logits, dim=1)[torch.arange(11), targets]
+    torch.testing.assert_close(gradients[0][0], expected.detach())
+    assert sampled_softmax.LOGITS >= 1 << 20

@@ -1,0 +1,42 @@
+"""Words are ranked by frequency, the special ones are always there."""
+
+from pathlib import Path
+
+import pytest
+
+from model.training.vocabulary import Vocabulary, VocabularyError
+
+COUNTS = [("rare", 1), ("b", 5), ("<UNK>", 9), ("a", 5), ("often", 7)]
+
+
+def test_frequent_words_come_first_and_ties_go_by_spelling() -> None:
+    assert Vocabulary.of(COUNTS, 99).words == (
+        *("<S>", "</S>", "<UNK>"),
+        *("often", "a", "b", "rare"),
+    )
+    assert Vocabulary.of(reversed(COUNTS), 5) == Vocabulary.of(COUNTS, 5)
+    assert len(Vocabulary.of(COUNTS, 5)) == 5
+
+
+def test_unknown_words_are_unk() -> None:
+    vocabulary = Vocabulary.of(COUNTS, 5)
+    assert vocabulary.numbers(["a", "rare", "often"]) == [4, 2, 3]
+
+
+def test_a_file_says_the_same_words_again(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "naïve", "東京"))
+    vocabulary.write(tmp_path / "vocab.txt")
+    assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
+
+
+def test_old_files_have_empty_words_and_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\n\nthe\n")
+    words = Vocabulary.read(tmp_path / "vocab.txt").words
+    assert words == ("<S>", "</S>", "<UNK>", "", "the")
+
+
+def test_a_vocabulary_without_special_words_is_refused() -> None:
+    with pytest.raises(VocabularyError, match="lacks </S>, <UNK>"):
+        Vocabulary(("<S>", "the"))
+    with pytest.raises(VocabularyError, match="size is 2"):
+        Vocabulary.of(COUNTS, 2)
