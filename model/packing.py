@@ -16,7 +16,7 @@ class Packing:
     products. `order` lists the sentences from longest to shortest and `rank` undoes it. `forward`
     and `backward` say, for each packed position, which token stands there among the tokens of all
     sentences one after another; the backward direction mirrors each sentence within its own length
-    and never meets another's tokens. `from_forward` and `from_backward` undo them.
+    and never meets another's tokens.
     """
 
     sizes: tuple[int, ...]
@@ -24,8 +24,6 @@ class Packing:
     rank: Tensor
     forward: Tensor
     backward: Tensor
-    from_forward: Tensor
-    from_backward: Tensor
 
     @classmethod
     def of(cls, lengths: Sequence[int], device: torch.device) -> "Packing":
@@ -42,14 +40,8 @@ class Packing:
         start = (np.cumsum(length) - length)[order]
         forward = start[row] + step
         backward = start[row] + descending[row] - 1 - step
-        indices = (order, np.argsort(order), forward, backward, _undo(forward), _undo(backward))
+        indices = (order, np.argsort(order), forward, backward)
         return cls(
             tuple(sizes.tolist()),
             *(torch.from_numpy(index).to(device, non_blocking=True) for index in indices),
         )
-
-
-def _undo(permutation: np.ndarray) -> np.ndarray:
-    inverse = np.empty_like(permutation)
-    inverse[permutation] = np.arange(len(permutation))
-    return inverse

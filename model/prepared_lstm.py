@@ -8,18 +8,20 @@ from torch import Tensor, nn
 from model import time_loop
 from model.lstm import ProjectedLSTM
 from model.products import Precision, PreparedProduct, prepared
+from model.row_counts import as_they_are, in_steps
 
-# Positions whose input products are made at once. A float32 product is best large; the others are
-# followed by a pass over their result, which should still be in the cache.
-_BLOCKS: dict[Precision, int] = {"float32": 512, "bfloat16": 64, "float16": 512, "int8": 64}
+# Positions whose input products are made at once: large enough for a good product, small enough
+# that both directions' results are still near when the time steps read them. That of int8 is
+# followed by a pass over it.
+_BLOCKS: dict[Precision, int] = {"float32": 256, "bfloat16": 256, "float16": 512, "int8": 128}
 
 
 class PreparedLSTM(nn.Module):
     """Computes what a trained ProjectedLSTM computes, to rounding, and cannot be trained.
 
     A tanh costs a CPU as much as six logistic functions, and tanh(x) = 2 s(2x) - 1. So the
-    candidate's weights are doubled, all four gates are one logistic function in place, and the
-    factor 2 of the output's tanh is in the projection's weights. Doubling rounds nothing.
+    candidate's weights are doubled, all four gates are one logistic function in place, the cell is
+    kept doubled, and the last factor 2 is in the projection's weights. Doubling rounds nothing.
     """
 
     def __init__(self, trained: ProjectedLSTM, precision: Precision) -> None:
@@ -33,7 +35,7 @@ class PreparedLSTM(nn.Module):
             self.projection = prepared(2 * trained.projection.weight.detach(), precision)
         self.cell_clip = trained.cell_clip
         self.projection_clip = trained.projection_clip
-        self._block = _BLOCKS[precision]
+        self.block = _BLOCKS[precision]
 
     def forward(
         self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
@@ -42,24 +44,26 @@ class PreparedLSTM(nn.Module):
 
         As `ProjectedLSTM.forward`.
         """
-        return time_loop.run(
+        packed, last_h, last_c = time_loop.run(
             inputs,
             sizes,
             h,
-            c,
-            input_gates=lambda block: self.input(block, self.bias),
+            2.0 * c,
+            input_gates=lambda block: self.input.addend(block, self.bias),
             step=self._step,
-            block=self._block,
+            block=self.block,
+            round_up=in_steps if self.bias.device.type == "cpu" else as_they_are,
         )
+        return packed, last_h, last_c.mul_(0.5)
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Map input products (rows, 4D), h (rows, P) and c (rows, D) to the next h and c."""
+        """Map input products (rows, 4D), h (rows, P) and 2c (rows, D) to the next h and 2c."""
         i, f, o, j = self.recurrent.plus(h, gates).sigmoid_().chunk(4, dim=1)
-        c = f * c
-        c.addcmul_(i, j.sub_(0.5), value=2.0)
+        # in place of the forget gates, which are nowhere else: no new memory to touch
+        c = f.mul_(c).addcmul_(i, j.sub_(0.5), value=4.0)
         if self.cell_clip is not None:
-            c.clamp_(-self.cell_clip, self.cell_clip)
-        half = (2.0 * c).sigmoid_().sub_(0.5).mul_(o)
+            c.clamp_(-2 * self.cell_clip, 2 * self.cell_clip)
+        half = c.sigmoid().sub_(0.5).mul_(o)
         h = half.mul_(2.0) if self.projection is None else self.projection(half)
         if self.projection_clip is not None:
             h.clamp_(-self.projection_clip, self.projection_clip)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -45,6 +46,26 @@ def one_after_the_other(
 ) -> tuple[First, Second]:
     """Run both in this thread and return both results."""
     return first(), second()
+
+
+def cores_are_idle() -> bool:
+    """Tell whether all of torch's threads would find a core at this moment, as far as Linux says.
+
+    Threads that share one product wait for the last of them at its end: beside another busy process
+    that is several times as slow as a core for each of two products.
+    """
+    try:
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+        others = running - 1
+        if others > 0:  # some of them are torch's own, still spinning after their last product
+            others = running - sum(map(_runs, Path("/proc/self/task").iterdir()))
+    except (OSError, IndexError, ValueError):
+        return False
+    return others + torch.get_num_threads() <= (os.cpu_count() or 1)
+
+
+def _runs(task: Path) -> bool:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
 
 
 def _use(threads: int) -> None:

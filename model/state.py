@@ -33,6 +33,8 @@ class State:
 
         A smaller batch leaves the rows beyond it as they were (AllenNLP `encoder_base.py`).
         """
+        if later.rows >= self.rows:
+            return later
         return State(
             torch.cat((later.h, self.h[:, later.rows :]), dim=1),
             torch.cat((later.c, self.c[:, later.rows :]), dim=1),

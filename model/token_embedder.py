@@ -10,11 +10,13 @@ from torch.nn import functional
 from model.alphabets import Alphabet, WordAlphabet
 from model.char_cnn import CharCNN
 from model.config import ElmoConfig
+from model.row_counts import as_they_are, in_strides
 from model.token_cache import TokenCache
 
 # Character positions that pass the CNN at once: bounds its memory (the widest published filter
 # gives 1,024 numbers for each) while the products stay large.
 _POSITIONS = 8192
+_WIDTH_STEP = 8  # and few different widths, as of the rows in `model.row_counts`
 
 
 class TokenEmbedder(nn.Module):
@@ -67,9 +69,11 @@ class TokenEmbedder(nn.Module):
         device = char_cnn.characters.device
         order = sorted(range(len(words)), key=lengths.__getitem__)
         chunks = []
+        count = as_they_are if torch.is_grad_enabled() else in_strides
         for chunk, width in self._chunks(order, lengths):
-            ids = self.alphabet.encode([words[row] for row in chunk], width)
-            chunks.append(char_cnn(torch.from_numpy(ids).to(device)))
+            filling = [""] * (count(len(chunk)) - len(chunk))
+            ids = self.alphabet.encode([words[row] for row in chunk] + filling, width)
+            chunks.append(char_cnn(torch.from_numpy(ids).to(device))[: len(chunk)])
         if not chunks:
             ids = self.alphabet.encode([], self._widest)
             chunks.append(char_cnn(torch.from_numpy(ids).to(device)))  # (0, width)
@@ -98,7 +102,8 @@ class TokenEmbedder(nn.Module):
         return chunks
 
     def _exact_width(self, length: int) -> int:
-        return min(self.alphabet.max_characters, length + self._widest)
+        wide = -(-(length + self._widest) // _WIDTH_STEP) * _WIDTH_STEP
+        return min(self.alphabet.max_characters, wide)
 
     def _forget_what_was_trained_away(self) -> None:
         versions = tuple(

@@ -13,12 +13,16 @@ class FixedProduct(nn.Module):
         self.register_buffer("weight", weight, persistent=False)
         self.weight: Tensor
 
-    def forward(self, inputs: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs), plus `bias` (outputs,)."""
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs)."""
+        return functional.linear(inputs, self.weight)
+
+    def addend(self, inputs: Tensor, bias: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
         return functional.linear(inputs, self.weight, bias)
 
     def plus(self, inputs: Tensor, addend: Tensor) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs), plus `addend` of that shape."""
+        """Map (rows, inputs) to (rows, outputs), plus another product's `addend`."""
         return torch.addmm(addend, inputs, self.weight.T)
 
 
@@ -30,11 +34,14 @@ class ReducedProduct(nn.Module):
         self.register_buffer("weight", weight.to(dtype), persistent=False)
         self.weight: Tensor
 
-    def forward(self, inputs: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs), plus `bias` (outputs,)."""
-        product = functional.linear(inputs.to(self.weight.dtype), self.weight)
-        return product.to(inputs.dtype) if bias is None else torch.add(bias, product)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs)."""
+        return functional.linear(inputs.to(self.weight.dtype), self.weight).to(inputs.dtype)
+
+    def addend(self, inputs: Tensor, bias: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
+        return self.plus(inputs, bias)
 
     def plus(self, inputs: Tensor, addend: Tensor) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs), plus `addend` of that shape."""
+        """Map (rows, inputs) to (rows, outputs), plus another product's `addend`."""
         return torch.add(addend, functional.linear(inputs.to(self.weight.dtype), self.weight))

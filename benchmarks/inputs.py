@@ -1,0 +1,76 @@
+"""What the programs that time the network are given: a model, and batches of real sentences."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.checkpoints import original_size_pair
+
+Sentence = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Some batches of a text in order of length, each of sentences that are neighbours there."""
+
+    rows: int
+    batches: tuple[list[Sentence], ...]
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        """All sentences."""
+        return [sentence for batch in self.batches for sentence in batch]
+
+    @property
+    def words(self) -> list[str]:
+        """All words, as often as they occur."""
+        return [word for sentence in self.sentences for word in sentence]
+
+    @property
+    def tokens(self) -> int:
+        """Number of words."""
+        return len(self.words)
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, tokens: int, rounds: int) -> None:
+    """Add what all programs that time the network ask for."""
+    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
+    parser.add_argument("--tokens", type=int, default=tokens, help="least number to time at once")
+    parser.add_argument("--rounds", type=int, default=rounds, help="the table has their median")
+    parser.add_argument("--threads", type=int, help="torch's; default: its own choice")
+
+
+@contextmanager
+def checkpoint(given: Path | None) -> Iterator[Path]:
+    """Yield the path given, or a random checkpoint of the original's size for as long."""
+    if given is not None:
+        yield given
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield original_size_pair(Path(folder, "original-size-random"))
+
+
+def read(text: Path) -> list[Sentence]:
+    """Return the sentences of a text, shortest first."""
+    lines = text.read_text(encoding="utf-8").splitlines()
+    return sorted((line.split() for line in lines if line.strip()), key=len)
+
+
+def batches(ascending: Sequence[Sentence], rows: int, tokens: int, least: int = 4) -> Batches:
+    """Cut sentences in order of length into batches and take some, evenly over all lengths.
+
+    As many as hold about `tokens`, and `least` of them. These are batches of the whole text, so
+    their sentences are as near in length as in a job that goes through all of it.
+    """
+    there = max(1, len(ascending) // rows)
+    mean = sum(map(len, ascending)) / len(ascending)
+    wanted = min(there, max(least, math.ceil(tokens / mean / rows)))
+    starts = [rows * int((place + 0.5) * there / wanted) for place in range(wanted)]
+    return Batches(rows, tuple(list(ascending[start : start + rows]) for start in starts))

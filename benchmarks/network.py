@@ -1,0 +1,123 @@
+"""How fast the network is without the service: tokens a second, and what fewer bits cost.
+
+    python -m benchmarks.network TEXT [--checkpoint PATH] [--rows 1 8 32 64] [--rounds 5]
+
+Times `Elmo.embed` on sentences of a text, so many at once. "known words" have met the token cache
+before, "new words" start with an empty one and meet what the text repeats. The precisions take
+turns within each round, so that a disturbance strikes all of them. The second table compares
+vectors with those of float32: the mean cosine over all tokens, by layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+from benchmarks import inputs
+from benchmarks.inputs import Batches
+from benchmarks.machine import describe
+from model.elmo import Elmo
+from model.pretrained import open_model
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+CACHES = ("known", "new")
+
+Rates = dict[tuple[int, str, str], list[float]]
+"""By sentences at once, words and precision: tokens a second of every round."""
+
+
+def prepared(path: Path, precisions: Sequence[str]) -> dict[str, Elmo]:
+    """Load a network once for each precision."""
+    return {precision: open_model(path).prepare(precision) for precision in precisions}
+
+
+def tokens_per_second(elmo: Elmo, sample: Batches, words: str) -> float:
+    """Time one pass through some batches; `words` are "known" to the token cache or "new"."""
+    if words == "new":
+        elmo.token_cache.clear()
+    else:
+        elmo.embed([sample.words])  # a sentence of all words, to have them in the cache
+    start = time.perf_counter()
+    for batch in sample.batches:
+        elmo.embed(batch)
+    return sample.tokens / (time.perf_counter() - start)
+
+
+def measure(networks: dict[str, Elmo], samples: Sequence[Batches], rounds: int) -> Rates:
+    """Time everything in turn, so many times."""
+    rates: Rates = {}
+    for _ in range(rounds):
+        for sample in samples:
+            for words in CACHES:
+                for precision, elmo in networks.items():
+                    rate = tokens_per_second(elmo, sample, words)
+                    rates.setdefault((sample.rows, words, precision), []).append(rate)
+    return rates
+
+
+def cosines(network: Elmo, reference: Elmo, sample: Batches) -> list[float]:
+    """Return the mean cosine of each layer between the vectors of two networks."""
+    layers = []
+    for batch in sample.batches:
+        ours, theirs = network.embed(batch), reference.embed(batch)
+        pairs = zip(ours, theirs, strict=True)
+        layers += [functional.cosine_similarity(a.double(), b.double(), dim=2) for a, b in pairs]
+    means: list[float] = torch.cat(layers, dim=1).mean(dim=1).tolist()
+    return means
+
+
+def print_rates(rates: Rates, samples: Sequence[Batches], precisions: Sequence[str]) -> None:
+    print("| sentences at once | words | " + " | ".join(f"{p}, tokens/s" for p in precisions) + " |")
+    print("|--:|---|" + "--:|" * len(precisions))
+    for sample in samples:
+        for words in CACHES:
+            medians = (statistics.median(rates[sample.rows, words, p]) for p in precisions)
+            print(f"| {sample.rows} | {words} | " + " | ".join(f"{m:,.0f}" for m in medians) + " |")
+
+
+def print_cosines(networks: dict[str, Elmo], sample: Batches) -> None:
+    reference = networks["float32"]
+    print("| precision | " + " | ".join(f"layer {n}" for n in range(reference.layers)) + " | worst |")
+    print("|---|" + "--:|" * reference.layers + "---|")
+    for precision, network in networks.items():
+        if network is not reference:
+            means = cosines(network, reference, sample)
+            worst = min(range(len(means)), key=means.__getitem__)
+            cells = " | ".join(f"{mean:.6f}" for mean in means)
+            print(f"| {precision} | {cells} | layer {worst} |")
+
+
+def main() -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    inputs.add_arguments(parser, tokens=1_000, rounds=5)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64])
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    text = inputs.read(options.text)
+    samples = [inputs.batches(text, rows, options.tokens) for rows in options.rows]
+    with inputs.checkpoint(options.checkpoint) as path:
+        networks = prepared(path, options.precisions)
+        print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
+    for network in networks.values():
+        network.embed(samples[0].batches[0])  # what is made at first use
+    print_rates(measure(networks, samples, options.rounds), samples, options.precisions)
+    if "float32" in networks and len(networks) > 1:
+        print()
+        print_cosines(networks, samples[-1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

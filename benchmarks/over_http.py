@@ -1,0 +1,133 @@
+"""What HTTP adds: the same sentences by the network alone and through the service, in one run.
+
+    python -m benchmarks.over_http TEXT [--checkpoint FOLDER] [--clients 16] [--tokens 12000]
+
+The network is called with batches as large as the service cuts them, neighbours in length, words
+known. Clients send 32 sentences a request. Beside the rates: time until ready, memory, and the
+latency of one sentence of 20 words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import orjson
+
+from benchmarks.inputs import Sentence, checkpoint
+from benchmarks.machine import describe
+from benchmarks.processes import children, own_memory
+from model.pretrained import open_model
+from service.settings import BATCH_TOKENS_CPU
+from tests.servers import Running, running
+
+_REQUEST_SENTENCES = 32
+_MEDIA = ("application/vnd.safetensors", "application/x-npz", "application/json")
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--tokens", type=int, default=12_000, help="to send for each row")
+    parser.add_argument("--precision", default="float32")
+    arguments = parser.parse_args()
+    sentences = _read(arguments.text, arguments.tokens)
+    with checkpoint(arguments.checkpoint) as model:
+        print(f"{model.name}, {arguments.precision}; {describe()}\n")
+        bare = _bare(str(model), arguments.precision, sentences)
+        print("| through | tokens/s | of the network alone |\n|---|--:|--:|")
+        print(f"| the network alone | {bare:,.0f} | |")
+        start = time.perf_counter()
+        settings = {"model": model, "precision": arguments.precision}
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            running(Path(folder), **settings) as server,
+        ):
+            ready = time.perf_counter() - start
+            _measure(server, sentences, arguments.clients, bare)
+            pids = {"front": [server.pid], **children(server.pid)}
+            memory = {name: sum(map(own_memory, found)) for name, found in pids.items()}
+        print(f"\nready after {ready:.1f} s; memory in MB:", end=" ")
+        print(", ".join(f"{name} {size:.0f}" for name, size in memory.items()))
+    return 0
+
+
+def _measure(server: Running, sentences: list[Sentence], clients: int, bare: float) -> None:
+    asyncio.run(_rate(server.url, sentences, clients, _MEDIA[0]))  # words become known
+    for media in _MEDIA:
+        rate = asyncio.run(_rate(server.url, sentences, clients, media))
+        print(f"| {media} | {rate:,.0f} | {rate / bare:.0%} |")
+    one = [next(s for s in sentences if len(s) >= 20)[:20]]
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            client.post(
+                "/embed", json={"sentences": one}, headers={"Accept": _MEDIA[0]}
+            ).raise_for_status()
+            times.append(time.perf_counter() - start)
+    print(f"\none sentence of 20 words: {1e3 * statistics.median(times[2:]):.0f} ms (median)")
+
+
+def _read(text: Path, tokens: int) -> list[Sentence]:
+    sentences: list[Sentence] = []
+    count = 0
+    with text.open(encoding="utf-8") as file:
+        for line in file:
+            if count >= tokens:
+                break
+            if words := line.split()[:200]:
+                sentences.append(words)
+                count += len(words)
+    return sentences
+
+
+def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
+    """Return the network's own tokens/s."""
+    elmo = open_model(model).prepare(precision)
+    batches: list[list[Sentence]] = [[]]
+    for sentence in sorted(sentences, key=len):
+        if (len(sentence) + 2) * (len(batches[-1]) + 1) > BATCH_TOKENS_CPU:
+            batches.append([])
+        batches[-1].append(sentence)
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        for batch in batches:
+            elmo.embed(batch)
+        seconds.append(time.perf_counter() - start)
+    return sum(map(len, sentences)) / seconds[-1]
+
+
+async def _rate(url: str, sentences: Sequence[Sentence], clients: int, media: str) -> float:
+    """Return tokens/s of so many clients that share the sentences."""
+    bodies = [
+        orjson.dumps({"sentences": sentences[start : start + _REQUEST_SENTENCES]})
+        for start in range(0, len(sentences), _REQUEST_SENTENCES)
+    ]
+    headers = {"Accept": media, "Content-Type": "application/json"}
+
+    async def send(http: httpx.AsyncClient) -> None:
+        while bodies:
+            answer = await http.post("/embed", content=bodies.pop(), headers=headers)
+            answer.raise_for_status()
+
+    limits = httpx.Limits(max_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as http:
+        start = time.perf_counter()
+        await asyncio.gather(*(send(http) for _ in range(clients)))
+        return sum(map(len, sentences)) / (time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
