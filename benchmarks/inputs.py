@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ class Batches:
 
     rows: int
     batches: tuple[list[Sentence], ...]
+    familiar: tuple[str, ...]
+    """Those words that the rest of the text has too."""
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -73,4 +76,8 @@ def batches(ascending: Sequence[Sentence], rows: int, tokens: int, least: int = 
     mean = sum(map(len, ascending)) / len(ascending)
     wanted = min(there, max(least, math.ceil(tokens / mean / rows)))
     starts = [rows * int((place + 0.5) * there / wanted) for place in range(wanted)]
-    return Batches(rows, tuple(list(ascending[start : start + rows]) for start in starts))
+    taken = tuple(list(ascending[start : start + rows]) for start in starts)
+    everywhere = Counter(word for sentence in ascending for word in sentence)
+    here = Counter(word for batch in taken for sentence in batch for word in sentence)
+    familiar = tuple(word for word, count in here.items() if count < everywhere[word])
+    return Batches(rows, taken, familiar)

@@ -1,8 +1,8 @@
 """How much of the time the bare matrix products take: what is left is ours to lose.
 
-    python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 7]
+    python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 3]
 
-"whole" is `Elmo.embed` with words known to the token cache. "bare" are the LSTMs' products alone, in
+"whole" is `Elmo.embed` with all words in the token cache. "bare" are the LSTMs' products alone, in
 the same shapes, order and form and on the same threads, on numbers that lie ready. Both in turn;
 share = bare / whole. In bfloat16 and int8 a product includes the rounding of its inputs.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 from benchmarks import inputs
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
-from benchmarks.network import PRECISIONS, prepared
+from benchmarks.network import PRECISIONS, fill, prepared
 from model.bilm import BiLM
 from model.elmo import Elmo
 from model.packing import Packing
@@ -36,7 +36,10 @@ def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
     sizes = Packing.of(lengths, torch.device("cpu")).sizes
     config = bilm.config
     positions = torch.rand(sum(lengths), config.projection) - 0.5
-    h, half = torch.rand(len(lengths), config.projection) - 0.5, torch.rand(len(lengths), config.cell) - 0.5
+    h, half = (
+        torch.rand(len(lengths), config.projection) - 0.5,
+        torch.rand(len(lengths), config.cell) - 0.5,
+    )
 
     def direction(stack: Stack) -> None:
         for layer in stack.layers:
@@ -56,7 +59,7 @@ def _layer(
     layer: PreparedLSTM, sizes: Sequence[int], positions: Tensor, h: Tensor, half: Tensor
 ) -> None:
     for start, steps in blocks(sizes, layer.block):
-        gates = layer.input(positions[start : start + sum(steps)], layer.bias)
+        gates = layer.input.addend(positions[start : start + sum(steps)], layer.bias)
         position = 0
         for rows in steps:
             layer.recurrent.plus(h[:rows], gates[position : position + rows])
@@ -77,7 +80,7 @@ def operations(bilm: BiLM, tokens: int) -> float:
 def measure(elmo: Elmo, sample: Batches, rounds: int) -> tuple[float, float, float, float]:
     """Return seconds whole, seconds bare, the median of their ratios, and GFLOP/s bare."""
     products = [bare_products(elmo.bilm, [len(s) + 2 for s in b]) for b in sample.batches]
-    elmo.embed([sample.words])
+    fill(elmo, sample.words)
 
     def whole() -> None:
         for batch in sample.batches:
@@ -108,7 +111,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    inputs.add_arguments(parser, tokens=1_000, rounds=7)
+    inputs.add_arguments(parser, tokens=1_000, rounds=3)
     parser.add_argument("--rows", type=int, nargs="+", default=[32, 64, 128])
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     options = parser.parse_args()
@@ -118,7 +121,7 @@ def main() -> int:
     with inputs.checkpoint(options.checkpoint) as path:
         networks = prepared(path, options.precisions)
         print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
-    print("| precision | sentences at once | whole, tokens/s | bare, tokens/s | GFLOP/s bare | share |")
+    print("| precision | sentences at once | whole, tokens/s | bare, tokens/s | GFLOP/s | share |")
     print("|---|--:|--:|--:|--:|--:|")
     for precision, elmo in networks.items():
         for rows in options.rows:
