@@ -8,14 +8,13 @@ from torch import Tensor, nn
 from model.config import LSTMConfig
 from model.packing import Packing
 from model.products import Precision
-from model.side_by_side import cores_are_idle, one_after_the_other, side_by_side
+from model.side_by_side import on_one_core, one_after_the_other, side_by_side
 from model.stack import Stack
 from model.state import State
 
-# Rows of a time step, on average, up to which the directions take turns on all cores of an idle
-# CPU instead of having some each. So few rows wait for their matrix to arrive, and of one direction
-# at a time more of it is still in the cache. The 8-bit matrices of both fit there.
-_FEW_ROWS: dict[Precision, int] = {"float32": 8, "bfloat16": 4, "float16": 4, "int8": 0}
+# From this cell size on a time step's products are long enough for a core of their own for each
+# direction; smaller ones are over before two threads have agreed on whose turn it is.
+_LARGE_CELL = 2048
 
 
 class BiLM(nn.Module):
@@ -26,7 +25,6 @@ class BiLM(nn.Module):
         self.config = config
         self.forward_stack = Stack(config, dropout)
         self.backward_stack = Stack(config, dropout)
-        self._few_rows = 0
 
     def forward(
         self, tokens: Tensor, lengths: Sequence[int], state: State | None = None
@@ -56,9 +54,10 @@ class BiLM(nn.Module):
                 layers[layer, :, columns].index_copy_(0, positions, output.to(layers.dtype))
             return h.index_select(1, packing.rank), c.index_select(1, packing.rank)
 
-        few = len(tokens) <= self._few_rows * max(lengths)
-        beside = tokens.device.type == "cpu" and not (few and cores_are_idle())
-        both = side_by_side if beside else one_after_the_other
+        if tokens.device.type != "cpu":
+            both = one_after_the_other
+        else:
+            both = side_by_side if self.config.cell >= _LARGE_CELL else on_one_core
         ahead, behind = both(
             lambda: read(self.forward_stack, 0, packing.forward),
             lambda: read(self.backward_stack, 1, packing.backward),
@@ -78,4 +77,3 @@ class BiLM(nn.Module):
         """Exchange all layers for their inference forms."""
         self.forward_stack.prepare(precision)
         self.backward_stack.prepare(precision)
-        self._few_rows = _FEW_ROWS[precision]

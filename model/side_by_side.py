@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -48,24 +47,19 @@ def one_after_the_other(
     return first(), second()
 
 
-def cores_are_idle() -> bool:
-    """Tell whether all of torch's threads would find a core at this moment, as far as Linux says.
+def on_one_core(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Run both in this thread, and their products too where no gradients are recorded.
 
-    Threads that share one product wait for the last of them at its end: beside another busy process
-    that is several times as slow as a core for each of two products.
+    Threads that share a short product spend their time waiting for each other.
     """
+    threads = torch.get_num_threads()
+    if threads < 2 or torch.is_grad_enabled():
+        return one_after_the_other(first, second)
+    torch.set_num_threads(1)
     try:
-        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
-        others = running - 1
-        if others > 0:  # some of them are torch's own, still spinning after their last product
-            others = running - sum(map(_runs, Path("/proc/self/task").iterdir()))
-    except (OSError, IndexError, ValueError):
-        return False
-    return others + torch.get_num_threads() <= (os.cpu_count() or 1)
-
-
-def _runs(task: Path) -> bool:
-    return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
+        return one_after_the_other(first, second)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _use(threads: int) -> None:
