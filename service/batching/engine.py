@@ -290,10 +290,16 @@ class Engine:
             request.finished = request.admitted
             request.future.set_result(None)
 
-    def _abandon(self, request: Request, jobs: list[tuple[Job, int]]) -> None:
-        """Take a request off its jobs; those that nobody else waits for are never computed."""
+    def _abandon(self, request: Request, jobs: list[tuple[Job, int]], start: int = 0) -> None:
+        """Take a request off its jobs; those that nobody else waits for are never computed.
+
+        Some at once, the rest in the next turns of the event loop.
+        """
+        end = start + _SLICE
+        if end < len(jobs):
+            asyncio.get_running_loop().call_soon(self._abandon, request, jobs, end)
         queued = running = 0
-        for job, index in jobs:
+        for job, index in jobs[start:end]:
             if request.answers[index] is not None or not job.waiting:
                 continue
             job.waiting = [waiter for waiter in job.waiting if waiter[0] is not request]
