@@ -43,7 +43,8 @@ function request()
   count = count + 1
   local word = id .. "x" .. count
   return wrk.format(nil, "/embed", nil,
-    '{{"sentences":[["' .. word .. '","quick","brown","fox","jumps","over","a","lazy","dog","."]],"layers":"top"}}')
+    '{{"sentences":[["' .. word ..
+    '","quick","brown","fox","jumps","over","a","lazy","dog","."]],"layers":"top"}}')
 end
 function done(summary, latency, requests)
   io.write(string.format("p50 %d p99 %d errors %d\\n", latency:percentile(50),
