@@ -1,12 +1,16 @@
 """The language model that a biLM is trained as: each direction predicts the next word."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from model.char_cnn import CharCNN
 from model.elmo import Elmo
+from model.stack import Stack
 from model.state import State
+from model.training.abreast import abreast
 from model.training.batches import Batch
 from model.training.sampled_softmax import Softmax
 from model.training.sides import Side
@@ -36,23 +40,33 @@ class LanguageModel(nn.Module):
         cnn, bilm = self.char_cnn, self.elmo.bilm
         # a frequent word stands in many places: its gradient is summed in full precision
         vectors = torch.cat([cnn(ids) for ids in batch.characters]).to(state.h.dtype)
-        losses, h, c = [], [], []
-        for side, stack, old_h, old_c in zip(
+        halves = zip(
             batch.sides,
             (bilm.forward_stack, bilm.backward_stack),
             state.h.chunk(2, dim=2),
             state.c.chunk(2, dim=2),
             strict=True,
-        ):
-            tokens = functional.embedding(side.index, vectors)
-            layers, new_h, new_c = stack(
-                tokens, side.sizes, _pick(old_h, side.before), _pick(old_c, side.before)
-            )
-            losses.append(self._loss(self.dropout(layers[-1]), side).mean())
-            h.append(new_h.detach()[:, side.after])
-            c.append(new_c.detach()[:, side.after])
-        after = State(torch.cat(h, dim=2).to(state.h.dtype), torch.cat(c, dim=2).to(state.c.dtype))
-        return torch.stack(losses), after
+        )
+        ahead, behind = (partial(self._read, *half) for half in halves)
+        # two threads would draw what is dropped in no order, and a GPU has one queue for both
+        random = self.training and self.dropout.p > 0
+        if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
+            parameters = [*bilm.parameters(), *self.softmax.parameters()]
+            losses, (left, right) = abreast(ahead, behind, vectors, parameters)
+        else:
+            (first, left), (second, right) = ahead(vectors), behind(vectors)
+            losses = torch.stack((first, second))
+        h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
+        return losses, State(h.to(state.h.dtype), c.to(state.c.dtype))
+
+    def _read(
+        self, side: Side, stack: Stack, h: Tensor, c: Tensor, vectors: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Map the distinct words' vectors to the mean loss of one direction, and its state."""
+        tokens = functional.embedding(side.index, vectors)
+        layers, h, c = stack(tokens, side.sizes, _pick(h, side.before), _pick(c, side.before))
+        loss = self._loss(self.dropout(layers[-1]), side).mean()
+        return loss, (h.detach()[:, side.after], c.detach()[:, side.after])
 
     @property
     def char_cnn(self) -> CharCNN:

@@ -19,7 +19,7 @@ def optimiser_for(model: nn.Module, recipe: Recipe, device: torch.device) -> Opt
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": recipe.weight_decay},
         {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    return AdamW(groups, recipe.learning_rate, betas=(0.9, 0.98), fused=device.type == "cuda")
+    return AdamW(groups, recipe.learning_rate, betas=(0.9, 0.98), fused=True)
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """The softmax over words: a few sampled ones while training, all of them otherwise."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 LOGITS = 1 << 26  # numbers of a full softmax that are held at once
+# logits of the sampled softmax that are held at once: on a CPU they should stay in the cache
+_HELD = {"cpu": 1 << 18}
 _NEVER = torch.finfo(torch.float32).min  # a logit of no weight; infinity would have no gradient
 
 
@@ -42,10 +45,18 @@ class Softmax(nn.Module):
             [checkpoint(self._full, *part, use_reentrant=False) for part in parts]
         )
 
-    def sampled(self, inputs: Tensor, targets: Tensor, candidates: Tensor, tries: Tensor) -> Tensor:
+    def sampled(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        candidates: Tensor,
+        tries: Tensor,
+        held: int | None = None,
+    ) -> Tensor:
         """Map (N, P) and the N target words to their N losses against S sampled words.
 
-        `tries` is how many draws it took to find the S distinct `candidates`.
+        `tries` is how many draws it took to find the S distinct `candidates`. No more than `held`
+        logits are in memory at once, as suits the device where that is None.
         """
         words = len(self.weight)
         return sampled_loss(
@@ -56,6 +67,7 @@ class Softmax(nn.Module):
             candidates,
             expected_count(targets, tries, words),
             expected_count(candidates, tries, words),
+            _HELD.get(inputs.device.type, LOGITS) if held is None else held,
         )
 
     def _full(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -71,6 +83,7 @@ def sampled_loss(
     candidates: Tensor,
     target_counts: Tensor,
     candidate_counts: Tensor,
+    held: int = LOGITS,
 ) -> Tensor:
     """Map (N, P) and N target words to (N,): cross-entropy of the target among the candidates.
 
@@ -80,10 +93,68 @@ def sampled_loss(
     """
     own = _at_least_float((inputs * functional.embedding(targets, weight)).sum(dim=1))
     own = own + bias[targets] - target_counts.log()
-    others = _at_least_float(functional.linear(inputs, weight[candidates]))
-    others = others + (bias[candidates] - candidate_counts.log())
-    others = others.masked_fill(targets.unsqueeze(1) == candidates, _NEVER)
-    return torch.logaddexp(own, others.logsumexp(dim=1)) - own
+    device, dtype = inputs.device.type, inputs.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    places = torch.full((len(weight),), -1, device=weight.device)
+    places[candidates] = torch.arange(len(candidates), device=weight.device)
+    others = _LogSumExp.apply(  # type: ignore[no-untyped-call]
+        inputs.to(dtype),
+        weight[candidates].to(dtype),
+        bias[candidates] - candidate_counts.log(),
+        places[targets],
+        held,
+    )
+    return torch.logaddexp(own, others) - own
+
+
+class _LogSumExp(torch.autograd.Function):
+    """Map (N, P), weights (S, P), biases (S,) and N places to (N,): log-sum-exp of the logits.
+
+    A place says which logit counts for nothing in its row, -1 none. The shares of the logits, which
+    are the gradient, are made in passing, few rows at a time: they never leave the cache as logits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, places: Tensor, held: int
+    ) -> Tensor:
+        count, size = len(inputs), len(weight)
+        shares = inputs.new_empty(count, size)
+        sums = bias.new_empty(count)
+        rows = max(1, min(count, held // size))
+        room = bias.new_empty(rows, size)
+        columns = weight.t()
+        with torch.autocast(inputs.device.type, enabled=False):
+            for start in range(0, count, rows):
+                here = slice(start, start + rows)
+                part, own = shares[here], places[here]
+                logits = torch.add(torch.mm(inputs[here], columns), bias, out=room[: len(part)])
+                logits.scatter_(
+                    1,
+                    own.clamp(min=0).unsqueeze(1),
+                    torch.where(own < 0, logits[:, 0], _NEVER).unsqueeze(1),
+                )
+                highest = logits.amax(dim=1, keepdim=True)
+                total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
+                torch.mul(logits, total.reciprocal(), out=part)
+                sums[here] = (total.log_() + highest).squeeze(1)
+        ctx.save_for_backward(inputs, weight, shares)
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, d_sums: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight, shares = ctx.saved_tensors
+        scale = d_sums.to(inputs.dtype).unsqueeze(1)
+        scaled = torch.cat((inputs * scale, scale), dim=1)
+        d_weight = shares.t() @ scaled
+        return (
+            (shares @ weight) * scale,
+            d_weight[:, :-1],
+            d_weight[:, -1].to(d_sums.dtype),
+            None,
+            None,
+        )
 
 
 def expected_count(words: Tensor, tries: Tensor, size: int) -> Tensor:

@@ -18,7 +18,7 @@ def _shape(
 
 SHAPES = {
     "tiny": _shape(256, 64, 1, ((1, 16), (2, 16), (3, 32), (4, 64))),
-    "half": _shape(512, 128, 1, _FEWER),
+    "half": _shape(768, 192, 1, _FEWER),
     "small": _shape(1024, 128, 1),
     "medium": _shape(2048, 256, 1),
     "original": _shape(4096, 512, 2),

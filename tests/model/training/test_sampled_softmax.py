@@ -60,6 +60,31 @@ def test_a_candidate_that_is_the_target_counts_for_nothing() -> None:
     assert bool(torch.isfinite(layer.weight.grad).all())
 
 
+@pytest.mark.parametrize("held", [1 << 20, 25])  # all rows at once, and two at a time
+def test_losses_and_gradients_are_those_of_plain_logits(held: int) -> None:
+    layer = softmax().double()
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(7, 5, dtype=torch.float64, generator=generator).requires_grad_()
+    targets, candidates = torch.tensor([3, 30, 8, 9, 31, 4, 3]), torch.arange(12) * 3
+    tries, scale = torch.tensor(20.0), torch.rand(7, dtype=torch.float64, generator=generator)
+    counts = [expected_count(words, tries, 40).double() for words in (targets, candidates)]
+
+    logits = inputs @ layer.weight[candidates].T + layer.bias[candidates] - counts[1].log()
+    own = (inputs * layer.weight[targets]).sum(dim=1) + layer.bias[targets] - counts[0].log()
+    logits = logits.masked_fill(targets.unsqueeze(1) == candidates, -math.inf)
+    expected = torch.cat((own.unsqueeze(1), logits), dim=1).logsumexp(dim=1) - own
+    found = layer.sampled(inputs, targets, candidates, tries, held)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)  # counts in float32
+
+    leaves = [inputs, layer.weight, layer.bias]
+    for one, other in zip(
+        torch.autograd.grad((found * scale).sum(), leaves),
+        torch.autograd.grad((expected * scale).sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
 def test_the_full_softmax_is_the_same_in_parts() -> None:
     layer = softmax().double()
     inputs = torch.randn(11, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
