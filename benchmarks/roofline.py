@@ -2,9 +2,11 @@
 
     python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 3]
 
-"whole" is `Elmo.embed` with all words in the token cache. "bare" are the LSTMs' products alone, in
-the same shapes, order and form and on the same threads, on numbers that lie ready. Both in turn;
-share = bare / whole. In bfloat16 and int8 a product includes the rounding of its inputs.
+"whole" is `Elmo.embed` with all words in the token cache. "bare" are the LSTMs' products alone, as
+the definition asks for them (boundaries read, every place multiplied), in the same form and on the
+same threads, on numbers that lie ready. Both in turn; share = bare / whole. It may pass 100 %: the
+network leaves out products whose result it knows. In bfloat16 and int8 a product includes the
+rounding of its inputs.
 """
 
 from __future__ import annotations

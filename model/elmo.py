@@ -1,6 +1,6 @@
 """ELMo: tokenised sentences in, the vectors of every layer out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -53,6 +53,8 @@ class Elmo(nn.Module):
         self.tasks = tuple(tasks)
         self.token_embedder = TokenEmbedder(config, alphabet, self.token_cache)
         self.bilm = BiLM(config.lstm, dropout)
+        self._prepared = False
+        self._opening: State | None = None
         width = config.dimension
         # (2P, 2P), found after training; Elmo.align applies it
         self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
@@ -84,7 +86,21 @@ class Elmo(nn.Module):
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
         lengths = tuple(len(sentence) + 2 for sentence in sentences)
         layers, after = self.bilm(self.token_embedder(words), lengths, state)
-        return Representations(layers, lengths), after
+        return Representations(layers, lengths, bounded=True), after
+
+    def read(self, sentences: Sequence[Sequence[str]]) -> Representations:
+        """Map sentences, lists of tokens, to all layers, from zero state and without boundaries.
+
+        The numbers of `forward`, with two steps less a sentence: all sentences begin with the same
+        boundary, so it is read once for all of them, and what is said of the other is never seen.
+        """
+        words = [word for sentence in sentences for word in sentence]
+        lengths = tuple(len(sentence) for sentence in sentences)
+        vectors, index = self.token_embedder.distinct(words)
+        there = [length for length in lengths if length]
+        state = self._opening_state().repeat(len(there))
+        layers, _ = self.bilm(vectors, there, state, index)
+        return Representations(layers, lengths, bounded=False)
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), boundaries cut.
@@ -99,8 +115,22 @@ class Elmo(nn.Module):
             finally:
                 self.train()
         with torch.inference_mode():
-            representations, _ = self(sentences)
-            return [layers[:, 1:-1] for layers in representations.sentences()]
+            return self.read(sentences).sentences()
+
+    def _opening_state(self) -> State:
+        """Return the state (one row) in which each direction meets the first word of a sentence."""
+        if self._opening is not None:
+            return self._opening
+        boundaries = self.token_embedder([self.alphabet.begin, self.alphabet.end])
+        state = self.bilm.opening_state(boundaries)
+        if self._prepared:  # its numbers stay as they are
+            self._opening = state
+        return state
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self._opening = None  # another device or type
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def align(self, vectors: Tensor) -> Tensor:
         """Map mixed vectors (..., 2P) to the space that aligned languages share.
@@ -124,4 +154,5 @@ class Elmo(nn.Module):
         self.requires_grad_(False)
         self.bilm.prepare(cast(Precision, precision))
         self.token_cache.clear()
+        self._prepared, self._opening = True, None
         return self

@@ -8,12 +8,14 @@ from torch import Tensor, nn
 from model import time_loop
 from model.lstm import ProjectedLSTM
 from model.products import Precision, PreparedProduct, prepared
-from model.row_counts import as_they_are, in_steps
+from model.row_counts import RoundUp, as_they_are, in_steps
 
 # Positions whose input products are made at once: large enough for a good product, small enough
 # that both directions' results are still near when the time steps read them. That of int8 is
 # followed by a pass over it.
 _BLOCKS: dict[Precision, int] = {"float32": 256, "bfloat16": 256, "float16": 512, "int8": 128}
+# Where tokens are looked up: the more places, the more of them share a token.
+_BLOCK_OF_PLACES = 1024
 
 
 class PreparedLSTM(nn.Module):
@@ -44,17 +46,56 @@ class PreparedLSTM(nn.Module):
 
         As `ProjectedLSTM.forward`.
         """
+        return self._run(
+            inputs,
+            lambda block: self.input.addend(block, self.bias),
+            sizes,
+            h,
+            c,
+            self.block,
+        )
+
+    def look_up(
+        self, tokens: Tensor, index: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `forward` with tokens[index] for inputs; tokens (m, P), index (positions,).
+
+        What the gates get from a token is computed once for all its places in a block.
+        """
+
+        def gates(block: Tensor) -> Tensor:
+            rows, places = torch.unique(block, return_inverse=True)
+            filling = rows.new_zeros(self.round_up(len(rows)) - len(rows))
+            distinct = tokens.index_select(0, torch.cat((rows, filling)))
+            return self.input.addend(distinct, self.bias).index_select(0, places.squeeze(1))
+
+        return self._run(index.unsqueeze(1), gates, sizes, h, c, _BLOCK_OF_PLACES)
+
+    def _run(
+        self,
+        inputs: Tensor,
+        input_gates: time_loop.InputGates,
+        sizes: Sequence[int],
+        h: Tensor,
+        c: Tensor,
+        block: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         packed, last_h, last_c = time_loop.run(
             inputs,
             sizes,
             h,
             2.0 * c,
-            input_gates=lambda block: self.input.addend(block, self.bias),
+            input_gates=input_gates,
             step=self._step,
-            block=self.block,
-            round_up=in_steps if self.bias.device.type == "cpu" else as_they_are,
+            block=block,
+            round_up=self.round_up,
         )
         return packed, last_h, last_c.mul_(0.5)
+
+    @property
+    def round_up(self) -> RoundUp:
+        """What row counts the products are given."""
+        return in_steps if self.bias.device.type == "cpu" else as_they_are
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Map input products (rows, 4D), h (rows, P) and 2c (rows, D) to the next h and 2c."""

@@ -25,9 +25,17 @@ class Stack(nn.Module):
         self.skip = config.skip
 
     def forward(
-        self, tokens: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+        self,
+        tokens: Tensor,
+        sizes: Sequence[int],
+        h: Tensor,
+        c: Tensor,
+        index: Tensor | None = None,
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Map packed (positions, P) to the L layers' packed outputs and the state after.
+
+        With `index` (positions,) the tokens are distinct ones (m, P), and it says which stands
+        where.
 
         `sizes` are the rows of each time step, longest row first; h is (L, rows, P), c is
         (L, rows, D). A batch of full rows of T steps is packed time by time: sizes are T times
@@ -36,9 +44,15 @@ class Stack(nn.Module):
         outputs: list[Tensor] = []
         last_h, last_c = [], []
         inputs = tokens
+        if index is not None and not isinstance(self.layers[0], PreparedLSTM):
+            inputs, index = tokens.index_select(0, index), None
         for number, layer in enumerate(self.layers):
             inputs = self.dropout(inputs)
-            output, layer_h, layer_c = layer(inputs, sizes, h[number], c[number])
+            state = h[number], c[number]
+            if number == 0 and index is not None and isinstance(layer, PreparedLSTM):
+                output, layer_h, layer_c = layer.look_up(inputs, index, sizes, *state)
+            else:
+                output, layer_h, layer_c = layer(inputs, sizes, *state)
             # Residual only from the second layer, and in some models nowhere. The sum is the
             # layer's output; what is carried in h is the LSTM's own.
             if self.skip and number > 0:

@@ -28,6 +28,10 @@ class State:
         missing = max(0, rows - self.rows)
         return State(_grow(self.h[:, :rows], missing), _grow(self.c[:, :rows], missing))
 
+    def repeat(self, rows: int) -> "State":
+        """Return `rows` rows like the only one there is, without a copy."""
+        return State(self.h.expand(-1, rows, -1), self.c.expand(-1, rows, -1))
+
     def carry(self, later: "State") -> "State":
         """Return `later`, followed by the rows of this state that it does not reach.
 

@@ -41,6 +41,11 @@ class TokenEmbedder(nn.Module):
 
     def forward(self, words: Sequence[str]) -> Tensor:
         """Map n words to (n, P). While gradients are recorded the cache is left alone."""
+        vectors, index = self.distinct(words)
+        return vectors.index_select(0, index)
+
+    def distinct(self, words: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Map n words to the vectors (m, P) of the distinct ones, and the row of each word (n,)."""
         rows: dict[str, int] = {}
         index = [rows.setdefault(word, len(rows)) for word in words]
         distinct = list(rows)
@@ -49,7 +54,7 @@ class TokenEmbedder(nn.Module):
         else:
             self._forget_what_was_trained_away()
             vectors = self.cache.look_up(distinct, self.embed)
-        return vectors.index_select(0, torch.tensor(index, dtype=torch.int64).to(vectors.device))
+        return vectors, torch.tensor(index, dtype=torch.int64).to(vectors.device)
 
     def embed(self, words: Sequence[str]) -> Tensor:
         """Map n distinct words to (n, P), without a look into the cache."""

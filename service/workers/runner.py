@@ -75,8 +75,7 @@ class Runner:
         self, sentences: Sequence[Sequence[str]], batch: Batch, memory: Bytes
     ) -> tuple[int, ...]:
         with torch.inference_mode():
-            representations, _ = self._model(sentences)
-            answers = outputs(self._model, representations, batch.outputs)
+            answers = answers_of(self._model, sentences, batch.outputs)
         not_finite = []
         answers = _on_host(answers, batch.outputs)
         for index, (answer, offset, wanted) in enumerate(
@@ -125,14 +124,33 @@ def start(settings: RunnerSettings) -> tuple[Runner | None, Message]:
     return runner, Ready(runner.info, runner.seconds_per_token)
 
 
+def answers_of(
+    model: Elmo, sentences: Sequence[Sequence[str]], wanted: Sequence[Output]
+) -> list[Tensor]:
+    """Map sentences to what each of them asked for, from zero state.
+
+    Boundaries are computed for those alone whose layers are normalised: they count in the mean
+    and the variance (AllenNLP `scalar_mix.py`).
+    """
+    answers: dict[int, Tensor] = {}
+    for normalised in (False, True):
+        members = [i for i, output in enumerate(wanted) if output.layer_norm == normalised]
+        if not members:
+            continue
+        own = [sentences[i] for i in members]
+        representations = model(own)[0] if normalised else model.read(own)
+        found = outputs(model, representations, [wanted[i] for i in members])
+        answers.update(zip(members, found, strict=True))
+    return [answers[i] for i in range(len(wanted))]
+
+
 def outputs(
     model: Elmo, representations: Representations, wanted: Sequence[Output]
 ) -> list[Tensor]:
     """Map the layers of a batch to what each sentence asked for, boundary tokens cut.
 
-    Layers are (L+1, N, 2P) with two boundary tokens a sentence; an answer has the shape of
-    ``Output.shape``. All mixed sentences go through one product, a row of weights a token, and
-    then into the space of aligned languages, where the model has one.
+    An answer has the shape of ``Output.shape``. All mixed sentences go through one product, a row
+    of weights a token, and then into the space of aligned languages, where the model has one.
     """
     sentences = representations.sentences()
     mixed = [i for i, output in enumerate(wanted) if output.weights is not None]
@@ -146,7 +164,7 @@ def outputs(
             answer = _select(layers, output.layers)
         else:
             answer = layers[output.layers[0]]
-        answers.append(_pool(answer[..., 1:-1, :], output.pooling))
+        answers.append(_pool(answer[..., representations.inside, :], output.pooling))
     return answers
 
 

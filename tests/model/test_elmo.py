@@ -69,6 +69,45 @@ def test_layer_zero_is_the_token_vector_twice_and_knows_no_context(elmo: Elmo) -
     assert not torch.allclose(first[1, 0], second[1, 0], atol=1e-3)
 
 
+@pytest.mark.parametrize("precision", [None, "float32", "bfloat16"])
+def test_reading_gives_the_numbers_of_the_whole_without_its_boundaries(
+    elmo: Elmo, precision: str | None
+) -> None:
+    if precision is not None:
+        elmo.prepare(precision)
+    sentences = [["a", "b", "a"], [], ["b"], [], ["a"] * 9, ["c", "a", "b", "b", "a"]]
+    with torch.inference_mode():
+        whole, _ = elmo(sentences)
+        found = elmo.read(sentences)
+        again = elmo.read(sentences)
+    assert not found.bounded and whole.bounded
+    assert found.layers.shape[1] == sum(map(len, sentences))
+    tolerance = 2e-2 if precision == "bfloat16" else 5e-6
+    for one, other in zip(found.sentences(), whole.sentences(), strict=True):
+        torch.testing.assert_close(one, other[:, whole.inside], rtol=0, atol=tolerance)
+    assert torch.equal(found.layers, again.layers)
+
+
+def test_what_is_said_of_words_that_repeat_is_said_of_each(elmo: Elmo) -> None:
+    elmo.prepare()
+    sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(40)]
+    together = elmo.embed(sentences)  # many blocks of places that share seven words
+    for row in (0, 17, 39):
+        alone = elmo.embed([sentences[row]])[0]
+        torch.testing.assert_close(together[row], alone, rtol=0, atol=5e-6)
+
+
+def test_the_state_that_sentences_begin_with_follows_the_weights(elmo: Elmo) -> None:
+    before = elmo.embed([["a", "b"]])[0]
+    with torch.no_grad():
+        for parameter in elmo.parameters():
+            parameter.mul_(1.5)
+        whole, _ = elmo([["a", "b"]])
+    after = elmo.embed([["a", "b"]])[0]
+    torch.testing.assert_close(after, whole.layers[:, 1:-1], rtol=0, atol=1e-5)
+    assert not torch.allclose(after, before, atol=1e-3)
+
+
 def test_state_is_a_result_and_never_kept(elmo: Elmo) -> None:
     before = {name: value.clone() for name, value in elmo.state_dict().items()}
     with torch.no_grad():

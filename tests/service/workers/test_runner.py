@@ -8,7 +8,7 @@ import torch
 
 from model.checkpoints import load
 from service.workers.protocol import Output
-from service.workers.runner import outputs
+from service.workers.runner import answers_of, outputs
 from tests.checkpoints import write_pair
 from tests.reference import scalar_mix
 
@@ -34,6 +34,26 @@ def test_a_mix_is_that_of_its_own_sentence(tmp_path: Path, layer_norm: bool) -> 
     np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
     assert empty.shape == (3, 0, 8)
     np.testing.assert_allclose(pooled, layers[2][:, 1:-1].mean(axis=(0, 1)), rtol=0, atol=1e-6)
+
+
+def test_a_batch_of_normalised_and_other_answers_is_in_the_order_of_its_sentences(
+    tmp_path: Path,
+) -> None:
+    model = load(write_pair(tmp_path))
+    sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
+    wanted = [
+        Output(layers=(0, 1, 2), stacked=True),
+        Output(weights=WEIGHTS, layer_norm=True),
+        Output(weights=WEIGHTS, layer_norm=True),
+        Output(layers=(2,)),
+        Output(weights=WEIGHTS, pooling="max"),
+    ]
+    with torch.inference_mode():
+        whole, _ = model(sentences)
+        expected = outputs(model, whole, wanted)
+        found = answers_of(model, sentences, wanted)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
 
 
 def test_mixes_of_an_aligned_model_are_aligned_and_its_layers_are_not(tmp_path: Path) -> None:
