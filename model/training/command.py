@@ -18,6 +18,7 @@ from rich.console import Console
 from model import checkpoints
 from model.checkpoints import CheckpointError
 from model.config import ConfigError, ElmoConfig
+from model.memory import keep_memory
 from model.text_files import TextError
 from model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
 from model.training.joined_loop import TIME_LOOPS
@@ -92,6 +93,7 @@ def train(options: TrainOptions) -> int:
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device not in ("cpu", "cuda"):
         raise CommandError(f"--device is {device!r}, expected cpu or cuda")
+    keep_memory()
     with _refusals(), _signals() as received, joined(device) as processes:
         if processes.first:
             _encode(options)
