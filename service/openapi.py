@@ -14,12 +14,12 @@ from pydantic.json_schema import models_json_schema
 from service.schemas import EmbedAnswer, EmbedRequest, Problem, TaskBody
 
 
-def describe(app: FastAPI) -> None:
+def describe(app: FastAPI, *, needs_key: bool) -> None:
     """Let ``/openapi.json`` show the contract as it is, once it is known for the model's layers.
 
     The routes are in place. What takes long is done here, not when the document is asked for.
     """
-    documents: dict[int | None, dict[str, Any]] = {None: _document(app)}
+    documents: dict[int | None, dict[str, Any]] = {None: _document(app, needs_key)}
 
     def document() -> dict[str, Any]:
         layers = _layers(app)
@@ -35,7 +35,7 @@ def _layers(app: FastAPI) -> int | None:
     return server.engine.info.layers if server and server.engine.info else None
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
@@ -51,6 +51,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     components.update(definitions["$defs"])
     _drop_what_never_leaves(document)
+    _ask_for_a_key(document, needs_key)
     return document
 
 
@@ -62,6 +63,21 @@ def _drop_what_never_leaves(document: dict[str, Any]) -> None:
         for operation in path.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
+
+
+def _ask_for_a_key(document: dict[str, Any], needs_key: bool) -> None:
+    """Let the operations that can answer 401 say what they take; a server may have no keys."""
+    document["components"]["securitySchemes"] = {
+        "ApiKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "One of the server's API keys, where it has any.",
+        }
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            if "401" in operation["responses"]:
+                operation["security"] = [{"ApiKey": []}] if needs_key else [{}, {"ApiKey": []}]
 
 
 def _fitted(document: dict[str, Any], layers: int) -> dict[str, Any]:

@@ -92,8 +92,9 @@ def test_only_the_runner_knows_the_network(module: str) -> None:
         assert not known
 
 
-def test_the_command_line_imports_the_network_only_where_it_is_needed() -> None:
-    named = {top(name) for name in imports("service.cli", at_import=True)}
+@pytest.mark.parametrize("module", ["service.cli", *inside("service.commands")])
+def test_the_command_line_imports_the_network_only_where_it_is_needed(module: str) -> None:
+    named = {top(name) for name in imports(module, at_import=True)}
 
     assert not named & {*NETWORK, "fastapi", "pydantic"}
 
@@ -115,6 +116,14 @@ def test_batching_knows_no_web_and_no_tensor(module: str) -> None:
 def test_workers_know_no_web(module: str) -> None:
     assert not {top(name) for name in imports(module)} & WEB
     assert not [n for n in imports(module) if n.startswith(("service.routes", "service.app"))]
+
+
+@pytest.mark.parametrize("module", inside("service.client"))
+def test_the_client_knows_neither_the_framework_nor_the_network(module: str) -> None:
+    named = set(imports(module, at_import=True))
+
+    assert not {top(name) for name in named} & ({"torch", "h5py"} | WEB - {"httpx"})
+    assert {name for name in named if top(name) == "model"} <= {"model.task"}
 
 
 @pytest.mark.parametrize("module", inside("service.routes"))

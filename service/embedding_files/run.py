@@ -69,23 +69,25 @@ class Report:
 def survey(text: Text, form: OutputFormat) -> Survey:
     """Read a file once: count it, and refuse what could not be written in the end.
 
-    Raises FileError for blank lines, all of which are listed, and for what the format cannot hold.
+    Raises FileError for blank lines, which are listed, and for what the format cannot hold.
     """
     check = form.check()
-    sentences = tokens = 0
-    blank: list[int] = []
+    sentences = tokens = blanks = 0
+    blank: list[int] = []  # the first of them
     for number, sentence in enumerate(text.sentences()):
         if not sentence.tokens and not text.keep_blank:
-            blank.append(number)
+            blanks += 1
+            if blanks <= _BLANKS_SHOWN:
+                blank.append(number)
         else:
             check(number, sentence)
         sentences += 1
         tokens += len(sentence.tokens)
     if blank:
-        shown = ", ".join(map(str, blank[:_BLANKS_SHOWN]))
-        more = f" and {len(blank) - _BLANKS_SHOWN} more" if len(blank) > _BLANKS_SHOWN else ""
+        shown = ", ".join(map(str, blank))
+        more = f" and {blanks - len(blank)} more" if blanks > len(blank) else ""
         raise FileError(
-            f"{text.path}: no tokens in {len(blank)} of {sentences} sentences, counted from 0: "
+            f"{text.path}: no tokens in {blanks} of {sentences} sentences, counted from 0: "
             f"{shown}{more}; --keep-blank-lines gives them no vectors and their place"
         )
     with text.path.open("rb") as file:

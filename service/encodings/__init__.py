@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import mimeparse
 
-from service.encodings import json_text, npz, safetensors
+from service.encodings import arrow, json_text, npz, safetensors
 from service.encodings.answer import Encoding
 from service.errors import NotAcceptable, shown
 
 ENCODINGS: dict[str, Encoding] = {
     encoding.media_type: encoding
-    for encoding in (json_text.ENCODING, npz.ENCODING, safetensors.ENCODING)
+    for encoding in (json_text.ENCODING, npz.ENCODING, safetensors.ENCODING, arrow.ENCODING)
 }
 
 

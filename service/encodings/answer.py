@@ -9,12 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from service.workers.protocol import Dtype
+
 Chunk = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The vectors of a request, an array a sentence in its order, and what describes them."""
+    """The vectors of a request, an array a sentence in its order, and what describes them.
+
+    ``sentences`` are the JSON texts of the lists of tokens; ``shape`` is that of one array, -1 for
+    the tokens of its sentence.
+    """
 
     model: str
     revision: str
@@ -22,6 +28,9 @@ class Answer:
     layers: tuple[int, ...] | None
     tokens: int
     arrays: Sequence[NDArray[Any]]
+    sentences: Sequence[bytes]
+    shape: tuple[int, ...]
+    dtype: Dtype
 
 
 @dataclass(frozen=True, slots=True)

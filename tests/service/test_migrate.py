@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from service.embedding_files.command import embed
+from service.commands.embed import embed
 from tests.model.golden import GOLDEN
 from tests.servers import SMALL, Running
 

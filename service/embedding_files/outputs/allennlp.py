@@ -7,12 +7,13 @@ keys, the datasets alone.
 
 from __future__ import annotations
 
-import json
+from contextlib import closing
 from pathlib import Path
 
 import h5py
 
 from service.embedding_files.outputs.output_format import Check, Facts, Items, OutputFormat
+from service.embedding_files.outputs.sentence_index import SentenceIndex
 from service.embedding_files.outputs.sink import hdf5
 from service.embedding_files.sentence import FileError, Sentence
 
@@ -25,14 +26,13 @@ def variant(*, forget_sentences: bool, use_sentence_keys: bool) -> OutputFormat:
 
 
 def _write_numbered(path: Path, items: Items, facts: Facts) -> None:
-    numbers: dict[str, str] = {}
-    with hdf5(path) as (file, check):
+    with closing(SentenceIndex(path.parent)) as index, hdf5(path) as (file, check):
         for number, (sentence, vectors) in enumerate(items):
             file.create_dataset(str(number), data=vectors)
             check()
-            numbers[sentence.text] = str(number)
+            index.add(sentence.text)
         text = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-        text[0] = json.dumps(numbers)
+        text[0] = index.json()
 
 
 def _write_numbers_alone(path: Path, items: Items, facts: Facts) -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import zipfile
+import io
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from service.embedding_files.outputs.output_format import Facts, Items, OutputFormat
+from service.embedding_files.outputs.stored_zip import StoredZip
+from service.encodings.answer import raw
 
 
 def _write(path: Path, items: Items, facts: Facts) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for number, (_, vectors) in enumerate(items):
-            is_large = vectors.nbytes >= zipfile.ZIP64_LIMIT
-            with archive.open(f"{number}.npy", "w", force_zip64=is_large) as member:
-                np.lib.format.write_array(member, vectors, allow_pickle=False)
+    with path.open("wb") as file:
+        archive = StoredZip(file, "{}.npy".format)
+        for _, vectors in items:
+            archive.add(_header(vectors.shape, vectors.dtype.str), raw(vectors))
+        archive.finish()
+
+
+@lru_cache(1024)  # a length of sentence is seldom alone
+def _header(shape: tuple[int, ...], dtype: str) -> bytes:
+    header = io.BytesIO()
+    described = {"shape": shape, "fortran_order": False, "descr": dtype}
+    np.lib.format.write_array_header_1_0(header, described)
+    return header.getvalue()
 
 
 FORMAT = OutputFormat(_write)

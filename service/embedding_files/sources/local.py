@@ -7,8 +7,8 @@ from itertools import islice
 
 from model.state import State
 from service.batching.job import BOUNDARIES
+from service.embedding_files.in_process import InProcess, arrays_of
 from service.embedding_files.sources.source import Computed, Stateless, Tokens, Vectors
-from service.in_process import InProcess, arrays_of
 from service.workers.protocol import Output
 
 _WINDOW_BATCHES = 16
@@ -27,7 +27,7 @@ class Sorted(Stateless):
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
             for batch in batches([len(each) for each in window], self._network.batch_tokens):
-                arrays, _ = self._network.run([window[row] for row in batch], self._output)
+                arrays = self._network.embed([window[row] for row in batch], self._output)
                 answers.update(zip(batch, arrays, strict=True))
                 computed(sum(len(window[row]) for row in batch))
             yield [answers[row] for row in range(len(window))]
@@ -63,7 +63,7 @@ class Carried:
     def groups(self, sentences: Iterable[Tokens], computed: Computed) -> Iterator[list[Vectors]]:
         rows = iter(sentences)
         while batch := list(islice(rows, self._batch_size)):
-            arrays, self._state = self._network.run(batch, self._output, self._state)
+            arrays, self._state = self._network.carry(batch, self._output, self._state)
             computed(sum(map(len, batch)))
             yield arrays
 

@@ -1,113 +1,26 @@
 """Published models, fetched from a server on loopback that does what servers do."""
 
+from __future__ import annotations
+
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from model.catalogue import CATALOGUE, PUBLISHED, File, Published
-from model.checkpoints import allennlp
-from model.pretrained import load_built_in
-from service.cli import main
+from model.catalogue import CATALOGUE, PUBLISHED, Published
 from service.downloads import SUMS, DownloadError, Places, default_cache, fetch, located
-from service.model_commands import with_located_model
-from service.settings import from_strings
-
-OPTIONS = json.dumps({"lstm": {}}).encode()
-WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB
-MODEL = Published(
-    "tiny",
-    "nothing",
-    (
-        File("elmo/tiny/elmo_tiny_options.json", 2, 1 << 20),
-        File("elmo/tiny/elmo_tiny_weights.hdf5", 1 << 20, 1 << 21),
-    ),
-)
-WEIGHTS_PATH = "/mirror/elmo/tiny/elmo_tiny_weights.hdf5"
-
-
-@dataclass
-class Shelf:
-    """What a server has and how it behaves; `asked` lists path and Range of every request."""
-
-    files: dict[str, bytes]
-    address: str = ""
-    etag: str | None = '"one"'
-    ranges: bool = True
-    said: int | None = None  # the length that it claims
-    chunked: bool = False
-    encoding: str | None = None
-    range_shift: int = 0
-    cuts: list[int] = field(default_factory=list)  # bytes of each answer to weights, then cut
-    statuses: list[int] = field(default_factory=list)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-
-    def of_weights(self) -> list[str | None]:
-        return [ranged for path, ranged in self.asked if path.endswith(".hdf5")]
-
-
-class Handler(BaseHTTPRequestHandler):
-    shelf: Shelf
-
-    def do_GET(self) -> None:
-        shelf = self.shelf
-        ranged = self.headers.get("Range")
-        shelf.asked.append((self.path, ranged))
-        if shelf.statuses:
-            self.send_error(shelf.statuses.pop(0))
-            return
-        if self.path not in shelf.files:
-            self.send_error(404)
-            return
-        content, start = shelf.files[self.path], 0
-        same = self.headers.get("If-Range") == shelf.etag
-        if ranged and shelf.ranges and same:
-            start = int(ranged.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(content):
-                self.send_error(416)
-                return
-            self.send_response(206)
-            first = start + shelf.range_shift
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        else:
-            self.send_response(200)
-        if shelf.etag:
-            self.send_header("ETag", shelf.etag)
-        if shelf.encoding:
-            self.send_header("Content-Encoding", shelf.encoding)
-        if not shelf.chunked:
-            length = len(content) - start if shelf.said is None else shelf.said
-            self.send_header("Content-Length", str(length))
-        self.end_headers()
-        body = content[start:]
-        if self.path.endswith(".hdf5") and shelf.cuts:
-            body = body[: shelf.cuts.pop(0)]
-        self.wfile.write(body)  # then the connection is closed, as HTTP/1.0 has it
-
-    def log_message(self, *_: object) -> None:
-        pass
+from tests.service.downloads.shelf import MODEL, OPTIONS, WEIGHTS, WEIGHTS_PATH, Shelf, serving
 
 
 @pytest.fixture
 def shelf() -> Iterator[Shelf]:
-    shelf = Shelf({f"/mirror/{MODEL.files[0].path}": OPTIONS, WEIGHTS_PATH: WEIGHTS})
-    handler = type("OfThisShelf", (Handler,), {"shelf": shelf})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        shelf.address = f"http://127.0.0.1:{server.server_port}/mirror/"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving() as shelf:
         yield shelf
-        server.shutdown()
-        thread.join()
 
 
 def get(shelf: Shelf, cache: Path, model: Published = MODEL, *, offline: bool = False) -> Path:
@@ -355,62 +268,3 @@ def test_the_cache_is_the_user_s(tmp_path: Path) -> None:
         )
         assert Path(run.stdout.decode().strip()) == expected
     assert default_cache().name == "elmo-serve"
-
-
-# The commands
-
-
-def elmo(*arguments: object, **environment: str) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)), env=environment)
-
-
-def test_a_published_model_is_served_by_its_name(shelf: Shelf, tmp_path: Path) -> None:
-    pair = tmp_path / "pair"
-    allennlp.write(load_built_in("random-small"), pair)  # of the size of `small`
-    for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
-        shelf.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
-    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": shelf.address}
-
-    fetched = elmo("download", "small", **places)
-    again = elmo("info", "small", "--json", **places, ELMO_OFFLINE="1")
-
-    assert fetched.exit_code == 0, fetched.output
-    assert fetched.stdout == f"{tmp_path / 'cache' / 'small'}\n"
-    facts = json.loads(again.stdout)
-    assert facts["name"] == "elmo_2x1024_128_2048cnn_1xhighway"
-    assert facts["revision"] == load_built_in("random-small").origin.revision
-    settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
-    assert with_located_model(settings).model == str(tmp_path / "cache" / "small")
-    assert len(shelf.asked) == 2
-
-
-def test_a_list_names_every_published_model() -> None:
-    lines = elmo("download").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(CATALOGUE)
-
-
-def test_what_cannot_be_had_is_said_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
-    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": shelf.address}
-    unknown = elmo("download", "big", **places)
-    offline = [
-        elmo(*command, **places, ELMO_OFFLINE="true")
-        for command in (
-            ["download", "original"],
-            ["info", "original"],
-            ["convert", "original", tmp_path / "a.safetensors"],
-            ["tasks", "original", tmp_path / "tasks"],
-            ["serve", "--model", "original"],
-        )
-    ]
-    wrong = [
-        elmo("info", "original", ELMO_OFFLINE="perhaps"),
-        elmo("download", "small", "--mirror=x"),
-    ]
-
-    assert (unknown.exit_code, [each.exit_code for each in offline]) == (2, [1] * 5)
-    assert "'big' is no published model; there are small, medium, original," in unknown.stderr
-    assert all("expected it there as ELMO_OFFLINE is set" in each.stderr for each in offline)
-    assert wrong[0].stderr == "elmo: ELMO_OFFLINE='perhaps' is not allowed: true or false\n"
-    assert wrong[1].stderr.startswith("elmo: --mirror='x' is not allowed: an address that starts")
-    for each in (unknown, *offline, *wrong):
-        assert each.stdout == "" and len(each.stderr.splitlines()) == 1

@@ -1,6 +1,6 @@
 """ElmoEmbedder as AllenNLP 0.9 had it: the import line is what changes.
 
-    from service.elmo_embedder import ElmoEmbedder      # from allennlp.commands.elmo import ...
+    from service.client import ElmoEmbedder             # from allennlp.commands.elmo import ...
 
     elmo = ElmoEmbedder("options.json", "weights.hdf5")  # in this process
     elmo = ElmoEmbedder("http://127.0.0.1:8000")         # a server computes
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from service.client import CannotSend, Client
+from service.client.errors import CannotSend
+from service.client.with_threads import Client
 
 if TYPE_CHECKING:
+    from service.embedding_files.in_process import InProcess
     from service.embedding_files.sources.source import Source
-    from service.in_process import InProcess
 
 Vectors = NDArray[Any]
 
@@ -179,9 +180,9 @@ class _Local:
         from service.embedding_files.selection import selection
 
         everything = selection("all", self._network.info.layers)
-        arrays, after = self._network.run(batch, everything, self._state)
-        if self._stateful:
-            self._state = after
+        if not self._stateful:
+            return self._network.embed(batch, everything)
+        arrays, self._state = self._network.carry(batch, everything, self._state)
         return arrays
 
     def source(self, layers: str, batch_size: int) -> Source:
@@ -199,7 +200,7 @@ class _Local:
 
 def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
     from model.pretrained import open_model
-    from service.in_process import InProcess
+    from service.embedding_files.in_process import InProcess
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is None:
@@ -213,11 +214,11 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 
 def _located(model: str) -> str:
     """Return the path of a published model, fetched into the cache where it is not there yet."""
-    from service.downloads import located
-    from service.model_commands import places_of, progress
+    from service.commands.terminal import fetching
+    from service.downloads import located, places_of
     from service.settings import from_strings, variable
 
     names = ("cache", "mirror", "offline")
     settings = from_strings({name: os.environ.get(variable(name)) for name in names})
-    with progress() as show:
+    with fetching() as show:
         return located(model, places_of(settings), show)

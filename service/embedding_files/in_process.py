@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from model.elmo import Elmo
 from model.pretrained import open_model
@@ -16,7 +17,7 @@ from model.state import State
 from service.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
 from service.workers import devices
 from service.workers.protocol import ModelInfo, Output
-from service.workers.runner import outputs
+from service.workers.runner import answers_of, outputs
 
 Vectors = NDArray[Any]
 
@@ -62,21 +63,22 @@ class InProcess:
         )
         return cls(elmo, info, place, BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA)
 
-    def run(
+    def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
+        """Map sentences, at least one, to an array each, as `output` says, from zero state."""
+        with torch.inference_mode():
+            return _on_host(answers_of(self.elmo, sentences, [output] * len(sentences)))
+
+    def carry(
         self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
     ) -> tuple[list[Vectors], State]:
-        """Map sentences, at least one, to an array each, as `output` says, and the state after.
+        """Map sentences, at least one, to an array each, and return the state after them.
 
         Row r of the state belongs to the r-th sentence given; without one it is zero.
         """
         with torch.inference_mode():
             representations, after = self.elmo(sentences, state)
             answers = outputs(self.elmo, representations, [output] * len(sentences))
-            # One copy from the device, not one a sentence.
-            flat = torch.cat([answer.reshape(-1) for answer in answers]).cpu().numpy()
-        cuts = np.cumsum([answer.numel() for answer in answers])[:-1]
-        parts = zip(np.split(flat, cuts), answers, strict=True)
-        return [part.reshape(tuple(answer.shape)) for part, answer in parts], after
+            return _on_host(answers), after
 
     def state_of(self, arrays: Mapping[str, Vectors]) -> State:
         """Return the state that `arrays_of` took apart."""
@@ -86,3 +88,11 @@ class InProcess:
 def arrays_of(state: State) -> dict[str, Vectors]:
     """Return a state as arrays that can be kept in a file."""
     return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
+
+
+def _on_host(answers: Sequence[Tensor]) -> list[Vectors]:
+    """Return the answers as arrays: one copy from the device, not one a sentence."""
+    flat = torch.cat([answer.reshape(-1) for answer in answers]).cpu().numpy()
+    cuts = np.cumsum([answer.numel() for answer in answers])[:-1]
+    parts = zip(np.split(flat, cuts), answers, strict=True)
+    return [part.reshape(tuple(answer.shape)) for part, answer in parts]

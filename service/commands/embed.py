@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from service.commands.published import located
+from service.commands.terminal import fail, tokens_done
+
 if TYPE_CHECKING:
+    from service.embedding_files.in_process import InProcess
     from service.embedding_files.outputs.output_format import OutputFormat
-    from service.embedding_files.run import Step
     from service.embedding_files.sources.source import Source
-    from service.in_process import InProcess
     from service.workers.protocol import Output
 
 INPUT_FORMATS: Final = ("plain", "tab", "conllu")
@@ -97,14 +98,14 @@ def embed(input: Path, output: Path, **options: Any) -> None:  # noqa: A002 - th
     }
     try:
         form.require()
-        with _source(layers, options) as (source, wanted), _bar() as step:
+        with _source(layers, options) as (source, wanted), tokens_done() as step:
             report = run(
                 text, output, form, source, wanted, identity, force=options["force"], step=step
             )
     except (FileError, ElmoError) as error:
-        _fail(str(error), code=1)
+        fail(str(error), code=1)
     except OSError as error:
-        _fail(f"{error.filename or input}: {error.strerror or error}", code=1)
+        fail(f"{error.filename or input}: {error.strerror or error}", code=1)
     again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
     click.echo(
         f"Wrote {output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
@@ -117,7 +118,7 @@ def _layers(options: dict[str, Any]) -> str | int:
     if options["layer"] is not None:
         given.append(options["layer"])
     if len(given) != 1:
-        _fail("one of --all, --top, --average and --layer is needed, and only one", code=2)
+        fail("one of --all, --top, --average and --layer is needed, and only one", code=2)
     return given[0]
 
 
@@ -126,7 +127,7 @@ def _output_format(output: Path, options: dict[str, Any]) -> tuple[str, OutputFo
 
     name = options["output_format"] or BY_SUFFIX.get(output.suffix)
     if name is None:
-        _fail(
+        fail(
             f"{output} ends in none of {', '.join(BY_SUFFIX)}: --format says what it is to be",
             code=2,
         )
@@ -134,15 +135,15 @@ def _output_format(output: Path, options: dict[str, Any]) -> tuple[str, OutputFo
     if name == "allennlp":
         return f"{name} {flags}", allennlp.variant(**flags)
     if any(flags.values()):
-        _fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {name}", code=2)
+        fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {name}", code=2)
     return name, OUTPUTS[name]
 
 
 def _check_source(options: dict[str, Any]) -> None:
     if options["server"] and options["carry_state"]:
-        _fail("--carry-state needs the model in this process: a server keeps no state", code=2)
+        fail("--carry-state needs the model in this process: a server keeps no state", code=2)
     if options["batch_size"] and not options["carry_state"]:
-        _fail("--batch-size goes with --carry-state; without it, it would change nothing", code=2)
+        fail("--batch-size goes with --carry-state; without it, it would change nothing", code=2)
 
 
 def _batch_size(options: dict[str, Any]) -> int | None:
@@ -179,57 +180,16 @@ def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source
 
 def _network(options: dict[str, Any]) -> InProcess:
     from model.checkpoints import CheckpointError
+    from model.memory import keep_memory
+    from service.embedding_files.in_process import InProcess
     from service.embedding_files.sentence import FileError
-    from service.in_process import InProcess
-    from service.model_commands import located
     from service.settings import default
 
     model = located(options["model"] or str(default("model")))
+    keep_memory()
     try:
         return InProcess.open(model, device=options["device"], precision=options["precision"])
     except CheckpointError as error:
         raise FileError(str(error)) from error
     except (RuntimeError, ValueError) as error:
         raise FileError(f"{options['device']}, {options['precision']}: {error}") from error
-
-
-@contextmanager
-def _bar() -> Iterator[Step]:
-    """Show on a terminal what is done, how fast, and for how long yet; elsewhere nothing."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Task as Bar
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        """Tokens a second, of this run alone."""
-
-        def render(self, task: Bar) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text(f"{speed:,.0f} tokens/s" if speed else "", "progress.data.speed")
-
-    console = Console(stderr=True)
-    name = TextColumn("{task.description}", markup=False)
-    columns = name, BarColumn(), TaskProgressColumn(), Speed(), TimeRemainingColumn()
-    bars: dict[str, Any] = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-
-        def step(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total, completed=done)
-            progress.update(bars[what], completed=done)
-
-        yield step
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    """Say it in one line and end."""
-    click.echo(f"elmo: {' '.join(message.split())}", err=True)
-    sys.exit(code)

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from model.checkpoints import CheckpointError
-from service.client import CannotSend
-from service.elmo_embedder import ElmoEmbedder
+from service.client import CannotSend, ElmoEmbedder
 from service.embedding_files.sentence import FileError
 from tests.model import golden
 from tests.servers import SMALL, Running
@@ -126,7 +125,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
-    code = "from service.elmo_embedder import ElmoEmbedder; ElmoEmbedder()"
+    code = "from service.client import ElmoEmbedder; ElmoEmbedder()"
     environment = {**os.environ, "ELMO_CACHE": str(tmp_path), "ELMO_OFFLINE": "true"}
 
     run = subprocess.run(
@@ -134,5 +133,5 @@ def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
     )
 
     last = run.stderr.splitlines()[-1]
-    assert last.startswith("service.downloads.DownloadError: ")
+    assert last.startswith("service.downloads.download_error.DownloadError: ")
     assert str(tmp_path / "original") in last

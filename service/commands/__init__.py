@@ -1,0 +1,1 @@
+"""What the command line offers: one command a file."""

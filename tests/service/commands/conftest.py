@@ -1,0 +1,19 @@
+"""What the tests of commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.servers import SMALL
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """The golden pair, without the test data beside it."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        (folder / name).write_bytes((SMALL / name).read_bytes())
+    return folder

@@ -1,0 +1,134 @@
+"""`elmo convert`: the same model in another place, to the bit, and nothing else lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.pretrained import open_model
+from tests.servers import SMALL
+from tests.service.commands.command_line import assert_equal_to_the_bit, elmo
+
+
+def test_a_checkpoint_converted_and_back_is_the_same_to_the_bit(
+    published: Path, tmp_path: Path
+) -> None:
+    native, again = tmp_path / "small.safetensors", tmp_path / "again"
+
+    first = elmo("convert", published, native)
+    second = elmo("convert", native, again)
+
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
+    assert first.stdout.startswith(f"Wrote {native}: published, native, ")
+    assert {path.name for path in again.iterdir()} == {"options.json", "weights.hdf5"}
+    assert_equal_to_the_bit(published, native)
+    assert_equal_to_the_bit(published, again)
+    revisions = {open_model(path).origin.revision for path in (published, native, again)}
+    assert len(revisions) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "again",
+        "published",
+        "small.safetensors",
+    ]
+
+
+def test_a_name_is_kept_in_the_file(published: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+
+    elmo("convert", published, path, "--name", "my model")
+
+    assert json.loads(elmo("info", path, "--json").stdout)["name"] == "my model"
+    assert "--name" in elmo("convert", published, tmp_path / "b", "--name", "x").stderr
+
+
+def test_what_is_there_is_replaced_only_by_force(published: Path, tmp_path: Path) -> None:
+    file, folder = tmp_path / "a.safetensors", tmp_path / "pair"
+    file.write_text("mine")
+    folder.mkdir()
+    (folder / "options.json").write_text("mine")
+
+    for path in (file, folder):
+        refused = elmo("convert", published, path)
+        assert refused.exit_code == 2
+        assert refused.stderr == f"elmo: {path} exists; --force replaces it\n"
+    assert file.read_text() == (folder / "options.json").read_text() == "mine"
+
+    for path in (file, folder):
+        assert elmo("convert", published, path, "--force").exit_code == 0
+        assert_equal_to_the_bit(published, path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_force_takes_no_strangers_along(published: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    (tmp_path / "a.safetensors").mkdir()
+    (tmp_path / "file").write_text("mine")
+
+    results = [
+        elmo("convert", published, tmp_path / name, "--force")
+        for name in ("home", "a.safetensors", "file", "missing/a.safetensors")
+    ]
+
+    assert [result.exit_code for result in results] == [2, 2, 2, 2]
+    assert "thesis.tex" in results[0].stderr
+    assert (folder / "thesis.tex").read_text() == "years of work"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_every_kind_of_model_is_described_and_converted(tmp_path: Path) -> None:
+    golden = SMALL.parents[1]
+    kinds = {
+        "elmoformanylangs": golden / "elmoformanylangs" / "word_and_char",
+        "bilm-tf": golden / "tensorflow" / "bilm_tf",
+        "tf-hub": golden / "tensorflow" / "tf_hub",
+    }
+    for kind, place in kinds.items():
+        target = tmp_path / f"{kind}.safetensors"
+
+        described = elmo("info", place)
+        converted = elmo("convert", place, target)
+
+        assert described.exit_code == converted.exit_code == 0, converted.output
+        assert f"format {kind}" in " ".join(described.stdout.split())
+        assert_equal_to_the_bit(place, target)
+        assert open_model(target).tasks == open_model(place).tasks
+
+
+def test_what_the_files_leave_open_is_said(tmp_path: Path) -> None:
+    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
+
+    command = Path(sys.executable).with_name("elmo")
+    arguments = [command, "convert", module, tmp_path / "pair"]
+
+    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+
+    first, second = run.stderr.splitlines()
+    assert "says no rules; clips of 3, relu and 50 characters a token were taken" in first
+    assert second == (
+        "elmo: a pair keeps no tasks, these are left out: elmo; "
+        f"`elmo tasks {module} FOLDER` writes them"
+    )
+
+
+@pytest.mark.parametrize("command", ["info", "convert"])
+def test_a_wrong_checkpoint_is_refused_in_one_line(
+    published: Path, tmp_path: Path, command: str
+) -> None:
+    weights = published / "weights.hdf5"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    target = [tmp_path / "out.safetensors"] if command == "convert" else []
+
+    for source in (published, tmp_path / "nowhere", __file__):
+        result = elmo(command, source, *target)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("elmo: ")
+        assert Path(source).name in line
+    assert [path.name for path in tmp_path.iterdir()] == ["published"]

@@ -1,0 +1,75 @@
+"""`elmo download`, and published models by name wherever a model is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from model.catalogue import CATALOGUE
+from model.checkpoints import allennlp
+from model.pretrained import load_built_in
+from service.commands.published import with_located_model
+from service.settings import from_strings
+from tests.service.commands.command_line import elmo
+from tests.service.downloads.shelf import Shelf, serving
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    with serving() as shelf:
+        yield shelf
+
+
+def test_a_published_model_is_served_by_its_name(shelf: Shelf, tmp_path: Path) -> None:
+    pair = tmp_path / "pair"
+    allennlp.write(load_built_in("random-small"), pair)  # of the size of `small`
+    for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
+        shelf.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": shelf.address}
+
+    fetched = elmo("download", "small", **places)
+    again = elmo("info", "small", "--json", **places, ELMO_OFFLINE="1")
+
+    assert fetched.exit_code == 0, fetched.output
+    assert fetched.stdout == f"{tmp_path / 'cache' / 'small'}\n"
+    facts = json.loads(again.stdout)
+    assert facts["name"] == "elmo_2x1024_128_2048cnn_1xhighway"
+    assert facts["revision"] == load_built_in("random-small").origin.revision
+    settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
+    assert with_located_model(settings).model == str(tmp_path / "cache" / "small")
+    assert len(shelf.asked) == 2
+
+
+def test_a_list_names_every_published_model() -> None:
+    lines = elmo("download").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(CATALOGUE)
+
+
+def test_what_cannot_be_had_is_said_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
+    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": shelf.address}
+    unknown = elmo("download", "big", **places)
+    offline = [
+        elmo(*command, **places, ELMO_OFFLINE="true")
+        for command in (
+            ["download", "original"],
+            ["info", "original"],
+            ["convert", "original", tmp_path / "a.safetensors"],
+            ["tasks", "original", tmp_path / "tasks"],
+            ["serve", "--model", "original"],
+        )
+    ]
+    wrong = [
+        elmo("info", "original", ELMO_OFFLINE="perhaps"),
+        elmo("download", "small", "--mirror=x"),
+    ]
+
+    assert (unknown.exit_code, [each.exit_code for each in offline]) == (2, [1] * 5)
+    assert "'big' is no published model; there are small, medium, original," in unknown.stderr
+    assert all("expected it there as ELMO_OFFLINE is set" in each.stderr for each in offline)
+    assert wrong[0].stderr == "elmo: ELMO_OFFLINE='perhaps' is not allowed: true or false\n"
+    assert wrong[1].stderr.startswith("elmo: --mirror='x' is not allowed: an address that starts")
+    for each in (unknown, *offline, *wrong):
+        assert each.stdout == "" and len(each.stderr.splitlines()) == 1
