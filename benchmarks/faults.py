@@ -1,34 +1,43 @@
 """Faults caused for real in a running server: what each of them costs.
 
-    python -m benchmarks.faults [--clients 20]
+    python -m benchmarks.faults [CHECKPOINT] [--clients 20] [--only NAME ...]
 
-Every row has a server of its own, a tiny model whose words with a ~ are not numbers, and clients
-that check each answer against the network itself. "Innocent" are those that were told anything but
-vectors or, for the time being, 503 with Retry-After.
+Every row has a server of its own, and clients that check each answer against the network itself.
+The model is the published pair of files at CHECKPOINT, or a tiny one, changed so that words with a
+~ are not numbers. "Innocent" are those that were told anything but vectors or, for the time being,
+503 with Retry-After. `benchmarks.faulty` makes up that a model raises and that a device is full.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import gzip
+import math
 import os
 import random
+import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 
 from benchmarks.answers import Answers, sentences
+from benchmarks.fairness import Asker, goodput, overload
 from benchmarks.load import Outcome, storm
 from benchmarks.machine import describe
-from benchmarks.processes import children, is_alive
+from benchmarks.processes import children, is_alive, own_memory
 from tests.checkpoints import poisoned_by, write_pair
 from tests.servers import Running, running
 
@@ -53,20 +62,34 @@ Scenario = Callable[[Running, Answers, int], Coroutine[Any, Any, Row]]
 
 async def poison(server: Running, answers: Answers, clients: int) -> Row:
     """One request in ten holds a word that the model has no number for."""
-    bad = 0
+    outcome, remark = await _ask_badly(server, answers, clients, "~")
+    return _row("NaN: a word that is not a number", outcome, None, remark)
 
-    async def ask_badly(http: httpx.AsyncClient) -> None:
-        nonlocal bad
-        for number in range(5 * clients):
-            body = {"sentences": [[f"a{number}", "~"]]}
-            bad += (await http.post("/embed", json=body)).status_code == 500
 
+async def bisect(server: Running, answers: Answers, clients: int) -> Row:
+    """One request in ten holds a word that the model raises for; then one sentence of 64 does."""
+    outcome, remark = await _ask_badly(server, answers, clients, RAISES)
+    before = server.metric("elmo_batch_sentences_count")
+    together = [[f"w{number}", "x"] for number in range(_TOGETHER)]
+    together[_TOGETHER // 3][1] = RAISES
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
-        load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=5))
-        await ask_badly(http)
-        outcome = await load
-    remark = f"{bad} of {5 * clients} poisoned ones were told 500, {outcome.answered} others 200"
-    return _row("a word that makes the model fail", outcome, None, remark)
+        told = (await http.post("/embed", json={"sentences": together})).status_code
+    extra = server.metric("elmo_batch_sentences_count") - before - 1
+    most = 2 * math.ceil(math.log2(_TOGETHER)) + 1
+    remark += f"; one of {_TOGETHER} in a batch: {told}, {extra:.0f} extra runs of at most {most}"
+    row = _row("poison: a word that the model raises for", outcome, None, remark)
+    return replace(row, innocent=row.innocent + (extra > most))
+
+
+async def memory(server: Running, answers: Answers, clients: int) -> Row:
+    """A device that has room for fewer tokens than a batch may hold."""
+    outcome = await storm(server.url, answers, clients=clients, seconds=6)
+    learned = server.metric("elmo_batch_budget_tokens")
+    remark = (
+        f"{outcome.answered} answered; room for {_ROOM}, batches of {_BATCH} became {learned:.0f}"
+    )
+    row = _row("out of memory on the device", outcome, None, remark)
+    return replace(row, innocent=row.innocent + outcome.refused)
 
 
 async def kill_worker(server: Running, answers: Answers, clients: int) -> Row:
@@ -83,6 +106,12 @@ async def stop_worker(server: Running, answers: Answers, clients: int) -> Row:
     )
 
 
+async def stop_json(server: Running, answers: Answers, clients: int) -> Row:
+    """SIGSTOP to a process that writes JSON."""
+    name = "JSON process hangs (SIGSTOP)"
+    return await _strike(server, answers, clients, name, signal.SIGSTOP, "json", 12)
+
+
 async def kill_json(server: Running, answers: Answers, clients: int) -> Row:
     """SIGKILL to a process that writes JSON."""
     return await _strike(
@@ -90,39 +119,77 @@ async def kill_json(server: Running, answers: Answers, clients: int) -> Row:
     )
 
 
-async def overload(server: Running, answers: Answers, clients: int) -> Row:
-    """Ten times as many clients as the queue has room for."""
-    few, many = max(1, clients // 4), 10 * clients // 4
-    start = time.perf_counter()
-    at_peak = await storm(server.url, answers, clients=few, seconds=8)
-    peak = at_peak.tokens / (time.perf_counter() - start)
-    start = time.perf_counter()
-    outcome = await storm(server.url, answers, clients=many, seconds=12, seed=1)
-    goodput = outcome.tokens / (time.perf_counter() - start)
+async def ten_times(server: Running, answers: Answers, clients: int) -> Row:
+    """Ten times as many requests as there are answers at the peak, none sent a second time."""
+    asker = Asker(answers, random.Random(5))
+    before = own_memory(server.pid)
+    phases = await overload(server, asker, 4.0, 4.0)
+    share, peak = goodput(phases)
+    taken = phases[-2].taken
+    told = sum(count for status, count in taken.statuses.items() if status not in (200, 503, 504))
+    wrong = sum(not right for phase in phases for right in phase.right)
     remark = (
-        f"{goodput / peak:.0%} of the {peak:,.0f} tokens/s of {few} clients; "
-        f"{outcome.refused} refusals"
+        f"{share:.0%} of the peak of {peak:,.0f} tokens/s in time and right, "
+        f"{taken.statuses[503]} refused, {taken.statuses[504] + taken.late} late; "
+        f"the front grew by {own_memory(server.pid) - before:.0f} MB"
     )
-    return _row(f"overload: {many} clients", outcome, None, remark)
+    return Row("overload 10x, open loop", taken.lost, wrong, told, None, remark)
+
+
+async def bad_clients(server: Running, answers: Answers, clients: int) -> Row:
+    """Slow, malformed, huge and packed requests, and answers that nobody reads."""
+    load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=8))
+    slow = [await _opened(server, part) for part in (_HALF_A_HEAD, _HALF_A_BODY) for _ in range(20)]
+    for number in range(10):
+        body = orjson.dumps({"sentences": [[f"{number}"] * 50] * 400})
+        slow.append(await _opened(server, _head(len(body)) + body))  # and nothing is read
+    told: Counter[int] = Counter()
+    unheard = 0
+    for request in BAD_REQUESTS * 3:
+        try:
+            told[await asyncio.to_thread(told_to, server, request)] += 1
+        except TimeoutError:
+            unheard += 1
+    outcome = await load
+    for each in slow:
+        each.close()
+    most = own_memory(server.pid)
+    statuses = ", ".join(f"{count} x {status}" for status, count in sorted(told.items()))
+    remark = (
+        f"malformed, huge and packed ones were told {statuses}; {len(slow)} slow ones beside "
+        f"{outcome.answered} answers to others; the front holds {most:.0f} MB"
+    )
+    row = _row("slow, malformed, huge clients", outcome, None, remark)
+    harmed = sum(count for status, count in told.items() if not 400 <= status < 500)
+    return replace(row, hung=row.hung + unheard, innocent=row.innocent + harmed)
 
 
 async def leave(server: Running, answers: Answers, clients: int) -> Row:
     """Bulk requests whose clients hang up soon."""
-    abandoned = 0
+    abandoned, count = 0, _BULK
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
         for turn in range(5):
-            body = {"sentences": [[f"{turn}-{i}", "b", "c"] * 4 for i in range(_BULK)]}
-            work = asyncio.create_task(http.post("/embed", json=body))
-            await _until(lambda: server.metric("elmo_queue_sentences") > _BULK / 2)
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-            abandoned += _BULK
+            while not await _left(server, http, turn, count):
+                count //= 2  # it was refused: a slow machine would not be in time with so many
+            abandoned += count
     await _until(lambda: server.metric("elmo_queue_sentences") == 0)
     await asyncio.sleep(0.5)
     computed = server.metric("elmo_batch_sentences_sum")
     outcome = await storm(server.url, answers, clients=clients, seconds=2)
     remark = f"{computed / abandoned:.1%} of {abandoned:,} abandoned sentences were computed"
     return _row("clients leave bulk requests", outcome, None, remark)
+
+
+async def _left(server: Running, http: httpx.AsyncClient, turn: int, count: int) -> bool:
+    """Hang up when the sentences of a request are queued; say whether they were."""
+    body = {"sentences": [[f"{turn}-{count}-{i}", "b", "c"] * 4 for i in range(count)]}
+    work = asyncio.create_task(http.post("/embed", json=body))
+    await _until(lambda: work.done() or server.metric("elmo_queue_sentences") > count / 2)
+    if work.done() and work.result().status_code != 200:
+        return False
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+    return True
 
 
 async def terminate(server: Running, answers: Answers, clients: int) -> Row:
@@ -151,18 +218,108 @@ async def kill_front(server: Running, answers: Answers, clients: int) -> Row:
     return Row("kill -9 of the front", 0, 0, 0, seconds, f"{len(pids)} processes ended with it")
 
 
+FAULTY = (sys.executable, "-m", "benchmarks.faulty")
+RAISES = "!raises"
+_TOGETHER = 64
+_ROOM, _BATCH = 300, 1_024
+BODY_BYTES = 1 << 20
+
 _SCENARIOS: list[tuple[Scenario, dict[str, Any]]] = [
+    (bisect, {"command": (*FAULTY, "--raises", RAISES)}),
     (poison, {}),
     (kill_worker, {}),
     (kill_worker, {"workers_per_device": 2}),
     (stop_worker, {}),
-    (kill_json, {}),
-    (overload, {"max_queue_tokens": 8_000}),
+    (kill_json, {"json_workers": 2}),
+    (stop_json, {"json_workers": 2}),
+    (memory, {"command": (*FAULTY, "--memory-tokens", str(_ROOM)), "max_batch_tokens": _BATCH}),
+    (ten_times, {}),
     (leave, {}),
     (terminate, {}),
     (terminate_twice, {}),
     (kill_front, {}),
+    (bad_clients, {"max_body_bytes": BODY_BYTES, "request_timeout_seconds": 20}),
 ]
+
+
+def _head(length: int, *lines: str) -> bytes:
+    """Return the head of a POST /embed."""
+    fields = ["POST /embed HTTP/1.1", "host: elmo", f"content-length: {length}"]
+    if not any(line.startswith("content-type") for line in lines):
+        fields.append("content-type: application/json")
+    return "\r\n".join([*fields, *lines, "", ""]).encode()
+
+
+def _post(body: bytes, *lines: str) -> bytes:
+    return _head(len(body), *lines) + body
+
+
+_HALF_A_HEAD = b"POST /embed HTTP/1.1\r\nhost: elmo\r\nx-slow: "
+_HALF_A_BODY = _head(1_000) + b'{"sentences": [["'
+_PACKED = gzip.compress(bytes(100 * BODY_BYTES))
+BAD_REQUESTS = [
+    b"\x16\x03\x01 this is no HTTP\r\n\r\n",
+    b"POST /embed HTTP/1.1\r\nhost: elmo\r\ncontent-length: x\r\n\r\n",
+    _post(b'{"sentences": [["a"'),
+    _post(b"\xff\xfe"),
+    _post(b'{"sentences": ' + b"[" * 100_000),
+    _post(b'{"sentences": "a"}'),
+    _post(b'{"sentences": [["a"]], "layers": [7]}'),
+    _post(b"<a/>", "content-type: text/xml"),
+    _post(b'{"sentences": [["' + b"a" * BODY_BYTES + b'"]]}'),
+    _head(1 << 50),
+    _post(orjson.dumps({"sentences": [["a"] * 1_001]})),
+    _post(orjson.dumps({"sentences": [[]] * 10_001})),
+    _post(_PACKED, "content-encoding: gzip"),
+    b"POST /embed HTTP/1.1\r\nhost: elmo\r\n" + b"x-long: " + b"a" * 200_000 + b"\r\n\r\n",
+]
+
+
+def told_to(server: Running, request: bytes, seconds: float = 20) -> int:
+    """Send bytes and return the status that comes back; 400 when it is the connection's end.
+
+    Raises TimeoutError when nothing does.
+    """
+    with _connected(server) as connection:
+        connection.settimeout(seconds)
+        # It may be refused before all of it is sent.
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(request)
+        try:
+            start = connection.recv(64)
+        except ConnectionError:
+            start = b""
+    return int(start[9:12]) if start.startswith(b"HTTP/1.1 ") else 400
+
+
+async def _opened(server: Running, part: bytes) -> socket.socket:
+    """Return a connection on which part of a request was sent."""
+    connection = await asyncio.to_thread(_connected, server)
+    connection.sendall(part)
+    return connection
+
+
+def _connected(server: Running) -> socket.socket:
+    port = httpx.URL(server.url).port
+    assert port is not None
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+async def _ask_badly(
+    server: Running, answers: Answers, clients: int, word: str
+) -> tuple[Outcome, str]:
+    """Ask for a word that must not harm the others, beside them."""
+    bad, asked = 0, 5 * clients
+    load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=5))
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
+        for number in range(asked):
+            body = {"sentences": [[f"a{number}", word]]}
+            bad += (await http.post("/embed", json=body)).status_code == 500
+    outcome = await load
+    remark = f"{bad} of {asked} poisoned ones were told 500, {outcome.answered} others 200"
+    if bad < asked:
+        outcome.faults.append(remark)
+    return outcome, remark
 
 
 async def _strike(
@@ -175,17 +332,20 @@ async def _strike(
     seconds: float,
 ) -> Row:
     """Send a signal to a child under load, and time how long nobody can be answered."""
-    workers = len(children(server.pid)["worker"])
+    whole = len(children(server.pid)[role])
     load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=seconds))
     await asyncio.sleep(_BEFORE_SECONDS)
+    struck = children(server.pid)[role][0]
     restarts = server.metric("elmo_worker_restarts_total")
-    os.kill(children(server.pid)[role][0], number)
+    os.kill(struck, number)
     start = time.perf_counter()
-    recovered: float | None = None
+    await _until(lambda: not is_alive(struck))
     if role == "worker":
         await _until(lambda: server.metric("elmo_worker_restarts_total") > restarts)
-        await _until(lambda: server.metric("elmo_worker_up") == workers)
-        recovered = time.perf_counter() - start
+        await _until(lambda: server.metric("elmo_worker_up") == whole)
+    else:
+        await _until(lambda: len(children(server.pid)[role]) == whole)
+    recovered = time.perf_counter() - start
     outcome = await load
     lost = server.metric("elmo_failures_total", reason="worker_lost")
     remark = f"{outcome.answered} answered, {outcome.refused} refused for now, {lost:.0f} of them"
@@ -218,7 +378,7 @@ async def _ended_while_asked(
         return list(await asyncio.gather(*tasks)), seconds
 
 
-async def _until(condition: Callable[[], bool], seconds: float = 60) -> None:
+async def _until(condition: Callable[[], bool], seconds: float = 180) -> None:
     start = time.monotonic()
     while not await asyncio.to_thread(condition):
         if time.monotonic() - start > seconds:
@@ -233,23 +393,31 @@ def _row(fault: str, outcome: Outcome, seconds: float | None, remark: str) -> Ro
 def main() -> int:
     """Cause every fault, print the table, and fail when anybody was harmed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", nargs="?", type=Path, help="default: a tiny one")
     parser.add_argument("--clients", type=int, default=20)
-    clients = parser.parse_args().clients
-    print(f"{clients} clients; {describe()}\n")
+    names = sorted({scenario.__name__ for scenario, _ in _SCENARIOS})
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    options = parser.parse_args()
+    print(f"{options.clients} clients; {describe()}\n")
     print("| fault | hung | wrong answers | innocent failures | seconds | |")
     print("|---|--:|--:|--:|--:|---|")
     harmed = False
     with tempfile.TemporaryDirectory() as folder:
-        model = poisoned_by(write_pair(Path(folder, "tiny")), "~")
+        model = _model(options.checkpoint, Path(folder, "model"))
         answers = Answers(str(model), sentences(None, 300, random.Random(2)))
         for number, (scenario, settings) in enumerate(_SCENARIOS):
+            if scenario.__name__ not in options.only:
+                continue
             place = Path(folder, str(number))
             start = partial(running, place, model=model, tasks=place / "tasks", **settings)
             with start() as server:
                 wanted = settings.get("workers_per_device", 1)
                 while server.metric("elmo_worker_up") != wanted:
                     time.sleep(0.05)
-                row = asyncio.run(scenario(server, answers, clients))
+                try:
+                    row = asyncio.run(scenario(server, answers, options.clients))
+                except TimeoutError as error:
+                    row = Row(scenario.__name__, 1, 0, 0, None, str(error))
             seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
             print(
                 f"| {row.fault} | {row.hung} | {row.wrong} | {row.innocent} | {seconds} "
@@ -258,6 +426,18 @@ def main() -> int:
             )
             harmed |= bool(row.hung or row.wrong or row.innocent)
     return 1 if harmed else 0
+
+
+def _model(checkpoint: Path | None, folder: Path) -> Path:
+    """Return a pair of files in which words with a ~ are not numbers."""
+    if checkpoint is None:
+        write_pair(folder)
+    else:
+        folder.mkdir()
+        for file in checkpoint.iterdir():
+            if file.suffix in (".json", ".hdf5"):
+                shutil.copy(file, folder)
+    return poisoned_by(folder, "~")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ from tests.servers import SMALL, Running, running
 PATIENCE_SECONDS = 120.0
 """A request without an answer for so long counts as hung: the server gives up after 60."""
 
-_TASK_NAME = "load"
+TASK_NAME = "load"
+"""A task that every server under load is given."""
+
 _WARM_UP = 0.2  # of the time: what is measured then does not count as growth
 
 
@@ -86,32 +88,9 @@ class Client:
 
     def make(self) -> Asked:
         """Make up a request."""
-        source = self._source
-        count = source.randint(1, 40)
-        chosen = tuple(source.randrange(len(self._answers.sentences)) for _ in range(count))
-        every = range(self._answers.layer_count)
-        options: dict[str, Any] = source.choice(
-            [
-                {},
-                {"layers": "top"},
-                {"layers": "average"},
-                {"layers": source.sample(every, 2)},
-                {"task": _TASK_NAME},
-                {
-                    "mix": {
-                        "weights": [source.uniform(-2, 2) for _ in every],
-                        "gamma": source.uniform(0.1, 3),
-                        "layer_norm": source.random() < 0.5,
-                    }
-                },
-            ]
-        )
-        options = dict(options)
-        if source.random() < 0.4:
-            options["pooling"] = source.choice(["mean", "max"])
-        if source.random() < 0.25:
-            options["dtype"] = "float16"
-        return Asked(chosen, options)
+        count = self._source.randint(1, 40)
+        chosen = tuple(self._source.randrange(len(self._answers.sentences)) for _ in range(count))
+        return Asked(chosen, wanted(self._source, self._answers.layer_count))
 
     async def ask(self, asked: Asked) -> bool:
         """Send a request until it is answered, check the answer, and say whether it was."""
@@ -146,24 +125,58 @@ class Client:
     async def _check(
         self, asked: Asked, decode: Callable[[bytes], list[Array]], content: bytes
     ) -> None:
-        found = await asyncio.to_thread(decode, content)
         outcome = self._outcome
         outcome.answered += 1
-        if len(found) != len(asked.sentences):
-            outcome.wrong += 1
-            return
-        worst = 0.0
-        for array, index in zip(found, asked.sentences, strict=True):
-            # JSON has no float16: its digits are those of the float16 numbers.
-            asked_for = asked.options.get("dtype", "float32")
-            vectors = array.astype(asked_for) if decode is _decode_json else array
-            worst = max(worst, self._answers.difference(vectors, index, asked.options))
-            outcome.tokens += len(self._answers.sentences[index])
-            await asyncio.sleep(0)
+        worst = await furthest(self._answers, asked, decode, content)
+        outcome.tokens += sum(len(self._answers.sentences[index]) for index in asked.sentences)
         outcome.worst = max(outcome.worst, worst)
         if worst > 1:
             outcome.wrong += 1
             outcome.faults.append(f"{worst:.1f} times the tolerance: {asked.options}")
+
+
+def wanted(source: random.Random, layer_count: int) -> dict[str, Any]:
+    """Make up the fields of a request beside its sentences: every kind of output."""
+    every = range(layer_count)
+    options: dict[str, Any] = source.choice(
+        [
+            {},
+            {"layers": "top"},
+            {"layers": "average"},
+            {"layers": source.sample(every, 2)},
+            {"task": TASK_NAME},
+            {
+                "mix": {
+                    "weights": [source.uniform(-2, 2) for _ in every],
+                    "gamma": source.uniform(0.1, 3),
+                    "layer_norm": source.random() < 0.5,
+                }
+            },
+        ]
+    )
+    options = dict(options)
+    if source.random() < 0.4:
+        options["pooling"] = source.choice(["mean", "max"])
+    if source.random() < 0.25:
+        options["dtype"] = "float16"
+    return options
+
+
+async def furthest(
+    answers: Answers, asked: Asked, decode: Callable[[bytes], list[Array]], content: bytes
+) -> float:
+    """Return the largest difference of an answer in units of what is tolerated."""
+    found = await asyncio.to_thread(decode, content)
+    if len(found) != len(asked.sentences):
+        return float("inf")
+    worst = 0.0
+    for array, index in zip(found, asked.sentences, strict=True):
+        # JSON has no float16: its digits are those of the float16 numbers.
+        asked_for = asked.options.get("dtype", "float32")
+        vectors = array.astype(asked_for) if decode is _decode_json else array
+        worst = max(worst, answers.difference(vectors, index, asked.options))
+        await asyncio.sleep(0)
+    return worst
 
 
 _decode_json = ENCODINGS["application/json"].decode
@@ -185,7 +198,7 @@ async def storm(
         max_connections=clients, max_keepalive_connections=clients, keepalive_expiry=2
     )
     async with httpx.AsyncClient(base_url=url, timeout=None, limits=limits) as http:
-        put = await http.put(f"/tasks/{_TASK_NAME}", json=TASK)
+        put = await http.put(f"/tasks/{TASK_NAME}", json=TASK)
         put.raise_for_status()
         until = asyncio.get_running_loop().time() + seconds
         everyone = [
@@ -197,10 +210,11 @@ async def storm(
 
 
 class Memory:
-    """Memory of every process of a server, taken twice a second."""
+    """Memory of every process of a server, taken every half second or less often."""
 
-    def __init__(self, server: Running) -> None:
+    def __init__(self, server: Running, every: float = 0.5) -> None:
         self._pid = server.pid
+        self._every = every
         self._samples: dict[str, list[tuple[float, float]]] = {}
 
     async def watch(self) -> None:
@@ -214,7 +228,7 @@ class Memory:
                     row.append((time.monotonic() - start, own_memory(pid)))
             row = self._samples.setdefault("answers, shared by all", [])
             row.append((time.monotonic() - start, shared_memory(self._pid)))
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self._every)
 
     def rows(self, seconds: float) -> list[tuple[str, float, float, float, float]]:
         """Return role, MB after warm-up, MB at the end, most, and growth in MB a minute."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 
@@ -26,6 +28,24 @@ def own_memory(pid: int) -> float:
 def shared_memory(pid: int) -> float:
     """Return what a process has mapped of memory that it shares, in MB: here, of answers."""
     return _status(pid, "RssShmem") / 1024
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and of its children that have ended; 0 for none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def open_sockets(pid: int) -> int:
+    """Return the number of sockets that a process holds."""
+    count = 0
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # it has just been closed
+            count += link.readlink().name.startswith("socket:")
+    return count
 
 
 def is_alive(pid: int) -> bool:

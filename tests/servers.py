@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,22 +72,29 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, *, until_ready: bool = True, **settings: object) -> Iterator[Running]:
+def running(
+    folder: Path,
+    *,
+    until_ready: bool = True,
+    command: Sequence[str | Path] = (_COMMAND, "serve"),
+    **settings: object,
+) -> Iterator[Running]:
     """Start `elmo serve` on a free port, wait until it is ready, and stop it in the end.
 
     `settings` are those of `service.settings`, by field name; no other variable reaches it. Its log
     goes to `folder`, from info up, for its address is read there. With `until_ready` false it is
-    only waited for until it listens.
+    only waited for until it listens. `command` is another program that reads the same variables.
 
     Raises RuntimeError with the log when it does not come up.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log_file = folder / "serve.log"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    settings = {"host": "127.0.0.1", "port": 0} | settings
     environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [_COMMAND, "serve", "--host", "127.0.0.1", "--port", "0"],
+            list(command),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -116,7 +123,7 @@ def _listening(process: subprocess.Popen[bytes], log_file: Path, seconds: float 
     raise RuntimeError(f"the server does not listen:\n{log_file.read_text(encoding='utf-8')}")
 
 
-def _wait_until_ready(server: Running, seconds: float = 60) -> None:
+def _wait_until_ready(server: Running, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and server.process.poll() is None:
         with suppress(httpx.TransportError):  # it may end while it is asked

@@ -12,6 +12,10 @@ _WINDOW_BATCHES = 2
 PATIENCE = 8
 """How often a sentence is passed over by later ones, at most."""
 
+FREE_RIDERS = 16
+"""A batch of small calls is filled up with bulk to one part in so many of its budget: so few rows
+are bound by the weights they are multiplied with, and more of them take about as long as one."""
+
 _rank = attrgetter("rank")
 _cost = attrgetter("cost")
 
@@ -22,6 +26,9 @@ class Batcher:
     A batch starts from the lowest rank and takes its neighbours in length among the next few
     batches' worth of sentences. Among those, no sentence is passed over by later ones more than
     ``PATIENCE`` times: then it goes first, and nothing later than it goes before.
+
+    A call that is more than a batch by itself is bulk. What is not does not wait until a batch full
+    of bulk is computed along with it: that one comes next.
     """
 
     def __init__(self) -> None:
@@ -111,7 +118,18 @@ def _choose(window: list[Job], budget: int) -> list[Job]:
     taken = set(map(id, batch))
     rest = [job for job in window if job.rank <= bound and id(job) not in taken]
     rest.sort(key=_cost)  # stable: by rank
+    if any(job.call > budget for job in batch):
+        _fill(batch, rest, budget)
+    else:
+        _fill(batch, [job for job in rest if job.call <= budget], budget)
+        _fill(batch, [job for job in rest if job.call > budget], budget // FREE_RIDERS)
+    return batch
+
+
+def _fill(batch: list[Job], rest: list[Job], budget: int) -> None:
+    """Add jobs, given in the order of their length, nearest in length first, while they fit."""
     start = batch[0].cost
+    longest = max(map(_cost, batch))
     above = bisect.bisect_left(rest, start, key=_cost)
     shorter, longer = rest[:above], rest[above:][::-1]
     while shorter or longer:
@@ -126,4 +144,3 @@ def _choose(window: list[Job], budget: int) -> list[Job]:
             longer.clear()  # what is longer still does not fit either
         else:
             break
-    return batch

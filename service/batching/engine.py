@@ -102,6 +102,7 @@ class Engine:
         self._drained = asyncio.Event()
         self._is_draining = False
         self._is_scheduled = False
+        self._later: asyncio.TimerHandle | None = None
         self._rate = _Rate()
 
     # What the service asks
@@ -267,18 +268,19 @@ class Engine:
         pace: float,
         jobs: list[tuple[Job, int]],
     ) -> None:
-        rank = request.admitted
+        rank, cost = request.admitted, request.outstanding
         for start in range(0, len(sentences), _SLICE):
             new = []
             for index in range(start, min(start + _SLICE, len(sentences))):
                 key = (sentences[index], output)
                 job = self._same.get(key)
                 if job is None:
-                    job = Job(sentences[index], output, lengths[index], rank, [])
+                    job = Job(sentences[index], output, lengths[index], rank, [], call=cost)
                     self._same[key] = job
                     new.append(job)
                 elif job.is_queued and rank < job.rank:
                     self._batcher.advance(job, rank)
+                job.call = min(job.call, cost)
                 job.waiting.append((request, index))
                 jobs.append((job, index))
                 rank += pace * job.cost
@@ -335,6 +337,11 @@ class Engine:
             if not jobs:
                 return
             seat.submit(self._batch(jobs, seat))
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if (seconds := self.pool.free_in(self.queued_tokens)) is not None:
+            self._later = asyncio.get_running_loop().call_later(seconds, self._dispatch)
 
     def _next_jobs(self, seat: Seat) -> list[Job]:
         while self._again:
@@ -399,6 +406,7 @@ class Engine:
     def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
         """Answer the jobs of a batch."""
         running = self._running.pop(batch.id)
+        self._dispatch()  # first of all: until then the worker has nothing to do
         self._metrics.batch_duration.labels(seat.device).observe(done.seconds)
         self._metrics.token_cache_hits.inc(done.cache_hits)
         self._metrics.token_cache_misses.inc(done.cache_misses)
@@ -420,7 +428,6 @@ class Engine:
                         job.output.dtype,
                     )
                 )
-        self._dispatch()
 
     def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
         """Run the halves of a batch that raised, until what fails is a sentence by itself."""

@@ -68,7 +68,7 @@ class Job:
 
     ``rank`` orders the queue: when it is due, in seconds of the monotonic clock. Several calls may
     wait for the same sentence, each at an index of its own; without any the job is dead and is
-    never computed.
+    never computed. ``call`` is the cost of the smallest of those calls.
     """
 
     sentence: bytes
@@ -79,6 +79,7 @@ class Job:
     is_queued: bool = True
     passed_over: int = 0
     attempts: int = 0
+    call: int = 0
 
     @property
     def cost(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +16,12 @@ import numpy as np
 from service.batching.job import Vectors
 from service.encodings import json_text
 from service.encodings.answer import Chunk
-from service.errors import InternalError, ServiceError
+from service.errors import ServiceError, Unavailable
+from service.metrics import Metrics
 from service.parsing import Parsed, RequestLimits, parse
 from service.workers.child import Child, Parent
 from service.workers.devices import cores
+from service.workers.patience import Pace, Patience, Watch
 from service.workers.segments import Bytes, Segment, SegmentName, SegmentPool, view
 
 _log = logging.getLogger("service.encodings")
@@ -33,7 +36,9 @@ _MOST_BYTES_PER_NUMBER = 25  # "-1.1754943508222875e-38," and brackets
 _SLICE_BYTES, _SLICE_SENTENCES = 1 << 18, 1_000  # of a parsed request, in one message
 _AT_ONCE = 2  # tasks given to a process: one runs, one waits
 _MOST_ATTEMPTS = 2
-_RESTART_SECONDS = 0.2
+_FIRST_DELAY, _LONGEST_DELAY = 0.2, 10.0
+_HOPELESS_STARTS = 3
+_PATIENCE = Patience(load=60.0, first_batch=5.0, batch=3.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ _Task = _Write | _Parse
 
 
 @dataclass(frozen=True, slots=True)
+class _Up:
+    """The process can take tasks."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Some:
     """Sentences of a request, ahead of the rest: to read one large message takes too long."""
 
@@ -77,10 +87,16 @@ class _Some:
 
 @dataclass(slots=True, eq=False)
 class _Pending:
-    """A task that somebody awaits."""
+    """A task that somebody awaits, or has awaited: its process goes on all the same.
+
+    ``held`` are the arrays that keep its segments lent: a request that runs out of time lets go of
+    them, and the process would write into what others were lent.
+    """
 
     task: _Task
     named: tuple[Segment, ...]
+    held: tuple[object, ...]
+    size: int  # in bytes: what its time is learned by
     future: asyncio.Future[Any]
     sentences: list[bytes] = field(default_factory=list)
     attempts: int = 0
@@ -128,9 +144,17 @@ class Body:
 class Writers:
     """A few processes, and the tasks that wait for one of them."""
 
-    def __init__(self, count: int | None, segments: SegmentPool) -> None:
+    def __init__(
+        self,
+        count: int | None,
+        segments: SegmentPool,
+        metrics: Metrics,
+        patience: Patience = _PATIENCE,
+    ) -> None:
         self._segments = segments
-        self._seats = [_Seat(self, segments) for _ in range(count or _by_cores())]
+        self._seats = [
+            _Seat(self, segments, metrics, patience) for _ in range(count or _by_cores())
+        ]
         self._waiting: list[_Pending] = []
         self._ids = itertools.count(1)
 
@@ -144,22 +168,37 @@ class Writers:
         await asyncio.gather(*(seat.stop() for seat in self._seats))
 
     async def write(self, vectors: Sequence[Vectors]) -> list[Chunk]:
-        """Return the JSON of some sentences, with commas between them, in pieces."""
-        parts = []
-        for part in _parts(vectors):
-            parts.append(asyncio.ensure_future(self._part(part)))
-            await asyncio.sleep(0)
+        """Return the JSON of some sentences, with commas between them, in pieces.
+
+        Raises:
+            Unavailable: two processes were lost over it, or none can be started.
+        """
+        parts: list[asyncio.Future[memoryview]] = []
+        try:
+            for part in _parts(vectors):
+                parts.append(asyncio.ensure_future(self._part(part)))
+                await asyncio.sleep(0)
+            texts = await asyncio.gather(*parts)
+        except BaseException:
+            for unfinished in parts:
+                unfinished.cancel()
+            raise
         pieces: list[Chunk] = []
-        for text in await asyncio.gather(*parts):
+        for text in texts:
             if pieces:
                 pieces.append(b",")
             pieces.append(text)
         return pieces
 
     async def parse(self, body: Body, limits: RequestLimits) -> Parsed:
-        """Parse a request elsewhere; raises what ``parse`` raises."""
+        """Parse a request elsewhere.
+
+        Raises:
+            ServiceError: what ``parse`` raises.
+            Unavailable: two processes were lost over it, or none can be started.
+        """
         task = _Parse(next(self._ids), body.segment, body.size, limits)
-        pending = self._queue(task, (body.segment,), first=True)
+        pending = self._queue(task, (body.segment,), (body,), body.size, first=True)
         parsed = await pending.future
         if isinstance(parsed, Exception):
             raise parsed
@@ -176,55 +215,95 @@ class Writers:
         target, array = self._segments.lend(numbers * _MOST_BYTES_PER_NUMBER + 2 * brackets)
         sources = tuple(_Source(v.segment, v.offset, v.shape, v.dtype) for v in vectors)
         named = (*{v.segment for v in vectors}, target)
-        size = await self._queue(_Write(next(self._ids), sources, target), named).future
+        task = _Write(next(self._ids), sources, target)
+        size = await self._queue(task, named, (array, *vectors), numbers * _ITEM_BYTES).future
         return array[:size].data
 
-    def _queue(self, task: _Task, named: tuple[Segment, ...], *, first: bool = False) -> _Pending:
-        pending = _Pending(task, named, asyncio.get_running_loop().create_future())
+    def _queue(
+        self,
+        task: _Task,
+        named: tuple[Segment, ...],
+        held: tuple[object, ...],
+        size: int,
+        *,
+        first: bool = False,
+    ) -> _Pending:
+        pending = _Pending(task, named, held, size, asyncio.get_running_loop().create_future())
         # A request that comes does not wait until long answers are written.
         self._waiting.insert(0 if first else len(self._waiting), pending)
         self.dispatch()
         return pending
 
     def dispatch(self) -> None:
-        """Give waiting tasks to the processes with the fewest."""
-        while self._waiting:
-            seat = min(self._seats, key=lambda seat: len(seat.pending))
+        """Give waiting tasks to the processes with the fewest; none to one that starts."""
+        up = [seat for seat in self._seats if seat.is_up]
+        while self._waiting and up:
+            seat = min(up, key=lambda seat: len(seat.pending))
             if len(seat.pending) >= _AT_ONCE:
                 return
             pending = self._waiting.pop(0)
             if not pending.future.done():
                 seat.submit(pending)
 
-    def again(self, pending: _Pending) -> None:
-        """Try a task once more whose process died; a second death is the task's own fault."""
-        pending.attempts += 1
-        pending.sentences.clear()
-        if pending.attempts < _MOST_ATTEMPTS:
-            self._waiting.insert(0, pending)
-        elif not pending.future.done():
-            pending.future.set_exception(InternalError())
+    def lost(self, pendings: Sequence[_Pending], reason: str) -> None:
+        """Queue the tasks of a process that is gone again; the first of them it was doing.
+
+        That one may be what it was lost over, and so is tried once more at most.
+        """
+        for place, pending in reversed(list(enumerate(pendings))):
+            pending.attempts += place == 0
+            pending.sentences.clear()
+            if pending.future.done():
+                continue
+            if pending.attempts < _MOST_ATTEMPTS:
+                self._waiting.insert(0, pending)
+            else:
+                _refuse(pending, reason)
+        if all(seat.failed_starts >= _HOPELESS_STARTS for seat in self._seats):
+            for pending in self._waiting:
+                _refuse(pending, reason)
+            self._waiting.clear()
+        self.dispatch()
 
 
 class _Seat:
-    """One process, replaced when it dies."""
+    """One process, replaced when it dies or is silent for too long."""
 
-    def __init__(self, owner: Writers, segments: SegmentPool) -> None:
-        self.pending: dict[int, _Pending] = {}
+    def __init__(
+        self, owner: Writers, segments: SegmentPool, metrics: Metrics, patience: Patience
+    ) -> None:
+        self.pending: dict[int, _Pending] = {}  # the first is being done
+        self.is_up = False
+        self.failed_starts = 0
         self._owner = owner
         self._segments = segments
+        self._metrics = metrics
+        self._patience = patience
+        self._pace = Pace(patience, _PART_BYTES)
+        self._watch = Watch(self._lose_patience)
         self._child = self._make()
+        self._restart: asyncio.TimerHandle | None = None
+        self._began = 0.0
+        self._is_hung = False
         self._is_stopping = False
 
     def start(self) -> None:
+        self._restart = None
+        self._watch.expect(self._patience.load)
         self._child.start()
 
     def submit(self, pending: _Pending) -> None:
         self.pending[pending.task.id] = pending
+        if len(self.pending) == 1:
+            self._began = time.monotonic()
+            self._expect_next()
         self._child.send(pending.task, *pending.named)
 
     async def stop(self) -> None:
         self._is_stopping = True
+        self._watch.expect(None)
+        if self._restart is not None:
+            self._restart.cancel()
         await self._child.stop()
 
     def _make(self) -> Child:
@@ -232,28 +311,60 @@ class _Seat:
 
     def _received(self, message: tuple[int, Any]) -> None:
         task_id, result = message
-        if isinstance(result, _Some):
+        if isinstance(result, _Up):
+            self.is_up = True
+            self.failed_starts = 0
+            self._watch.expect(None)
+        elif isinstance(result, _Some):
             self.pending[task_id].sentences += result.sentences
+            self._expect_next()
             return
-        pending = self.pending.pop(task_id)
+        else:
+            self._task_ended(self.pending.pop(task_id), result)
+        self._owner.dispatch()
+
+    def _task_ended(self, pending: _Pending, result: object) -> None:
+        now = time.monotonic()
+        self._pace.learn(pending.size, now - self._began)
+        self._began = now
+        self._expect_next()
         if not pending.future.done():
             pending.future.set_result(result)
-        self._owner.dispatch()
+
+    def _expect_next(self) -> None:
+        """Wait for the task that is being done, if there is one."""
+        first = next(iter(self.pending.values()), None)
+        self._watch.expect(None if first is None else self._pace.bound(first.size))
+
+    def _lose_patience(self, seconds: float) -> None:
+        _log.error("JSON process hangs", extra={"silent_seconds": round(seconds, 1)})
+        self._is_hung = True
+        self._child.kill()
 
     def _ended(self, reason: str) -> None:
         if self._is_stopping:
             return
         _log.error("JSON process lost", extra={"reason": reason})
+        self._metrics.failures.labels("json_hung" if self._is_hung else "json_lost").inc()
+        self._watch.expect(None)
+        self.failed_starts += not self.is_up
+        self.is_up = self._is_hung = False
         lost, self.pending = list(self.pending.values()), {}
         self._child = self._make()
-        asyncio.get_running_loop().call_later(_RESTART_SECONDS, self._child.start)
-        for pending in reversed(lost):
-            self._owner.again(pending)
-        self._owner.dispatch()
+        delay = min(_FIRST_DELAY * 2 ** min(self.failed_starts, 8), _LONGEST_DELAY)
+        self._restart = asyncio.get_running_loop().call_later(delay, self.start)
+        self._owner.lost(lost, reason)
+
+
+def _refuse(pending: _Pending, reason: str) -> None:
+    if not pending.future.done():
+        error = Unavailable(f"The process that reads and writes JSON {reason}.", retry_after=1)
+        pending.future.set_exception(error)
 
 
 def work(parent: Parent) -> None:
     """Do tasks until the front hangs up."""
+    parent.send((0, _Up()))
     while True:
         task: _Task = parent.receive()
         result = _write(parent, task) if isinstance(task, _Write) else _parse(parent, task)

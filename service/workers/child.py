@@ -10,6 +10,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from service.workers.channel import BlockingChannel, Channel
@@ -37,19 +38,11 @@ class Child:
         self._segments = segments
         self._known: set[int] = set()
         self._ended = ended
-        self._end, child_end = socket.socketpair()
-        self._descriptors, child_descriptors = socket.socketpair()
-        self._descriptors.setblocking(False)
+        self._name, self._main, self._arguments = name, main, arguments
+        self._descriptors: socket.socket | None = None
         self._unpassed: deque[Segment] = deque()
         self._channel = Channel(received, self._hung_up)
-        context = multiprocessing.get_context("spawn")
-        self._process = context.Process(
-            target=_child_main,
-            args=(child_end, child_descriptors, main, arguments),
-            name=name,
-            daemon=True,
-        )
-        self._child_ends = (child_end, child_descriptors)
+        self._process: SpawnProcess | None = None
         self._finished = asyncio.Event()
         self._opening: asyncio.Task[None] | None = None
         self._is_killed = False
@@ -58,7 +51,7 @@ class Child:
     @property
     def pid(self) -> int | None:
         """The process id, once started."""
-        return self._process.pid
+        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Spawn the process and listen to it; needs a running event loop."""
@@ -74,7 +67,7 @@ class Child:
     def kill(self) -> None:
         """End the process now; ``ended`` follows when the channel closes."""
         self._is_killed = True  # also one that is just being spawned
-        if self._process.pid is not None and self._process.is_alive():
+        if self._process is not None and self._process.pid is not None:
             self._process.kill()
 
     async def stop(self) -> None:
@@ -90,29 +83,44 @@ class Child:
             await self._finished.wait()
 
     async def _run(self) -> None:
-        # Spawning takes milliseconds of system calls: not on the event loop.
+        ends: list[socket.socket] = []
         try:
+            end, child_end = socket.socketpair()
+            ends += (end, child_end)
+            descriptors, child_descriptors = socket.socketpair()
+            ends += (descriptors, child_descriptors)
+            self._process = multiprocessing.get_context("spawn").Process(
+                target=_child_main,
+                args=(child_end, child_descriptors, self._main, self._arguments),
+                name=self._name,
+                daemon=True,
+            )
+            # Spawning takes milliseconds of system calls: not on the event loop.
             await asyncio.to_thread(self._process.start)
-        except OSError as error:  # no process or no memory left, which may pass
-            self._end.close()
+        except OSError as error:  # no process, no file or no memory left, which may pass
+            for each in ends:
+                each.close()
             self._finish(f"could not be spawned: {error.strerror}")
             return
-        finally:
-            for end in self._child_ends:
-                end.close()
+        child_end.close()
+        child_descriptors.close()
         if self._is_killed:
             self._process.kill()
-        await self._channel.open(self._end)
+        descriptors.setblocking(False)
+        self._descriptors = descriptors
+        self._pass_on()
+        await self._channel.open(end)
 
     def _pass(self, segment: Segment) -> None:
         self._known.add(segment.id)
         self._unpassed.append(segment)
-        if len(self._unpassed) == 1:
+        if len(self._unpassed) == 1 and self._descriptors is not None:
             self._pass_on()
 
     def _pass_on(self) -> None:
         """Send what the socket has room for; the rest when there is some again."""
         loop = asyncio.get_running_loop()
+        assert self._descriptors is not None
         while self._unpassed:
             segment = self._unpassed[0]
             name = segment.id.to_bytes(8, "little")
@@ -135,6 +143,7 @@ class Child:
         self._keep(self._bury())
 
     async def _bury(self) -> None:
+        assert self._process is not None
         await asyncio.to_thread(self._process.join, _EXIT_GRACE_SECONDS)
         if self._process.is_alive():
             self._process.kill()
@@ -142,8 +151,9 @@ class Child:
         self._finish(_epitaph(self._process.exitcode or 0))
 
     def _finish(self, reason: str) -> None:
-        asyncio.get_running_loop().remove_writer(self._descriptors)
-        self._descriptors.close()
+        if self._descriptors is not None:
+            asyncio.get_running_loop().remove_writer(self._descriptors)
+            self._descriptors.close()
         self._unpassed.clear()
         self._finished.set()
         self._ended(reason)

@@ -7,10 +7,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from service.metrics import Metrics
+from service.workers.patience import Pace, Patience, Watch
 from service.workers.protocol import (
     Batch,
     Done,
@@ -24,15 +25,15 @@ from service.workers.protocol import (
 
 _log = logging.getLogger("service.workers")
 
-_SLOWEST_FACTOR = 20.0
-_LEARNING = 0.1
-_LEAST_TOKENS = 64  # a batch below this is bound by latency, not by its tokens
+_LEAST_TOKENS = 256  # a batch below this is bound by latency, not by its tokens
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 30.0
 _SOUND_SECONDS = 60.0
 _HOPELESS_STARTS = 5
 _PROBATION_BATCHES = 32  # large batches without a failure, before a larger one is tried
 
 _LONGEST_AHEAD_SECONDS = 0.1
+_LEAST_WAIT_SECONDS = 0.001  # the event loop knows no shorter one
+_AHEAD_SECONDS = 0.005  # before a batch is done: some times the pause between two
 
 _LOADING = "the model is loading"
 
@@ -56,26 +57,13 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds of silence after which a worker counts as hung.
-
-    For a batch it is a multiple of what those before it took, and at least ``batch``;
-    ``first_batch`` before there was one.
-    """
-
-    load: float = 600.0
-    first_batch: float = 60.0
-    batch: float = 5.0
-
-
-@dataclass(frozen=True, slots=True)
 class SeatPlan:
     """A place for a worker: its device, its largest batch, and how to make one."""
 
     device: str
     batch_tokens: int
     make: Callable[[], Worker]
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
 
 
 class Seat:
@@ -97,13 +85,14 @@ class Seat:
         self._metrics = metrics
         self._changed = changed
         self._assigned: deque[Batch] = deque()
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch = Watch(self._lose_patience)
+        self._pace = Pace(plan.patience, _LEAST_TOKENS)
         self._restart: asyncio.TimerHandle | None = None
         self.seconds = 0.0  # that the last batch took, as seen from here: its way included
         self._began = 0.0
+        self._full_pace = 0.0  # seconds a padded token, of the last batch that was about full
         self._ready_since = 0.0
         self._delay = _FIRST_DELAY
-        self._seconds_per_token: float | None = None
         self._sound_batches = 0
         self._stopping = False
         metrics.worker_up.labels(plan.device).inc(0)
@@ -115,9 +104,17 @@ class Seat:
         """Batches that run or wait at the worker."""
         return len(self._assigned)
 
+    @property
+    def seconds_left(self) -> float:
+        """Return about how long the batch that runs still takes; 0 while nothing is known."""
+        if not self._assigned:
+            return 0.0
+        end = self._began + self._full_pace * self._assigned[0].padded_tokens
+        return max(0.0, end - time.monotonic())
+
     def start(self) -> None:
         """Let the worker load the model."""
-        self._expect(self._plan.patience.load)
+        self._watch.expect(self._plan.patience.load)
         worker = self.worker
         worker.start(
             lambda message: self._said(message) if worker is self.worker else None,
@@ -129,15 +126,15 @@ class Seat:
         self._assigned.append(batch)
         if len(self._assigned) == 1:
             self._began = time.monotonic()
-            self._expect(self._bound(batch))
+            self._expect_next()
         self.worker.submit(batch)
 
     async def stop(self) -> None:
         """Let the worker end; the seat stays empty."""
         self._stopping = True
-        for timer in (self._watch, self._restart):
-            if timer is not None:
-                timer.cancel()
+        self._watch.expect(None)
+        if self._restart is not None:
+            self._restart.cancel()
         if self.state == "loading":
             self.worker.kill()
         if self._restart is None or self.state != "down":
@@ -157,7 +154,8 @@ class Seat:
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
         self._ready_since = time.monotonic()
-        self._expect(None)
+        self._watch.expect(None)
+        self._pace.start_from(ready.seconds_per_token)
         self._metrics.worker_up.labels(self.device).inc()
         _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
         self._changed()
@@ -167,9 +165,11 @@ class Seat:
         batch = self._assigned.popleft()
         now = time.monotonic()
         self.seconds, self._began = now - self._began, now
-        self._learn(batch, self.seconds)
+        self._pace.learn(batch.padded_tokens, self.seconds)
+        if 2 * batch.padded_tokens >= self.budget:
+            self._full_pace = self.seconds / batch.padded_tokens
         self._fit_budget(batch, message)
-        self._expect(self._bound(self._assigned[0]) if self._assigned else None)
+        self._expect_next()
         if isinstance(message, Done):
             self._owner.on_done(batch, message, self)
         else:
@@ -188,7 +188,7 @@ class Seat:
         else:
             self.failed_starts += 1
             self.failure = self.reason
-        self._expect(None)
+        self._watch.expect(None)
         running, waiting = None, list(self._assigned)
         self._assigned.clear()
         if was == "ready" and waiting:
@@ -206,15 +206,10 @@ class Seat:
         self.worker = self._plan.make()
         self.start()
 
-    def _expect(self, seconds: float | None) -> None:
-        """Kill the worker unless something is heard from it within this time."""
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = None
-        if seconds is not None:
-            self._watch = asyncio.get_running_loop().call_later(
-                seconds, self._lose_patience, seconds
-            )
+    def _expect_next(self) -> None:
+        """Wait for the batch that runs now, if there is one."""
+        size = self._assigned[0].padded_tokens if self._assigned else None
+        self._watch.expect(None if size is None else self._pace.bound(size))
 
     def _lose_patience(self, seconds: float) -> None:
         _log.error(
@@ -222,22 +217,6 @@ class Seat:
         )
         self._metrics.failures.labels("worker_hung").inc()
         self.worker.kill()
-
-    def _bound(self, batch: Batch) -> float:
-        """Return the seconds after which a batch counts as hung: learned from those before it."""
-        if self._seconds_per_token is None:
-            return self._plan.patience.first_batch
-        expected = self._seconds_per_token * max(batch.padded_tokens, _LEAST_TOKENS)
-        return max(self._plan.patience.batch, _SLOWEST_FACTOR * expected)
-
-    def _learn(self, batch: Batch, seconds: float) -> None:
-        """Follow the slowest recent batches: up at once, down slowly."""
-        found = seconds / max(batch.padded_tokens, _LEAST_TOKENS)
-        known = self._seconds_per_token
-        if known is None or found > known:
-            self._seconds_per_token = found
-        else:
-            self._seconds_per_token = known + _LEARNING * (found - known)
 
     def _fit_budget(self, batch: Batch, message: Done | Failed) -> None:
         """Halve the batches that the device had no memory for; let them grow back slowly."""
@@ -312,15 +291,28 @@ class Pool:
         """Return the seat that should get the next batch.
 
         An idle worker takes what there is. A busy one is given one batch ahead, only a full one and
-        only where batches are short: the pause between two is a fraction of a millisecond, and
-        those who arrive in the meantime would wait behind it.
+        only where batches are short: the pause between two is a fraction of a millisecond. And only
+        shortly before it is done, since those who arrive in the meantime wait behind it.
         """
+        seat = self._least_busy()
+        if seat is None or (seat.batches and not self._takes_ahead(seat, queued_tokens)):
+            return None
+        return seat if seat.seconds_left <= _AHEAD_SECONDS else None
+
+    def free_in(self, queued_tokens: int) -> float | None:
+        """Return the seconds after which a seat that is busy now is to be looked at again."""
+        seat = self._least_busy()
+        if seat is None or not self._takes_ahead(seat, queued_tokens):
+            return None
+        return max(_LEAST_WAIT_SECONDS, seat.seconds_left - _AHEAD_SECONDS)
+
+    def _least_busy(self) -> Seat | None:
         ready = [seat for seat in self.seats if seat.state == "ready"]
-        seat = min(ready, key=lambda seat: seat.batches, default=None)
-        if seat is None or seat.batches > 1:
-            return None
-        if seat.batches == 1 and (
-            queued_tokens < seat.budget or seat.seconds > _LONGEST_AHEAD_SECONDS
-        ):
-            return None
-        return seat
+        return min(ready, key=lambda seat: (seat.batches, seat.seconds_left), default=None)
+
+    def _takes_ahead(self, seat: Seat, queued_tokens: int) -> bool:
+        return (
+            seat.batches == 1
+            and queued_tokens >= seat.budget
+            and seat.seconds <= _LONGEST_AHEAD_SECONDS
+        )

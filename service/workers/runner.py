@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.checkpoints import CheckpointError
 from model.elmo import Elmo
+from model.memory import keep_memory
 from model.pretrained import open_model
 from model.representations import Representations
 from model.scalar_mix import layer_norm, mix
@@ -62,7 +63,7 @@ class Runner:
             not_finite = self._write(sentences, batch, memory)
         except Exception as error:  # whatever the model raises is the batch's own failure
             seconds = time.perf_counter() - start
-            memory_short = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+            memory_short = is_memory_short(error)
             reason = f"{type(error).__name__}: {error}"
             del error  # it holds the frames, they hold the tensors
             if memory_short and self._device.type == "cuda":
@@ -88,6 +89,13 @@ class Runner:
         return tuple(not_finite)
 
 
+def is_memory_short(error: Exception) -> bool:
+    """Say whether a device, or the host, had no room. On a CPU torch has no error of its own."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
 def load(settings: RunnerSettings) -> Runner:
     """Load, prepare, test and warm up the model.
 
@@ -95,6 +103,7 @@ def load(settings: RunnerSettings) -> Runner:
         UnfitModelError: when it cannot be served from this device; the message is one line.
     """
     torch.set_num_threads(settings.threads)
+    keep_memory()
     device = torch.device(settings.device)
     try:
         model = open_model(settings.model, token_cache_size=settings.token_cache_size)

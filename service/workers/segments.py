@@ -17,6 +17,7 @@ Bytes = NDArray[np.uint8]
 
 _SMALLEST = 1 << 16
 _KEPT_FREE = 1 << 28  # bytes of unused segments kept for reuse: a new one costs a fault per page
+_MOST_FREE = 128  # likewise; each of them holds two descriptors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +56,7 @@ class SegmentPool:
     def __init__(self) -> None:
         self._free: list[Segment] = []
         self._alive: dict[int, Segment] = {}
+        self._lent: weakref.WeakValueDictionary[int, Bytes] = weakref.WeakValueDictionary()
         self._last_id = 0
         # Arrays die in any thread and in the middle of anything: their finaliser only appends here.
         self._returned: deque[Segment] = deque()
@@ -65,7 +67,15 @@ class SegmentPool:
         segment = self._take(size) or self._make(size)
         array = np.frombuffer(segment.memory, np.uint8)
         weakref.finalize(array, self._returned.append, segment).atexit = False
+        self._lent[segment.id] = array
         return segment, array
+
+    def array(self, segment: Segment) -> Bytes:
+        """Return the array that keeps a segment lent, for one more who writes to it.
+
+        Raises KeyError when it is not lent.
+        """
+        return self._lent[segment.id]
 
     def is_alive(self, segment_id: int) -> bool:
         """Say whether a segment is lent or kept for reuse."""
@@ -99,7 +109,7 @@ class SegmentPool:
         while self._returned:
             self._free.append(self._returned.popleft())
         surplus = sum(s.size for s in self._free) - _KEPT_FREE
-        while surplus > 0:
+        while surplus > 0 or len(self._free) > _MOST_FREE:
             oldest = self._free.pop(0)
             surplus -= oldest.size
             del self._alive[oldest.id]

@@ -7,17 +7,22 @@ import queue
 import threading
 from collections.abc import Callable
 
-import numpy as np
-
 from service.workers.protocol import Batch, LoadFailed, Message, RunnerSettings
+from service.workers.segments import Bytes, SegmentPool
+
+_EXIT_GRACE_SECONDS = 5.0
 
 
 class ThreadWorker:
-    """One thread with a model. It cannot be killed: a hung thread is left behind."""
+    """One thread with a model. It cannot be killed: a hung thread is left behind.
 
-    def __init__(self, settings: RunnerSettings) -> None:
+    What it may still write to stays lent for as long as it runs.
+    """
+
+    def __init__(self, settings: RunnerSettings, segments: SegmentPool) -> None:
         self._settings = settings
-        self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._segments = segments
+        self._batches: queue.SimpleQueue[tuple[Batch, Bytes] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True, name="elmo-worker")
         self._gone = False
 
@@ -29,17 +34,18 @@ class ThreadWorker:
 
     def submit(self, batch: Batch) -> None:
         """Queue a batch behind those submitted before."""
-        self._batches.put(batch)
+        # With its array: an engine lets go of an abandoned thread's, and the thread still writes.
+        self._batches.put((batch, self._segments.array(batch.segment)))
 
     def kill(self) -> None:
-        """Leave the thread behind; what it still says is not heard."""
-        self._batches.put(None)
+        """Leave the thread behind: nothing it says is heard, and it begins nothing new."""
         self._finish("abandoned")
+        self._batches.put(None)
 
     async def stop(self) -> None:
-        """Wait for the thread to end."""
+        """Wait for the thread to end, but not for ever."""
         self._batches.put(None)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, _EXIT_GRACE_SECONDS)
 
     def _work(self) -> None:
         from service.workers import runner as runners  # noqa: PLC0415  # torch, in this thread only
@@ -49,9 +55,12 @@ class ThreadWorker:
         except Exception as error:  # a thread that dies silently would load for ever
             runner, message = None, LoadFailed(f"{type(error).__name__}: {error}")
         self._post(self._say, message)
-        while runner is not None and (batch := self._batches.get()) is not None:
-            self._post(self._say, runner.run(batch, np.frombuffer(batch.segment.memory, np.uint8)))
-            del batch
+        while runner is not None and (given := self._batches.get()) is not None:
+            if not self._gone:
+                batch, memory = given
+                self._post(self._say, runner.run(batch, memory))
+                del batch, memory
+            del given
         self._post(self._finish, "stopped")
 
     def _post(self, call: Callable[..., None], argument: object) -> None:

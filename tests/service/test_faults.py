@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from benchmarks.answers import Answers, sentences
+from benchmarks.faults import BAD_REQUESTS, BODY_BYTES, FAULTY, RAISES, told_to
 from benchmarks.load import Outcome, storm
 from benchmarks.processes import children, is_alive
 from service.encodings import npz
@@ -186,6 +187,53 @@ async def test_batch_mates_of_a_word_that_is_not_a_number_are_answered(
             check(response, answers, [index])
 
 
+def test_a_word_that_the_model_raises_for_is_found_by_halving(
+    tmp_path: Path, checkpoint: Path, answers: Answers
+) -> None:
+    sentences = [[f"w{number}", "x"] for number in range(64)]
+    sentences[21][1] = RAISES
+    command = (*FAULTY, "--raises", RAISES)
+    with running(tmp_path, model=checkpoint, command=command) as server, server.client() as client:
+        bad = client.post("/embed", json={"sentences": sentences})
+        runs = server.metric("elmo_batch_sentences_count")
+        good = client.post("/embed", json={"sentences": answers.sentences[:9]}, headers=NPZ)
+
+    assert bad.status_code == 500
+    assert [fault["pointer"] for fault in bad.json()["errors"]] == ["/sentences/21"]
+    assert 2 <= runs <= 1 + 2 * 6 + 1
+    check(good, answers, list(range(9)))
+
+
+def test_a_full_device_is_given_smaller_batches_and_nobody_is_told(
+    tmp_path: Path, checkpoint: Path, answers: Answers
+) -> None:
+    command = (*FAULTY, "--memory-tokens", "300")
+    with (
+        running(tmp_path, model=checkpoint, command=command, max_batch_tokens=1_024) as server,
+        server.client() as client,
+    ):
+        response = client.post("/embed", json={"sentences": answers.sentences}, headers=NPZ)
+        check(response, answers, list(range(200)))
+
+        assert 128 <= server.metric("elmo_batch_budget_tokens") <= 300
+
+
+# Clients that behave badly
+
+
+def test_malformed_huge_and_packed_requests_are_refused_and_harm_nobody(
+    tmp_path: Path, checkpoint: Path, answers: Answers
+) -> None:
+    with running(tmp_path, model=checkpoint, max_body_bytes=BODY_BYTES) as server:
+        told = [told_to(server, request) for request in BAD_REQUESTS]
+        with server.client() as client:
+            body = {"sentences": answers.sentences[:9]}
+            check(client.post("/embed", json=body, headers=NPZ), answers, list(range(9)))
+
+    assert all(400 <= status < 500 for status in told), told
+    assert {400, 413, 415, 422} <= set(told)
+
+
 # The processes for JSON
 
 
@@ -214,6 +262,21 @@ async def test_json_processes_that_are_killed_under_load_cost_nobody_an_answer(
         outcome = await load
 
     assert_nothing_but_refusals(outcome)
+
+
+@pytest.mark.faults
+async def test_json_processes_that_are_stopped_are_noticed_and_replaced(
+    server: Running, answers: Answers
+) -> None:
+    async with under_load(server, answers, 10) as load:
+        stopped = children(server.pid)["json"]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.to_thread(until, lambda: not any(map(is_alive, stopped)), 10)
+        outcome = await load
+
+    assert_nothing_but_refusals(outcome)
+    assert server.metric("elmo_failures_total", reason="json_hung") == len(stopped)
 
 
 # The end

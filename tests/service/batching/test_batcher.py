@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.batching.batcher import PATIENCE, Batcher
+from service.batching.batcher import FREE_RIDERS, PATIENCE, Batcher
 from service.batching.job import BOUNDARIES, Job, Request
 from service.workers.protocol import Output
 
@@ -43,8 +43,9 @@ def call(batcher: Batcher, lengths: list[int], now: float = 0.0, pace: float = 1
     """Queue one call as the engine does: each sentence is due ``pace`` a token after another."""
     request = Request([None] * len(lengths), asyncio.get_event_loop().create_future(), len(lengths))
     jobs, rank = [], now
+    cost = sum(lengths) + BOUNDARIES * len(lengths)
     for index, tokens in enumerate(lengths):
-        jobs.append(Job(b"", OUTPUT, tokens, rank, [(request, index)]))
+        jobs.append(Job(b"", OUTPUT, tokens, rank, [(request, index)], call=cost))
         rank += pace * jobs[-1].cost
     batcher.add(jobs)
     return jobs
@@ -159,6 +160,28 @@ def test_a_small_call_does_not_wait_behind_a_bulk_one() -> None:
     small = call(batcher, [30], 40 * 32.0)[0]
 
     assert small in batcher.next_batch(BUDGET)
+
+
+def test_small_calls_do_not_wait_until_a_batch_full_of_bulk_is_computed_with_them() -> None:
+    batcher = Batcher()
+    call(batcher, [14] * 10_000, pace=8.0)
+    for _ in range(5):
+        assert padded(batcher.next_batch(1024)) == 1024
+    small = [call(batcher, [14], 1.0 + number)[0] for number in range(3)]
+    batch, after = batcher.next_batch(1024), batcher.next_batch(1024)
+
+    assert all(job in batch for job in small)
+    assert padded(batch) == 1024 // FREE_RIDERS
+    assert padded(after) == 1024
+
+
+def test_small_calls_fill_a_batch_with_one_another() -> None:
+    batcher = Batcher()
+    call(batcher, [14] * 10_000, pace=8.0)
+    for number in range(200):
+        call(batcher, [14], number / 1_000)
+
+    assert padded(batcher.next_batch(1024)) == 1024
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -546,6 +546,36 @@ async def test_a_small_call_is_answered_beside_a_bulk_one() -> None:
         await bulk
 
 
+async def test_a_small_call_waits_for_the_batch_that_runs_and_for_no_other() -> None:
+    async with bench(lambda: Fake(seconds_per_token=1e-4), budget=512) as b:  # batches of 51 ms
+        bulk = b.ask([[f"w{index}"] * 6 for index in range(3_000)])
+        for turn in range(5):
+            begun = len(b.batches)
+            await until(lambda begun=begun: len(b.batches) > begun + 2)  # type: ignore[misc]
+            begun = len(b.batches)
+            await b.ask([[f"small{turn}"] * 6])
+            own = b.batches[begun]
+
+            assert orjson.dumps([f"small{turn}"] * 6) in own.sentences
+            assert own.padded_tokens <= 512 // 16
+        bulk.cancel()
+        await until(lambda: not b.engine.queued_sentences)
+
+
+async def test_a_worker_has_its_next_full_batch_before_it_is_done() -> None:
+    async with bench(lambda: Fake(seconds_per_token=1e-4), budget=512) as b:
+        bulk = b.ask([[f"w{index}"] * 6 for index in range(1_000)])
+        await until(lambda: len(b.batches) > 3)
+        most = 0
+        for _ in range(200):
+            most = max(most, len(b.workers[0]._queue))
+            await asyncio.sleep(0.001)
+
+        assert most == 2
+        bulk.cancel()
+        await until(lambda: not b.engine.queued_sentences)
+
+
 # Nobody waits any more
 
 

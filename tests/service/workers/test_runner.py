@@ -8,7 +8,7 @@ import torch
 
 from model.checkpoints import load
 from service.workers.protocol import Output
-from service.workers.runner import answers_of, outputs
+from service.workers.runner import answers_of, is_memory_short, outputs
 from tests.checkpoints import write_pair
 from tests.reference import scalar_mix
 
@@ -72,3 +72,13 @@ def test_mixes_of_an_aligned_model_are_aligned_and_its_layers_are_not(tmp_path: 
     np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
     np.testing.assert_array_equal(first, layers[1, 1:-1])
     np.testing.assert_array_equal(second, layers[2, 1:-1])
+
+
+def test_memory_that_is_short_on_a_cpu_is_told_from_other_failures() -> None:
+    with pytest.raises(RuntimeError) as full:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    with pytest.raises(RuntimeError) as wrong:
+        torch.empty(2) @ torch.empty(3)
+
+    assert is_memory_short(full.value)
+    assert not is_memory_short(wrong.value)

@@ -72,6 +72,32 @@ def test_unused_memory_is_given_back() -> None:
     del kept
 
 
+def test_many_unused_segments_do_not_hold_descriptors() -> None:
+    pool = SegmentPool()
+    before = open_files()
+    lent = [pool.lend(1_000) for _ in range(600)]
+    assert open_files() >= before + 600
+    del lent
+    gc.collect()
+    _, kept = pool.lend(1)
+
+    assert open_files() <= before + 2 * 130
+    del kept
+
+
+def test_a_lent_array_can_be_had_again_and_keeps_its_segment() -> None:
+    pool = SegmentPool()
+    segment, array = pool.lend(1_000)
+    other = pool.array(segment)
+    del array
+    assert pool.lend(1_000)[0].id != segment.id
+    del other
+    gc.collect()
+
+    with pytest.raises(KeyError):
+        pool.array(segment)
+
+
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 

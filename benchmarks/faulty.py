@@ -1,0 +1,82 @@
+"""`elmo serve` with workers that fail on a word, or on batches over a size.
+
+    ELMO_MODEL=... python -m benchmarks.faulty --raises WORD --memory-tokens 300
+
+Settings come from the environment. The network is real; what is made up is its failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from service import logs
+from service.app import create_app
+from service.listener import run
+from service.settings import Settings, from_strings, variable
+from service.workers.child import Child, Parent
+from service.workers.protocol import Batch, Failed, Message, RunnerSettings
+from service.workers.segments import SegmentName, SegmentPool
+
+
+class FaultyWorker:
+    """A process with a model that fails when it is told to."""
+
+    def __init__(
+        self, settings: RunnerSettings, segments: SegmentPool, *, word: str, memory_tokens: int
+    ) -> None:
+        self._arguments = (settings, word, memory_tokens)
+        self._segments = segments
+
+    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
+        self._child = Child("faulty", work, self._arguments, self._segments, said, ended)
+        self._child.start()
+
+    def submit(self, batch: Batch) -> None:
+        self._child.send(batch, batch.segment)
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    async def stop(self) -> None:
+        await self._child.stop()
+
+
+def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
+    """Run batches until the front hangs up, but for those that are to fail."""
+    from service.workers import runner as runners  # noqa: PLC0415  # torch, in this process only
+
+    logs.configure(settings.log_level, settings.log_format)
+    runner, message = runners.start(settings)
+    parent.send(message)
+    while runner is not None:
+        batch = parent.receive()
+        name: SegmentName = batch.segment
+        if batch.padded_tokens > memory_tokens:
+            parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: made up"))
+        elif any(word.encode() in sentence for sentence in batch.sentences):
+            parent.send(Failed(batch.id, 0.0, False, "IndexError: made up"))
+        else:
+            parent.send(runner.run(batch, np.frombuffer(parent.memory(name), np.uint8)))
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--raises", default="!raises", help="a word that makes the model fail")
+    parser.add_argument("--memory-tokens", type=int, default=1 << 30, help="that a batch may have")
+    options = parser.parse_args()
+    given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
+    settings = from_strings(given)
+    logs.configure(settings.log_level, settings.log_format)
+    make = partial(FaultyWorker, word=options.raises, memory_tokens=options.memory_tokens)
+    return run(create_app(settings, make), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
