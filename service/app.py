@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service import openapi, problems
 from service.assembly import MakeWorker, assemble
@@ -15,8 +17,9 @@ from service.dependencies import Server
 from service.metrics import Metrics
 from service.middleware.api_keys import ApiKeys
 from service.middleware.body_limit import BodyLimit
+from service.middleware.connections import SurplusConnections
 from service.middleware.context import RequestContext
-from service.routes import embed, health, info, metrics, tasks
+from service.routes import docs, embed, health, info, metrics, tasks
 from service.settings import Settings, SettingsError
 from service.tasks import TaskRegistry
 from service.workers.protocol import ModelInfo
@@ -24,32 +27,64 @@ from service.workers.protocol import ModelInfo
 _log = logging.getLogger("service")
 
 
-def create_app(settings: Settings, make_worker: MakeWorker | None = None) -> FastAPI:
+class Application(FastAPI):
+    """FastAPI, and a way around it for the requests that must not wait for it.
+
+    ``direct`` has plain ASGI by method and path.
+    """
+
+    direct: Mapping[tuple[str, str], ASGIApp]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            direct = self.direct.get((scope["method"], scope["path"]))
+            if direct is not None:
+                scope["app"] = self
+                await direct(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
+def create_app(settings: Settings, make_worker: MakeWorker | None = None) -> Application:
     """Return the application; ``make_worker`` is for workers other than the settings name.
 
-    ``app.state.stop`` is called when it finds that it can never be ready.
+    ``app.state.stop`` is called when it finds that it can never be ready; ``app.state.metrics`` is
+    for what never reaches it.
     """
     collected = Metrics()
-    app = FastAPI(
+    layers = _layers(settings, collected)
+    app = Application(
         title="elmo-serve",
         summary="ELMo vectors over HTTP",
         version=info.VERSION,
         lifespan=_lifespan(settings, collected, make_worker),
         redirect_slashes=False,
+        docs_url=None,
         redoc_url=None,
+        middleware=layers,
     )
+    app.direct = {("POST", "/embed"): _within(layers, embed.embed)}
     app.state.stop = lambda: None
-    for router in (embed, tasks, info, health, metrics):
+    app.state.metrics = collected
+    for router in (embed, tasks, info, health, metrics, docs):
         app.include_router(router.router)
     problems.translate(app)
-    openapi.describe(app)
-    # The last one added is the outermost.
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
-    if settings.api_keys:
-        keys = [key.get_secret_value() for key in settings.api_keys]
-        app.add_middleware(ApiKeys, keys=keys)
-    app.add_middleware(problems.Problems)
-    app.add_middleware(RequestContext, metrics=collected)
+    openapi.describe(app, needs_key=bool(settings.every_api_key()))
+    return app
+
+
+def _layers(settings: Settings, collected: Metrics) -> list[Middleware]:
+    """Return what lies around every route, from the outermost inwards."""
+    layers = [Middleware(RequestContext, metrics=collected), Middleware(problems.Problems)]
+    if keys := settings.every_api_key():
+        layers.append(Middleware(ApiKeys, keys=keys))
+    layers.append(Middleware(SurplusConnections, limit=settings.max_connections))
+    return [*layers, Middleware(BodyLimit, limit=settings.max_body_bytes)]
+
+
+def _within(layers: Sequence[Middleware], app: ASGIApp) -> ASGIApp:
+    for make, arguments, options in reversed(layers):
+        app = make(app, *arguments, **options)
     return app
 
 

@@ -34,7 +34,7 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
     metrics.watch(
         "answer_bytes", "Bytes of answers admitted and not yet sent.", lambda: engine.reserved_bytes
     )
-    return Server(settings, metrics, engine, Writers(settings.json_workers, segments))
+    return Server(settings, metrics, engine, Writers(settings.json_workers, segments, metrics))
 
 
 def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[SeatPlan]:
@@ -63,5 +63,5 @@ def _bind(make: MakeWorker, runner: RunnerSettings, segments: SegmentPool) -> Ca
 
 _makers: dict[str, MakeWorker] = {
     "process": ProcessWorker,
-    "thread": lambda runner, _: ThreadWorker(runner),
+    "thread": ThreadWorker,
 }

@@ -2,6 +2,7 @@
 
 ServiceError
 ├── RequestError               the request is at fault: sent again unchanged, it fails again
+│   ├── MalformedRequest       400
 │   ├── MalformedBody          400
 │   ├── Unauthorized           401
 │   ├── NotFound               404
@@ -9,10 +10,12 @@ ServiceError
 │   │   └── UnknownRoute
 │   ├── MethodNotAllowed       405
 │   ├── NotAcceptable          406
+│   ├── RequestTimeout         408
 │   ├── Conflict               409
 │   ├── TooLarge               413
 │   ├── UnsupportedMediaType   415
-│   └── InvalidRequest         422
+│   ├── InvalidRequest         422
+│   └── HeadTooLarge           431
 ├── TryLater                   the request is sound: Retry-After says when to send it again
 │   ├── ClientOverShare        429
 │   ├── Overloaded             503
@@ -85,6 +88,12 @@ class RequestError(ServiceError):
     slug = "request"
 
 
+class MalformedRequest(RequestError):
+    status = 400
+    title = "The request is not HTTP"
+    slug = "malformed-request"
+
+
 class MalformedBody(RequestError):
     status = 400
     title = "The body is not JSON"
@@ -139,6 +148,14 @@ class NotAcceptable(RequestError):
     slug = "not-acceptable"
 
 
+class RequestTimeout(RequestError):
+    """Of the head; a body that does not come is a DeadlineExceeded."""
+
+    status = 408
+    title = "The request did not come in time"
+    slug = "request-timeout"
+
+
 class Conflict(RequestError):
     status = 409
     title = "Refused in the server's present state"
@@ -161,6 +178,12 @@ class InvalidRequest(RequestError):
     status = 422
     title = "The request breaks the schema"
     slug = "invalid-request"
+
+
+class HeadTooLarge(RequestError):
+    status = 431
+    title = "The head of the request is too large"
+    slug = "head-too-large"
 
 
 class TryLater(ServiceError):
@@ -236,17 +259,20 @@ class DeadlineExceeded(ServerError):
 
 
 ERRORS: tuple[type[ServiceError], ...] = (
+    MalformedRequest,
     MalformedBody,
     Unauthorized,
     UnknownTask,
     UnknownRoute,
     MethodNotAllowed,
     NotAcceptable,
+    RequestTimeout,
     Conflict,
     TooLarge,
     UnsupportedMediaType,
     InvalidRequest,
     ClientOverShare,
+    HeadTooLarge,
     SentenceFailed,
     InternalError,
     Overloaded,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -17,6 +18,7 @@ from fastapi import FastAPI
 
 from service import logs
 from service.app import create_app
+from service.connection import Connection, ConnectionLimits
 from service.dependencies import Server
 from service.settings import Settings
 
@@ -24,6 +26,7 @@ _LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not ye
 
 _KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: they close, not we
 _SWITCH_SECONDS = 0.001
+_COLLECTED_OBJECTS = 10_000  # of a request few are left to the collector
 
 _log = logging.getLogger("service")
 
@@ -53,6 +56,8 @@ class _Listener(uvicorn.Server):
         self._drain_seconds = settings.drain_timeout_seconds
         self._draining: asyncio.Task[None] | None = None
         app.state.stop = self._stop
+        limits = ConnectionLimits(settings.max_connections, settings.client_timeout_seconds)
+        make = functools.partial(Connection, limits=limits, metrics=app.state.metrics)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -63,7 +68,8 @@ class _Listener(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                limit_concurrency=settings.max_connections,
+                http=make,  # type: ignore[arg-type]  # whatever makes one will do
+                ws="none",
                 timeout_graceful_shutdown=_LAST_BYTES_SECONDS,
             )
         )
@@ -77,6 +83,7 @@ class _Listener(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECTED_OBJECTS)
         sys.setswitchinterval(_SWITCH_SECONDS)
 
     @contextmanager

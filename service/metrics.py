@@ -100,6 +100,8 @@ class Metrics:
             "memory",
             "worker_lost",
             "worker_hung",
+            "json_lost",
+            "json_hung",
             "deadline",
         ):
             self.failures.labels(reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from service.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from service.schemas import EmbedRequest, Mix, TaskBody
+from service.workers.protocol import Dtype, Pooling
 
 _MOST_FAULTS: Final = 20
 
@@ -26,10 +27,21 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What is wanted of the sentences: a task, a mix, or, where both are None, the layers."""
+
+    layers: Literal["all", "top", "average"] | list[int]
+    task: str | None
+    mix: Mix | None
+    pooling: Pooling
+    dtype: Dtype
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A request whose sentences are JSON texts of their own; ``options`` has the rest."""
 
-    options: EmbedRequest
+    options: Options
     sentences: list[bytes]
     lengths: list[int]
 
@@ -52,7 +64,7 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
             errors=[FieldError(pointer(name), "not beside the others") for name in exclusive],
         )
     return Parsed(
-        request.model_copy(update={"sentences": []}),
+        Options(request.layers, request.task, request.mix, request.pooling, request.dtype),
         [orjson.dumps(sentence) for sentence in request.sentences],
         [len(sentence) for sentence in request.sentences],
     )

@@ -181,6 +181,7 @@ class LimitsAnswer(BaseModel):
     max_answer_bytes: int
     max_connections: int
     request_timeout_seconds: float
+    client_timeout_seconds: float
     drain_timeout_seconds: float
 
 

@@ -21,6 +21,9 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from service import key_file
+from service.key_file import KeyFile
+
 PREFIX = "ELMO_"
 
 BATCH_TOKENS_CPU: Final = 1_024
@@ -121,6 +124,14 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         description="Longest time for a request in seconds, which X-Request-Timeout can shorten.",
     )
+    client_timeout_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=_DAY,
+        allow_inf_nan=False,
+        description="Longest time in seconds that a client may take to send the head of a request, "
+        "or read nothing of an answer.",
+    )
     drain_timeout_seconds: float = Field(
         30.0,
         ge=0,
@@ -145,6 +156,11 @@ class Settings(BaseModel):
         description="Keys, one of which every request must carry; unset: no key is asked for.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
+    api_keys_file: KeyFile | None = Field(
+        None,
+        description="File of more keys, read at the start: one a line, # begins a comment.",
+        json_schema_extra={"allowed": "the path of a file with a key a line"},
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe level that is logged."
     )
@@ -158,6 +174,11 @@ class Settings(BaseModel):
             return self.max_batch_tokens
         usual = BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
         return max(usual, self.max_sentence_tokens + BOUNDARIES)
+
+    def every_api_key(self) -> tuple[str, ...]:
+        """Return the keys as they are sent, those of the file among them; none: none is needed."""
+        kept = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
+        return tuple(dict.fromkeys(key.get_secret_value() for key in kept))
 
     @field_validator("devices", mode="before")
     @classmethod
@@ -183,9 +204,14 @@ class Settings(BaseModel):
             for key in keys
         ]
         # Only what a header can carry: any other key could never be sent.
-        if not all(_KEY.fullmatch(key) for key in plain):
+        if not all(key_file.KEY.fullmatch(key) for key in plain):
             raise ValueError("a key is empty or holds other characters")
         return tuple(dict.fromkeys(plain))
+
+    @field_validator("api_keys_file", mode="before")
+    @classmethod
+    def _read_api_keys(cls, value: Any) -> Any:
+        return key_file.read(Path(value)) if isinstance(value, str | Path) else value
 
     @field_validator("log_level", "log_format", "worker", "precision", mode="before")
     @classmethod
@@ -279,7 +305,6 @@ def table() -> str:
 
 
 _DEVICE = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
-_KEY = re.compile(r"[!-+\--~]+")  # printable ASCII but the space and the comma
 _SECRET: Final = frozenset({"api_keys"})
 _SHOWN_CHARACTERS: Final = 80
 

@@ -1,13 +1,12 @@
-"""A response that sends pieces as they lie in memory."""
+"""An answer sent in pieces as they lie in memory."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from service.encodings.answer import Chunk
 
@@ -15,28 +14,25 @@ _JOINED_BYTES = 1 << 16
 _SENT_BYTES = 1 << 20
 
 
-class Pieces(Response):
-    """Sends pieces without copying the large ones; calls ``done`` when it is over, however."""
+async def send_pieces(
+    send: Send, headers: Sequence[tuple[bytes, bytes]], pieces: list[Chunk]
+) -> None:
+    """Answer 200 with these headers and pieces, without copying the large ones.
 
-    def __init__(
-        self, pieces: list[Chunk], headers: Mapping[str, str], done: Callable[[], None]
-    ) -> None:
-        size = sum(map(len, pieces))
-        super().__init__(headers={**headers, "content-length": str(size)})
-        self._pieces = deque(pieces)
-        self._done = done
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        try:
-            await send(start)
-            for piece in _sized(self._pieces):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            self._pieces.clear()
-            self._done()
+    ``pieces`` is emptied on the way, so that the memory of what was sent is free again.
+    """
+    size = sum(map(len, pieces))
+    length = (b"content-length", str(size).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+    if size <= _JOINED_BYTES:
+        await send({"type": "http.response.body", "body": b"".join(pieces)})
+        return
+    left = deque(pieces)
+    pieces.clear()
+    for piece in _sized(left):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _sized(pieces: deque[Chunk]) -> Iterator[Chunk]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service import headers
 from service.errors import TooLarge
 
 
@@ -18,12 +19,12 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
+        announced = headers.first(scope, b"content-length") or "0"
         size = 0
 
         async def receive_some() -> Message:
             nonlocal size
-            if announced.isdigit() and int(announced) > self._limit:
+            if announced.isdecimal() and int(announced) > self._limit:
                 raise self._refusal(int(announced))
             message = await receive()
             size += len(message.get("body", b""))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service import logs
+from service import headers, logs
 from service.metrics import Metrics
 
 _log = logging.getLogger("service.access")
@@ -24,6 +25,7 @@ class RequestContext:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,8 +57,9 @@ class RequestContext:
     def _note(self, scope: Scope, status: int, seconds: float, account: dict[str, object]) -> None:
         route = getattr(scope.get("route"), "path", "unknown")
         method = scope["method"] if route != "unknown" else "any"
-        self._metrics.http_requests.labels(method, route, str(status)).inc()
-        self._metrics.http_request_duration.labels(route).observe(seconds)
+        count, duration = self._meters(method, route, status)
+        count.inc()
+        duration.observe(seconds)
         level = logging.DEBUG if route in _QUIET else logging.INFO
         if _log.isEnabledFor(level):
             fields = {
@@ -68,11 +71,19 @@ class RequestContext:
             }
             _log.log(level, "request", extra=fields)
 
+    def _meters(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+        """Return the two metrics with their labels, whose look-up takes a lock and some time."""
+        known = self._known.get((method, route, status))
+        if known is None:
+            known = self._known[method, route, status] = (
+                self._metrics.http_requests.labels(method, route, str(status)),
+                self._metrics.http_request_duration.labels(route),
+            )
+        return known
+
 
 def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            sent = value.decode("latin-1")
-            if _SANE.fullmatch(sent):
-                return str(sent)
-    return uuid.uuid4().hex
+    for sent in headers.every(scope, b"x-request-id"):
+        if _SANE.fullmatch(sent):
+            return sent
+    return os.urandom(16).hex()

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, TypeVar, overload
+from collections.abc import Sequence
+from typing import Any, Final, overload
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from numpy.typing import NDArray
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from service import encodings
-from service.batching.engine import Embedded
+from service import encodings, headers
+from service.batching.engine import Embedded, Reservation
 from service.batching.job import Vectors
-from service.dependencies import Server, TheServer
+from service.dependencies import Server
 from service.encodings import json_text
 from service.encodings.answer import Answer, Chunk, Encoding
-from service.encodings.sending import Pieces
+from service.encodings.sending import send_pieces
 from service.encodings.writers import SMALL_BODY_BYTES
 from service.errors import (
     DeadlineExceeded,
@@ -30,11 +31,12 @@ from service.errors import (
     pointer,
     shown,
 )
-from service.parsing import Parsed, RequestLimits, parse
+from service.parsing import Options, Parsed, RequestLimits, parse
 from service.routes import embed_document, json_body
-from service.schemas import EmbedRequest, Mix
+from service.routes.leaving import unless_client_leaves
+from service.schemas import Mix
 from service.tasks import mix_faults
-from service.workers.protocol import Output
+from service.workers.protocol import ModelInfo, Output
 
 router = APIRouter()
 
@@ -42,36 +44,61 @@ _ENCODED_HERE = 1 << 18  # bytes of vectors whose checksum holds the event loop 
 _SENTENCES_HERE = 32  # likewise: each has a header of its own
 _JSON_FACTOR = 4  # a float32 is 4 bytes, and some 11 to 12 more as text
 
-_T = TypeVar("_T")
-
 
 @router.post(
     "/embed",
+    name="embed",
     summary="Embed tokenised sentences",
     response_class=Response,
     responses=embed_document.RESPONSES,
     openapi_extra=embed_document.REQUEST,
 )
-async def embed(request: Request, server: TheServer) -> Response:
+async def declared() -> Response:
     """Return the vectors of every sentence, in the order of the request and never padded.
 
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
-    timeout_seconds = _timeout(request, server.settings.request_timeout_seconds)
-    encoding = encodings.choose(request.headers.getlist("accept"))
-    json_body.check(request)
+    return _Embedding()
+
+
+class _Embedding(Response):
+    """Leaves the request to ``embed``, which answers it as it would without the framework."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await embed(scope, receive, send)
+
+
+async def embed(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request as plain ASGI.
+
+    The framework's routing, dependencies and responses take longer than all that is done here.
+    """
+    scope["route"] = _ROUTE
+    server: Server = scope["app"].state.server
+    # Nothing else is kept here: what was sent, and what it was made of, is free again at once.
+    head, pieces, reservation = await _answer(scope, receive, server)
+    try:
+        await send_pieces(send, head, pieces)
+    finally:
+        reservation.release()
+
+
+async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
+    timeout_seconds = _timeout(scope, server.settings.request_timeout_seconds)
+    encoding = _choose(headers.every(scope, b"accept"))
+    json_body.check(scope)
     deadline = time.monotonic() + timeout_seconds
-    parsed = await _read(request, server, timeout_seconds)
-    output = _settle(parsed.options, server)
+    parsed = await _read(receive, server, timeout_seconds)
     info = server.info
+    output = _settle(parsed.options, info, server)
     size = sum(
         output.size(length, info.dimension) * count
         for length, count in Counter(parsed.lengths).items()
     )
     reservation = server.engine.reserve(size * _JSON_FACTOR if encoding is _JSON else size)
     try:
-        embedded = await _unless_client_leaves(
-            request,
+        embedded = await unless_client_leaves(
+            receive,
             server.engine.embed(
                 parsed.sentences, parsed.lengths, output, deadline - time.monotonic()
             ),
@@ -83,42 +110,50 @@ async def embed(request: Request, server: TheServer) -> Response:
             layers=output.layers,
             tokens=sum(parsed.lengths),
             arrays=_Arrays(embedded.vectors),
+            sentences=parsed.sentences,
+            shape=output.shape(-1, info.dimension),
+            dtype=output.dtype,
         )
         start = time.perf_counter()
-        async with asyncio.timeout(deadline - time.monotonic()):
-            chunks = await _encode(answer, embedded, encoding, server, size)
+        pieces = await _encode(answer, embedded, encoding, server, size, deadline)
         encode_seconds = time.perf_counter() - start
-    except BaseException as error:
+        scope["state"]["account"].update(
+            sentences=len(parsed.lengths),
+            tokens=answer.tokens,
+            queue_seconds=round(embedded.queue_seconds, 4),
+            infer_seconds=round(embedded.infer_seconds, 4),
+            encode_seconds=round(encode_seconds, 4),
+        )
+        timing = (
+            f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
+            f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}"
+        )
+        head = (
+            (b"content-type", encoding.media_type.encode()),
+            (b"vary", b"Accept"),
+            (b"server-timing", timing.encode()),
+        )
+        return head, pieces, reservation
+    except BaseException:
         reservation.release()
-        if isinstance(error, TimeoutError):
-            server.metrics.failures.labels("deadline").inc()
-            raise DeadlineExceeded(
-                f"The vectors were not written within {timeout_seconds:g} s."
-            ) from None
         raise
-    request.state.account.update(
-        sentences=len(parsed.lengths),
-        tokens=answer.tokens,
-        queue_seconds=round(embedded.queue_seconds, 4),
-        infer_seconds=round(embedded.infer_seconds, 4),
-        encode_seconds=round(encode_seconds, 4),
-    )
-    headers = {
-        "content-type": encoding.media_type,
-        "vary": "Accept",
-        "server-timing": f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
-        f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}",
-    }
-    return Pieces(chunks, headers, reservation.release)
 
 
+_Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Reservation]
+_ROUTE = router.routes[0]
 _JSON = json_text.ENCODING
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
-def _timeout(request: Request, most: float) -> float:
+@functools.lru_cache(maxsize=64)
+def _choose(accept: tuple[str, ...]) -> Encoding:
+    """Return the encoding for some Accept headers; clients send few different ones."""
+    return encodings.choose(accept)
+
+
+def _timeout(scope: Scope, most: float) -> float:
     """Return the seconds that the client allows, capped by the server's own limit."""
-    sent = request.headers.get("x-request-timeout")
+    sent = headers.first(scope, b"x-request-timeout")
     if sent is None:
         return most
     seconds = float(sent) if _NUMBER.fullmatch(sent) else math.nan
@@ -129,7 +164,7 @@ def _timeout(request: Request, most: float) -> float:
     return min(seconds, most)
 
 
-async def _read(request: Request, server: Server, timeout_seconds: float) -> Parsed:
+async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Parsed:
     """Take the body in and parse it; a large one in another process."""
     limits = RequestLimits(
         server.settings.max_request_sentences, server.settings.max_sentence_tokens
@@ -137,25 +172,24 @@ async def _read(request: Request, server: Server, timeout_seconds: float) -> Par
     try:
         async with asyncio.timeout(timeout_seconds):
             body = server.writers.body()
-            async for chunk in request.stream():
+            async for chunk in json_body.chunks(receive):
                 body.add(chunk)
             if body.size <= SMALL_BODY_BYTES:
                 return parse(body.text, limits)
             return await server.writers.parse(body, limits)
     except TimeoutError:
         server.metrics.failures.labels("deadline").inc()
-        raise DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.") from None
+        raise json_body.not_come(timeout_seconds) from None
 
 
-def _settle(options: EmbedRequest, server: Server) -> Output:
+def _settle(options: Options, info: ModelInfo, server: Server) -> Output:
     """Return what the engine is to make of every sentence."""
-    layers = server.info.layers
-    if "task" in options.model_fields_set:
+    layers = info.layers
+    if options.task is not None:
         task = server.tasks.get(options.task)
         return _mixture(options, task.weights, task.gamma, task.layer_norm)
-    if "mix" in options.model_fields_set:
-        _check_mix(options.mix, layers)
-        mix = options.mix
+    if (mix := options.mix) is not None:
+        _check_mix(mix, layers)
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
     match options.layers:
         case "average":
@@ -169,7 +203,7 @@ def _settle(options: EmbedRequest, server: Server) -> Output:
 
 
 def _mixture(
-    options: EmbedRequest, weights: tuple[float, ...], gamma: float, layer_norm: bool
+    options: Options, weights: tuple[float, ...], gamma: float, layer_norm: bool
 ) -> Output:
     return Output(
         weights=weights,
@@ -180,7 +214,7 @@ def _mixture(
     )
 
 
-def _selection(options: EmbedRequest, numbers: tuple[int, ...], *, stacked: bool) -> Output:
+def _selection(options: Options, numbers: tuple[int, ...], *, stacked: bool) -> Output:
     return Output(layers=numbers, stacked=stacked, pooling=options.pooling, dtype=options.dtype)
 
 
@@ -205,15 +239,26 @@ def _check_mix(mix: Mix, layers: int) -> None:
 
 
 async def _encode(
-    answer: Answer, embedded: Embedded, encoding: Encoding, server: Server, size: int
+    answer: Answer,
+    embedded: Embedded,
+    encoding: Encoding,
+    server: Server,
+    size: int,
+    deadline: float,
 ) -> list[Chunk]:
     """Make the body: JSON in other processes, large checksums in a thread, the rest here."""
-    if encoding is _JSON:
-        sentences = await server.writers.write(embedded.vectors)
-        return [json_text.head(answer), *sentences, json_text.tail(answer)]
-    if size > _ENCODED_HERE or len(answer.arrays) > _SENTENCES_HERE:
-        return await asyncio.to_thread(encoding.encode, answer)
-    return encoding.encode(answer)
+    is_small = size <= _ENCODED_HERE and len(answer.arrays) <= _SENTENCES_HERE
+    if is_small and encoding is not _JSON:
+        return encoding.encode(answer)
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            if encoding is _JSON:
+                sentences = await server.writers.write(embedded.vectors)
+                return [json_text.head(answer), *sentences, json_text.tail(answer)]
+            return await asyncio.to_thread(encoding.encode, answer)
+    except TimeoutError:
+        server.metrics.failures.labels("deadline").inc()
+        raise DeadlineExceeded("The vectors were there in time, but not yet written.") from None
 
 
 class _Arrays(Sequence[NDArray[Any]]):
@@ -233,34 +278,3 @@ class _Arrays(Sequence[NDArray[Any]]):
         if isinstance(index, slice):
             return [vectors.numpy() for vectors in self._vectors[index]]
         return self._vectors[index].numpy()
-
-
-async def _unless_client_leaves(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
-    """Await ``work``, and cancel it when the client hangs up before it is done."""
-    task = asyncio.current_task()
-    assert task is not None
-    has_left = is_over = False
-
-    def cancel(_: asyncio.Future[None]) -> None:
-        nonlocal has_left
-        if not is_over:  # it may have been scheduled just before
-            has_left = True
-            task.cancel()
-
-    watcher = asyncio.ensure_future(_left(request))
-    watcher.add_done_callback(cancel)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if not has_left:
-            raise
-        task.uncancel()
-        raise ClientDisconnect from None
-    finally:
-        is_over = True
-        watcher.cancel()
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -12,6 +12,7 @@ from model.task import Task
 from service.dependencies import TheServer
 from service.errors import (
     Conflict,
+    DeadlineExceeded,
     FieldError,
     InternalError,
     InvalidRequest,
@@ -69,6 +70,7 @@ async def get_task(name: Name, server: TheServer) -> TaskAnswer:
                 TooLarge,
                 UnsupportedMediaType,
                 InvalidRequest,
+                DeadlineExceeded,
             )
         ),
     },
@@ -78,8 +80,9 @@ async def put_task(
     name: Name, request: Request, server: TheServer, response: Response
 ) -> TaskAnswer:
     """Keep a task on disk; the next request sees it."""
-    json_body.check(request)
-    body = parse_task(await request.body())
+    json_body.check(request.scope)
+    timeout_seconds = server.settings.request_timeout_seconds
+    body = parse_task(await json_body.read(request.receive, timeout_seconds))
     if not re.fullmatch(NAME, name):
         raise InvalidRequest(
             f"The path names task {shown(name)}; a name is 1 to 64 of A-Z a-z 0-9 . _ - "

@@ -18,7 +18,8 @@ from tests.servers import SMALL, Running
 Array = npt.NDArray[Any]
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
-BINARY = (NPZ, SAFETENSORS)
+ARROW = "application/vnd.apache.arrow.stream"
+BINARY = (NPZ, SAFETENSORS, ARROW)
 LAYERS, WIDTH = 3, 32
 MIX = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
 WANTED: list[dict[str, Any]] = [
@@ -81,16 +82,18 @@ def test_all_media_types_say_the_same_to_the_bit(
 ) -> None:
     for wanted in WANTED:
         body = {"sentences": SENTENCES, "dtype": dtype, "pooling": pooling, **wanted}
-        npz, safetensors = (
+        binary = [
             ENCODINGS[media_type].decode(answer(client, media_type, **body).content)
             for media_type in BINARY
-        )
+        ]
         text = json.loads(answer(client, JSON, **body).content)["embeddings"]
 
-        for one, two, three in zip(npz, safetensors, text, strict=True):
-            assert one.dtype == two.dtype == np.dtype(dtype)
-            np.testing.assert_array_equal(one, two)
-            np.testing.assert_array_equal(one, np.asarray(three, dtype).reshape(one.shape))
+        for spoken, *arrays in zip(text, *binary, strict=True):
+            one = np.asarray(spoken, dtype)
+            for array in arrays:
+                assert array.dtype == np.dtype(dtype)
+                np.testing.assert_array_equal(array, one.reshape(array.shape))
+            assert len({array.shape for array in arrays}) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_float16_is_the_nearest_to_float32(client: httpx.Client) -> None:
 
 
 def test_a_request_without_sentences_has_an_answer_without_vectors(client: httpx.Client) -> None:
-    assert vectors(client, [], NPZ) == vectors(client, [], SAFETENSORS) == []
+    assert [vectors(client, [], media_type) for media_type in BINARY] == [[]] * len(BINARY)
     body = answer(client, JSON, sentences=[]).json()
     assert (body["embeddings"], body["usage"]) == ([], {"sentences": 0, "tokens": 0})
 
@@ -302,8 +305,8 @@ def test_large_requests_and_answers_come_whole(client: httpx.Client, count: int)
     answers = {name: vectors(client, sentences, name, layers="top") for name in ENCODINGS}
 
     expected = vectors(client, [sentences[index] for index in few], layers="top")
-    for one, two, three in zip(*answers.values(), strict=True):
-        np.testing.assert_array_equal(one, two)
-        np.testing.assert_array_equal(one, three)
+    for first, *others in zip(*answers.values(), strict=True):
+        for other in others:
+            np.testing.assert_array_equal(first, other)
     for index, alone in zip(few, expected, strict=True):
         np.testing.assert_allclose(answers[NPZ][index], alone, rtol=0, atol=1e-5)

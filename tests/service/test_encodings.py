@@ -12,9 +12,10 @@ import pytest
 
 from service.encodings import ENCODINGS
 from service.encodings.answer import Answer
-from service.encodings.sending import Pieces
+from service.encodings.sending import send_pieces
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 def got(client: httpx.Client, *accept: str) -> str:
@@ -35,6 +36,8 @@ def got(client: httpx.Client, *accept: str) -> str:
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON),
         (NPZ, NPZ),
         (SAFETENSORS, SAFETENSORS),
+        (ARROW, ARROW),
+        (f"{JSON};q=0.9, {ARROW}", ARROW),
         ("Application/X-NPZ", NPZ),
         (f"{NPZ};q=0.5, {JSON};q=0.4", NPZ),
         (f"{JSON};q=0.5, {SAFETENSORS}", SAFETENSORS),
@@ -79,7 +82,12 @@ def arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
 
 
 def answer(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2)) -> Answer:
-    return Answer("m", "r", 4, layers, tokens=7, arrays=vectors)
+    sentences = [b'["a", ""]'] * len(vectors)
+    shape, dtype = (4,), "float32"
+    if vectors:  # of what tests put in, two axes are tokens and width
+        shape = (*vectors[0].shape[:-2], -1, 4) if vectors[0].ndim > 1 else (4,)
+        dtype = vectors[0].dtype.name
+    return Answer("m", "r", 4, layers, 7, vectors, sentences, shape, dtype)
 
 
 def body(media_type: str, vectors: Sequence[Any]) -> bytes:
@@ -111,9 +119,9 @@ def test_what_is_encoded_is_decoded(media_type: str, shapes: list[tuple[int, ...
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
+@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS, ARROW])
 def test_float16_stays_float16(media_type: str) -> None:
-    vectors = arrays((3, 2, 4), (0, 4), dtype="float16")
+    vectors = arrays((3, 2, 4), (3, 0, 4), dtype="float16")
 
     for one, two in zip(
         ENCODINGS[media_type].decode(body(media_type, vectors)), vectors, strict=True
@@ -152,7 +160,7 @@ def test_npz_is_not_compressed_and_named_as_allennlp_named(client: httpx.Client)
         assert [file[name].shape for name in file] == [(3, 1, 32), (3, 0, 32), (3, 2, 32)]
 
 
-@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
+@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS, ARROW])
 def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
     (vectors,) = arrays((3, 5, 4))
 
@@ -167,18 +175,20 @@ async def test_pieces_are_sent_in_order_and_in_sizes_worth_a_call() -> None:
     pieces: list[bytes | memoryview] = [
         bytes([index % 251]) * size for index, size in enumerate(sizes)
     ]
+    heads: list[Any] = []
     sent: list[bytes] = []
-    done: list[bool] = []
 
     async def send(message: Any) -> None:
-        sent.append(bytes(message.get("body", b"")))
+        if message["type"] == "http.response.start":
+            heads.append(message["headers"])
+        else:
+            sent.append(bytes(message["body"]))
 
     expected = b"".join(pieces)
-    response = Pieces(pieces, {}, lambda: done.append(True))
-    await response({"type": "http"}, send, send)  # type: ignore[arg-type]
+    await send_pieces(send, [(b"a", b"b")], pieces)
 
-    assert response.headers["content-length"] == str(len(expected))
+    assert heads == [[(b"a", b"b"), (b"content-length", str(len(expected)).encode())]]
     assert b"".join(sent) == expected
     assert max(map(len, sent)) <= 1 << 20
     assert len(sent) < 25
-    assert done == [True]
+    assert pieces == []

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import KEY
-from tests.servers import Running
+from tests.servers import SMALL, Running, running
 
 MADE = re.compile(r"[0-9a-f]{32}")
 
@@ -118,6 +119,23 @@ def test_each_key_opens(narrow: Running, value: str) -> None:
     answer = httpx.get(narrow.url + "/info", headers={"Authorization": value})
 
     assert answer.status_code == 200
+
+
+def test_keys_of_a_file_open_and_are_not_logged(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# two of them\nfrom-a-file\nanother-one\n")
+    with running(
+        tmp_path, model=SMALL, worker="thread", api_keys_file=file, log_level="debug"
+    ) as server:
+        statuses = [
+            httpx.get(server.url + "/tasks", headers={"Authorization": f"Bearer {key}"}).status_code
+            for key in ("from-a-file", "another-one", "# two of them", "two", "from-a-fil", "x")
+        ]
+        log = server.log
+
+    assert statuses == [200, 200, 401, 401, 401, 401]
+    assert "from-a-file" not in log
+    assert "another-one" not in log
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])

@@ -1,11 +1,13 @@
 """The OpenAPI document: what is written down, what is served, and what the server does."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -158,8 +160,45 @@ def test_examples_can_be_sent(client: httpx.Client, served: dict[str, Any]) -> N
         assert client.post("/embed", json=example).status_code == 200
 
 
-def test_docs_show_the_document(client: httpx.Client) -> None:
+def test_docs_show_the_document_and_need_no_other_host(client: httpx.Client) -> None:
     page = client.get("/docs")
 
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "/openapi.json" in page.text
+    assert "'./openapi.json'" in page.text
+    assert "://" not in page.text
+    linked = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(linked) == 3
+    kinds = set()
+    for link in linked:
+        answer = client.get(urljoin("/docs", link))
+        assert answer.status_code == 200
+        assert client.head(urljoin("/docs", link)).headers["content-length"] == str(
+            len(answer.content)
+        )
+        kinds.add(answer.headers["content-type"].partition(";")[0])
+    assert kinds == {"text/javascript", "text/css", "image/png"}
+
+
+@pytest.mark.parametrize("name", ["redoc.standalone.js", "..", "%2e%2e%2fcore.py", "x"])
+def test_docs_hand_out_nothing_else(client: httpx.Client, name: str) -> None:
+    answer = client.get(f"/docs/{name}")
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_keys_are_declared_where_they_are_asked_for(served: dict[str, Any]) -> None:
+    scheme = served["components"]["securitySchemes"]["ApiKey"]
+
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    for path, method, operation in operations(served):
+        wanted = [{}, {"ApiKey": []}] if "401" in operation["responses"] else None
+        assert operation.get("security") == wanted, (path, method)
+        assert (wanted is None) == (path.startswith("/health") or path == "/metrics")
+
+
+def test_a_server_with_keys_says_that_it_needs_one(narrow_client: httpx.Client) -> None:
+    document = narrow_client.get("/openapi.json").json()
+
+    assert document["paths"]["/embed"]["post"]["security"] == [{"ApiKey": []}]
+    assert document["paths"]["/tasks/{name}"]["put"]["security"] == [{"ApiKey": []}]

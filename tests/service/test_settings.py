@@ -1,6 +1,7 @@
 """Settings: parsed once, refused in one line, documented by themselves."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -207,3 +208,50 @@ def test_settings_do_not_read_the_environment() -> None:
     }
 
     assert not imported & {"os", "environ", "getenv"}
+
+
+def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"\xef\xbb\xbf# who may\r\nfirst\r\n\r\n  second \nfirst\n#third\nlast#one")
+
+    settings = from_strings({"api_keys": "second,zero", "api_keys_file": str(file)})
+
+    assert settings.every_api_key() == ("second", "zero", "first", "last#one")
+    assert not {"first", "second", "zero"} & set(re.findall(r"\w+", repr(settings)))
+
+
+def test_without_keys_none_is_asked_for() -> None:
+    assert from_strings({}).every_api_key() == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "is no file"),
+        (b"", "holds no key"),
+        (b"# only\n\n# comments\n", "holds no key"),
+        (b"good\ns3cr et\n", "line 2 is no key"),
+        (b"s3cr,et\n", "line 1 is no key"),
+        (b"good\n\n\xff\xfe\n", "line 3 is no key"),
+        ("s3cr\u00e9t\n".encode(), "line 1 is no key"),
+        (b"s3cret\n" * 200_000, "has more than 1048576 bytes"),
+    ],
+)
+def test_a_file_without_good_keys_stops_the_start_in_one_line(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_bytes(content)
+
+    message = refusal(api_keys_file=str(file))
+
+    assert message.startswith(f"ELMO_API_KEYS_FILE={str(file)!r}"[:60])
+    assert said in message
+    assert message.endswith("allowed: the path of a file with a key a line")
+    assert "s3cr" not in message
+
+
+def test_a_file_that_may_not_be_read_stops_the_start(tmp_path: Path) -> None:
+    assert "is no file" in refusal(api_keys_file=str(tmp_path))
+    assert "is no file" in refusal(api_keys_file="/dev/zero")
