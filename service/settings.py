@@ -40,7 +40,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(
-        "random-small",
+        "english",
         min_length=1,
         description="The model: a built-in name, the name of a published one, or the path of a "
         "checkpoint.",

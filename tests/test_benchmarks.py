@@ -49,6 +49,12 @@ def test_products_take_a_share_of_the_time(text: str) -> None:
     assert float(row.split("|")[-2].strip().rstrip("%")) > 0
 
 
+def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
+    arguments = ("--model", str(SMALL), "--tokens", "300")
+    cells = run("whole_file", text, *arguments).splitlines()[-1].split("|")
+    assert int(cells[1]) >= 300 and 0 < float(cells[5].strip().rstrip("%")) <= 100
+
+
 @pytest.mark.skipif(not ALLENNLP, reason="ALLENNLP names no folder with AllenNLP 2.10.1")
 def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert ALLENNLP

@@ -9,9 +9,12 @@ from model import checkpoints
 from model.checkpoints import CheckpointError
 from model.config import ElmoConfig
 from model.elmo import Elmo, Origin
-from model.pretrained import random_small
+from model.pretrained import english, random_small
 
-BUILT_IN: dict[str, Callable[[int], Elmo]] = {random_small.NAME: random_small.build}
+BUILT_IN: dict[str, Callable[[int], Elmo]] = {
+    english.NAME: english.build,
+    random_small.NAME: random_small.build,
+}
 
 
 def load_built_in(

@@ -42,7 +42,7 @@ def test_nothing_set_is_a_sound_setting() -> None:
     settings = from_strings({})
 
     assert settings == Settings()
-    assert settings.model == "random-small"
+    assert settings.model == "english"
     assert settings.port == 8000
     assert settings.max_answer_bytes == 2**30
 

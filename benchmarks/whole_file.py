@@ -1,0 +1,102 @@
+"""What `elmo embed` costs beside the network, and whether its memory grows with the file.
+
+    python -m benchmarks.whole_file TEXT [--model NAME] [--tokens 1000000] [--format allennlp]
+
+Embeds the text, over and over until there are so many tokens, as `elmo embed --average` does:
+survey, journal, file and all. A stopwatch around the network's own calls says how much of the time
+that is. Memory is that of the process without files, when a tenth is done and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.machine import describe
+from benchmarks.processes import own_memory
+from model.memory import keep_memory
+from service.embedding_files.in_process import InProcess, Vectors
+from service.embedding_files.inputs import plain
+from service.embedding_files.outputs import OUTPUTS
+from service.embedding_files.run import Text, run
+from service.embedding_files.sources.local import Sorted
+from service.workers.protocol import Output
+
+
+class Watched:
+    """A network whose calls are timed."""
+
+    def __init__(self, network: InProcess) -> None:
+        self.network, self.info, self.batch_tokens = network, network.info, network.batch_tokens
+        self.seconds = 0.0
+
+    def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
+        """As that of the network."""
+        start = time.perf_counter()
+        arrays = self.network.embed(sentences, output)
+        self.seconds += time.perf_counter() - start
+        return arrays
+
+
+def enlarge(text: Path, tokens: int, target: Path) -> None:
+    """Write the lines of a text over and over until they hold so many tokens."""
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line.strip()]
+    with target.open("w", encoding="utf-8") as file:
+        for line in itertools.cycle(lines):
+            file.write(f"{line}\n")
+            tokens -= len(line.split())
+            if tokens <= 0:
+                return
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser.add_argument("--model", default="english", help="a built-in name or a path")
+    parser.add_argument("--tokens", type=int, default=1_000_000)
+    parser.add_argument("--format", choices=OUTPUTS, default="allennlp")
+    options = parser.parse_args()
+    keep_memory()
+    network = Watched(InProcess.open(options.model))
+    wanted = Output(weights=(0.0,) * network.info.layers)
+    early = 0.0
+
+    def step(what: str, done: int, every: int) -> None:
+        nonlocal early
+        if not early and what == "Embedding" and done >= every / 10:
+            early = own_memory(os.getpid())
+
+    with tempfile.TemporaryDirectory(prefix="elmo-whole-file-") as folder:
+        text, output = Path(folder, "text"), Path(folder, "vectors")
+        enlarge(options.text, options.tokens, text)
+        # once before: programs that are made at first use are not the file's
+        first = Path(folder, "first")
+        enlarge(options.text, max(1, options.tokens // 50), first)
+        form, source = OUTPUTS[options.format], Sorted(network, wanted)
+        run(Text(first, plain.read), Path(folder, "aside"), form, source, wanted, {})
+        network.seconds = 0.0
+        report = run(Text(text, plain.read), output, form, source, wanted, {}, step=step)
+        size = output.stat().st_size / 1e6
+    memory = own_memory(os.getpid())
+    print(f"{network.info.name}, {options.format}; {describe()}\n")
+    print("| tokens | sentences | tokens/s | the network alone | share | MB, early, last | file |")
+    print("|--:|--:|--:|--:|--:|--:|--:|")
+    print(
+        f"| {report.tokens:,} | {report.sentences:,} | {report.tokens / report.seconds:,.0f} "
+        f"| {report.tokens / network.seconds:,.0f} | {network.seconds / report.seconds:.1%} "
+        f"| {early:,.0f} {memory:,.0f} | {size:,.0f} |"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

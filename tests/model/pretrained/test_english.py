@@ -1,0 +1,74 @@
+"""The English model means something, and its documents say what it is."""
+
+import re
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.elmo import Elmo
+from model.pretrained import describe_model, load_built_in
+
+ROOT = Path(__file__).parents[3]
+CARD = ROOT / "model/pretrained/english.md"
+WEIGHTS = ROOT / "model/pretrained/english.safetensors"
+
+# a word in two sentences of one sense, and in two of another
+SENSES = {
+    "bank": (
+        ("She opened an account at the bank .", "He borrowed the money from a bank ."),
+        ("We sat on the bank of the river .", "Trees grow along the bank of the stream ."),
+    ),
+    "play": (
+        ("The play was performed at the theatre .", "She wrote a play about the king ."),
+        ("The children play on the field .", "They play football in the park ."),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def english() -> Elmo:
+    return load_built_in("english")
+
+
+def vector(elmo: Elmo, word: str, text: str) -> Tensor:
+    """Return the layers (L + 1, 2P) of a word in a sentence."""
+    tokens = text.split()
+    return elmo.embed([tokens])[0][:, tokens.index(word)]
+
+
+def cosines(elmo: Elmo, word: str) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the cosines, one a layer, of uses of one sense and of uses of two."""
+    first, second = ([vector(elmo, word, text) for text in texts] for texts in SENSES[word])
+    alike = [*combinations(first, 2), *combinations(second, 2)]
+    return (
+        [torch.cosine_similarity(*pair, dim=1) for pair in alike],
+        [torch.cosine_similarity(*pair, dim=1) for pair in product(first, second)],
+    )
+
+
+@pytest.mark.parametrize("word", SENSES)
+def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(english: Elmo, word: str) -> None:
+    same, other = cosines(english, word)
+    assert min(float(pair[2]) for pair in same) > max(float(pair[2]) for pair in other) + 0.02
+    assert all(float(pair[0]) == pytest.approx(1, abs=1e-6) for pair in same + other)
+
+
+def test_the_readme_shows_these_cosines(english: Elmo) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d., ]+) \| ([\d., ]+) \|$", text, re.MULTILINE)
+    assert [word for word, _, _ in rows] == list(SENSES)
+    for word, *shown in rows:
+        for pairs, cell in zip(cosines(english, word), shown, strict=True):
+            assert cell == ", ".join(f"{float(pair[2]):.2f}" for pair in pairs)
+
+
+def test_the_card_names_this_network(english: Elmo) -> None:
+    _, origin, parameters = describe_model("english")
+    card = CARD.read_text(encoding="utf-8")
+    assert (origin.name, origin.format) == ("english", "native")
+    assert f"`{origin.revision}`" in card and f"{parameters:,}" in card
+    assert "CC BY-SA 4.0" in card
+    assert WEIGHTS.stat().st_size < 30_000_000
