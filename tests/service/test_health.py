@@ -84,7 +84,7 @@ def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> No
 def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"max_sentence_tokens": 1, "max_batch_tokens": 3}
     with running(tmp_path, model=SMALL, **settings) as server:
-        body = {"sentences": [[f"{index}"] for index in range(40)], "pooling": "mean"}
+        body = {"sentences": [[f"{index}"] for index in range(400)], "pooling": "mean"}
         answers: list[httpx.Response] = []
         sender = threading.Thread(
             target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, timeout=60))
@@ -101,5 +101,5 @@ def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) ->
         assert int(refused.headers["retry-after"]) >= 1
         assert status(server, "live") == 200
         sender.join()
-        assert len(answers[0].json()["embeddings"]) == 40
+        assert len(answers[0].json()["embeddings"]) == 400
         assert server.process.wait(20) == 0

@@ -251,7 +251,7 @@ async def test_a_coroutine_that_is_cancelled_leaves_nothing_behind(slow: Running
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
     await until(lambda: slow.metric("elmo_queue_sentences") == 0)
-    assert slow.metric("elmo_cancelled_sentences_total", stage="queued") > before
+    await until(lambda: slow.metric("elmo_cancelled_sentences_total", stage="queued") > before)
 
 
 async def until(holds: Callable[[], bool]) -> None:
