@@ -1,11 +1,12 @@
 """Vectors of words met lately, so that the character CNN runs once a word and not once a token."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+
+from model.slots import Slots
 
 _FIRST_SLOTS = 1024
 
@@ -24,7 +25,7 @@ class TokenCache:
         self.hits = 0
         self.misses = 0
         self._lock = threading.Lock()
-        self._slots: OrderedDict[str, int] = OrderedDict()
+        self._slots = Slots(capacity)
         self._vectors: Tensor | None = None  # (slots, width), grows up to `capacity` rows
 
     @property
@@ -35,9 +36,8 @@ class TokenCache:
     def look_up(self, words: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
         """Map distinct words to (words, width); those that are not held come from `embed`."""
         with self._lock:
-            known = [
-                (row, slot) for row, word in enumerate(words) if (slot := self._touch(word)) >= 0
-            ]
+            found = [self._slots.find(word) for word in words]
+            known = [(row, slot) for row, slot in enumerate(found) if slot >= 0]
             held = None
             if known and self._vectors is not None:
                 rows, slots = zip(*known, strict=True)
@@ -67,30 +67,15 @@ class TokenCache:
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[int]]:
         return TokenCache, (self.capacity,)  # a copy starts empty: the lock cannot be copied
 
-    def _touch(self, word: str) -> int:
-        slot = self._slots.get(word, -1)
-        if slot >= 0:
-            self._slots.move_to_end(word)
-        return slot
-
     def _keep(self, words: Sequence[str], vectors: Tensor) -> None:
         first = max(0, len(words) - self.capacity)  # of more than fit, the last ones stay
         words, vectors = words[first:], vectors[first:]
         if not words:
             return
         with self._lock:
-            slots = [self._slot_for(word) for word in words]
+            slots = [self._slots.give(word) for word in words]
             store = self._store_of(max(slots) + 1, vectors)
             store[_index(slots, store.device)] = vectors.detach()
-
-    def _slot_for(self, word: str) -> int:
-        if word in self._slots:  # another thread brought it in the meantime
-            return self._touch(word)
-        slot = len(self._slots)
-        if slot >= self.capacity:
-            _, slot = self._slots.popitem(last=False)
-        self._slots[word] = slot
-        return slot
 
     def _store_of(self, slots: int, like: Tensor) -> Tensor:
         """Return the store, grown to hold `slots` rows."""
