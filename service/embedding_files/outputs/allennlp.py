@@ -14,7 +14,7 @@ import h5py
 
 from service.embedding_files.outputs.output_format import Check, Facts, Items, OutputFormat
 from service.embedding_files.outputs.sentence_index import SentenceIndex
-from service.embedding_files.outputs.sink import hdf5
+from service.embedding_files.outputs.sink import adder, hdf5
 from service.embedding_files.sentence import FileError, Sentence
 
 
@@ -27,8 +27,9 @@ def variant(*, forget_sentences: bool, use_sentence_keys: bool) -> OutputFormat:
 
 def _write_numbered(path: Path, items: Items, facts: Facts) -> None:
     with closing(SentenceIndex(path.parent)) as index, hdf5(path) as (file, check):
+        add = adder(file)
         for number, (sentence, vectors) in enumerate(items):
-            file.create_dataset(str(number), data=vectors)
+            add(number, vectors)
             check()
             index.add(sentence.text)
         text = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
@@ -37,8 +38,9 @@ def _write_numbered(path: Path, items: Items, facts: Facts) -> None:
 
 def _write_numbers_alone(path: Path, items: Items, facts: Facts) -> None:
     with hdf5(path) as (file, check):
+        add = adder(file)
         for number, (_, vectors) in enumerate(items):
-            file.create_dataset(str(number), data=vectors)
+            add(number, vectors)
             check()
 
 

@@ -11,8 +11,12 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
+import numpy as np
+from h5py import h5d, h5p, h5s, h5t
+from numpy.typing import NDArray
 
 
 class Sink(io.RawIOBase):
@@ -86,3 +90,22 @@ def hdf5(path: Path) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
         check()
     finally:
         sink.close()
+
+
+def adder(file: h5py.File) -> Callable[[int, NDArray[Any]], None]:
+    """Return a function that adds an array of two axes or more as the dataset of that number.
+
+    The same file as by `File.create_dataset`, in half the time: that decides anew for each dataset
+    what is the same for all of them.
+    """
+    properties = h5p.create(h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)
+
+    def add(number: int, array: NDArray[Any]) -> None:
+        array = np.ascontiguousarray(array)
+        kind = h5t.py_create(array.dtype, logical=True)
+        space = h5s.create_simple(array.shape)
+        dataset = h5d.create(file.id, b"%d" % number, kind, space, properties)
+        dataset.write(h5s.ALL, h5s.ALL, array)
+
+    return add
