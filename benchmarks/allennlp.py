@@ -43,7 +43,7 @@ class AllenNLP:
     they add.
     """
 
-    def __init__(self, site_packages: Path, checkpoint: Path) -> None:
+    def __init__(self, site_packages: Path, checkpoint: Path, device: str = "cpu") -> None:
         """Raises ModuleNotFoundError where there is no AllenNLP."""
         sys.path.append(str(site_packages))
         sys.meta_path.append(_MadeUp())
@@ -52,12 +52,13 @@ class AllenNLP:
             self._module = importlib.import_module("allennlp.modules.elmo")
         options = next(checkpoint.glob("*options.json"))
         self._bilm = self._module._ElmoBiLm(str(options), str(weights_file(checkpoint)))
-        self._bilm.eval()
+        self._bilm.eval().to(device)
+        self._device = device
 
     def embed(self, sentences: Sequence[list[str]]) -> Tensor:
         """Map sentences to (L + 1, sentences, longest + 2, 2P), zeros where they have ended."""
         with torch.inference_mode():
-            ids = self._module.batch_to_ids(sentences)
+            ids = self._module.batch_to_ids(sentences).to(self._device)
             return torch.stack(self._bilm(ids)["activations"])
 
     def forget(self) -> None:

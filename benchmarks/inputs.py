@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ class Batches:
     batches: tuple[list[Sentence], ...]
     familiar: tuple[str, ...]
     """Those words that the rest of the text has too."""
+    rest: tuple[list[Sentence], ...]
+    """Batches of other sentences of the text, in any order: what a long job has just done."""
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -80,4 +83,7 @@ def batches(ascending: Sequence[Sentence], rows: int, tokens: int, least: int = 
     everywhere = Counter(word for sentence in ascending for word in sentence)
     here = Counter(word for batch in taken for sentence in batch for word in sentence)
     familiar = tuple(word for word, count in here.items() if count < everywhere[word])
-    return Batches(rows, taken, familiar)
+    others = [start for start in range(0, there * rows, rows) if start not in starts]
+    random.Random(6).shuffle(others)
+    rest = tuple(list(ascending[start : start + rows]) for start in others)
+    return Batches(rows, taken, familiar, rest)

@@ -2,10 +2,11 @@
 
     python -m benchmarks.network TEXT [--checkpoint PATH] [--rows 1 8 32 64] [--rounds 3]
 
-Times `Elmo.embed` on sentences of a text, so many at once. Before each pass the token cache holds
-all their words, those which the rest of the text has (as in the midst of a long job), or none. The
-precisions take turns within each round, so that a disturbance strikes all of them. The second
-table compares vectors with those of float32: the mean cosine over all tokens, by layer.
+Times `Elmo.embed` on sentences of a text, so many at once. Before each pass the caches hold all
+their words, what they hold in the midst of a long job (the token cache those words which the rest
+of the text has, the gate cache those of the sentences just done), or nothing. The precisions take
+turns within each round, so that a disturbance strikes all of them. The second table compares
+vectors with those of float32: the mean cosine over all tokens, by layer.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 from torch.nn import functional
 
 from benchmarks import inputs
-from benchmarks.inputs import Batches
+from benchmarks.inputs import Batches, Sentence
 from benchmarks.machine import describe
 from model.elmo import Elmo
 from model.pretrained import open_model
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 CACHES = ("all", "text", "none")
+_AT_ONCE = 256  # words that are met, each as a sentence
 
 Rates = dict[tuple[int, str, str], list[float]]
 """By sentences at once, words in the cache and precision: tokens a second of every round."""
@@ -40,18 +42,33 @@ def prepared(path: Path, precisions: Sequence[str]) -> dict[str, Elmo]:
 
 def tokens_per_second(elmo: Elmo, sample: Batches, cached: str) -> float:
     """Time one pass through some batches; `cached` is one of CACHES."""
-    fill(elmo, {"all": sample.words, "text": sample.familiar, "none": ()}[cached])
+    fill(elmo, sample, cached)
     start = time.perf_counter()
     for batch in sample.batches:
         elmo.embed(batch)
     return sample.tokens / (time.perf_counter() - start)
 
 
-def fill(elmo: Elmo, words: Sequence[str]) -> None:
-    """Have these words in the token cache, and those of the alphabet, and no others."""
+def fill(elmo: Elmo, sample: Batches, cached: str) -> None:
+    """Bring both caches into one of the states of CACHES."""
     elmo.token_cache.clear()
+    elmo.gate_cache.clear()
+    words = {"all": sample.words, "text": sample.familiar, "none": []}[cached]
     with torch.inference_mode():
         elmo.token_embedder([elmo.alphabet.begin, elmo.alphabet.end, *words])
+    last = {"all": sample.words, "text": recent(sample.rest, elmo.gate_cache.capacity), "none": []}
+    for start in range(0, len(last[cached]), _AT_ONCE):
+        elmo.embed([[word] for word in last[cached][start : start + _AT_ONCE]])
+
+
+def recent(batches: Iterable[list[Sentence]], count: int) -> list[str]:
+    """Return the last `count` distinct words of some batches, the one met last at the end."""
+    found: dict[str, None] = {}
+    for batch in batches:  # from the last one on
+        found.update(dict.fromkeys(word for sentence in batch for word in sentence))
+        if len(found) >= count:
+            break
+    return list(found)[:count][::-1]
 
 
 def measure(networks: dict[str, Elmo], samples: Sequence[Batches], rounds: int) -> Rates:

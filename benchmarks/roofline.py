@@ -2,11 +2,10 @@
 
     python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 3]
 
-"whole" is `Elmo.embed` with all words in the token cache. "bare" are the LSTMs' products alone, as
-the definition asks for them (boundaries read, every place multiplied), in the same form and on the
-same threads, on numbers that lie ready. Both in turn; share = bare / whole. It may pass 100 %: the
-network leaves out products whose result it knows. In bfloat16 and int8 a product includes the
-rounding of its inputs.
+"whole" is `Elmo.embed` with all words in the caches. "bare" are the products that it then has to
+make, in the same form and on the same threads, on numbers that lie ready: all but the input
+products of the first layer. Both in turn; share = bare / whole. In bfloat16 and int8 a product
+includes the rounding of its inputs.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
     )
 
     def direction(stack: Stack) -> None:
-        for layer in stack.layers:
+        for number, layer in enumerate(stack.layers):
             assert isinstance(layer, PreparedLSTM)
-            _layer(layer, sizes, positions, h, half)
+            _layer(layer, sizes, positions if number else None, h, half)
 
     def both() -> None:
         with torch.inference_mode():
@@ -58,31 +57,31 @@ def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
 
 
 def _layer(
-    layer: PreparedLSTM, sizes: Sequence[int], positions: Tensor, h: Tensor, half: Tensor
+    layer: PreparedLSTM, sizes: Sequence[int], inputs: Tensor | None, h: Tensor, half: Tensor
 ) -> None:
+    ready = layer.gates_of(h)
     for start, steps in blocks(sizes, layer.block):
-        gates = layer.input.addend(positions[start : start + sum(steps)], layer.bias)
-        position = 0
+        if inputs is not None:
+            layer.input.addend(inputs[start : start + sum(steps)], layer.bias)
         for rows in steps:
-            layer.recurrent.plus(h[:rows], gates[position : position + rows])
+            layer.recurrent.plus(h[:rows], ready[:rows])
             if layer.projection is not None:
                 layer.projection(half[:rows])
-            position += rows
 
 
 def operations(bilm: BiLM, tokens: int) -> float:
-    """Return the multiplications and additions that so many tokens ask for."""
+    """Return the multiplications and additions of the bare products for so many tokens."""
     config = bilm.config
-    layer = 8 * config.cell * config.projection
-    if config.projected:
-        layer += config.cell * config.projection
-    return 2.0 * 2 * config.layers * layer * tokens
+    square = config.cell * config.projection
+    recurrent = 4 * square + (square if config.projected else 0)
+    inputs = 4 * square  # from the second layer on
+    return 2.0 * 2 * (config.layers * recurrent + (config.layers - 1) * inputs) * tokens
 
 
 def measure(elmo: Elmo, sample: Batches, rounds: int) -> tuple[float, float, float, float]:
     """Return seconds whole, seconds bare, the median of their ratios, and GFLOP/s bare."""
-    products = [bare_products(elmo.bilm, [len(s) + 2 for s in b]) for b in sample.batches]
-    fill(elmo, sample.words)
+    products = [bare_products(elmo.bilm, [len(s) for s in b]) for b in sample.batches]
+    fill(elmo, sample, "all")
 
     def whole() -> None:
         for batch in sample.batches:
@@ -97,8 +96,7 @@ def measure(elmo: Elmo, sample: Batches, rounds: int) -> tuple[float, float, flo
     wholes, bares = zip(*pairs, strict=True)
     share = statistics.median(b / w for w, b in pairs)
     seconds = statistics.median(bares)
-    positions = sample.tokens + 2 * len(sample.sentences)
-    rate = operations(elmo.bilm, positions) / seconds / 1e9
+    rate = operations(elmo.bilm, sample.tokens) / seconds / 1e9
     return statistics.median(wholes), seconds, share, rate
 
 

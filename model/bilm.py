@@ -1,22 +1,32 @@
 """The biLM: two independent stacks of LSTMs, one from each end of the sentence."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from model.config import LSTMConfig
+from model.cuda.gates import fastest
+from model.cuda.graphs import Graphs
+from model.cuda.reader import ChunkedReader, Recorder, RecordingError
+from model.gate_cache import Gates, KnownGates
 from model.packing import Packing
 from model.products import Precision
 from model.side_by_side import on_one_core, one_after_the_other, side_by_side
 from model.stack import Stack
 from model.state import State
 
-# From this cell size on a time step's products are long enough for a core of their own for each
-# direction; smaller ones are over before two threads have agreed on whose turn it is.
-_LARGE_CELL = 2048
-# Distinct tokens a place, beyond which it does not pay to look them up.
-_REPEATED = 0.8
+# From here on a time step is long enough for a core of its own for each direction; a shorter one is
+# over before two threads have agreed on whose turn it is. By the weights alone, which have to be
+# fetched, or by rows x cell x projection.
+_LARGE_CELL, _LONG_STEP = 2048, 2_000_000
+# Distinct tokens of which the first layer's gates are made beforehand: at most so many a place, or
+# it does not pay, and so many in all, or they take too much memory.
+_REPEATED, _MOST_DISTINCT = 0.9, 2048
+
+_log = logging.getLogger(__name__)
 
 
 class BiLM(nn.Module):
@@ -27,6 +37,7 @@ class BiLM(nn.Module):
         self.config = config
         self.forward_stack = Stack(config, dropout)
         self.backward_stack = Stack(config, dropout)
+        self._reader: ChunkedReader | None = None
 
     def forward(
         self,
@@ -34,14 +45,16 @@ class BiLM(nn.Module):
         lengths: Sequence[int],
         state: State | None = None,
         index: Tensor | None = None,
+        known: KnownGates | None = None,
     ) -> tuple[Tensor, State]:
         """Map the tokens of all sentences, one after another, (N, P) to (L + 1, N, 2P).
 
         `lengths` are the tokens of each sentence, at least 1, N together. Layer 0 is the token
         vector twice. With `index` (N,) the tokens are (distinct, P) and it says which of them
         stands where: what the first layer makes of a token alone is then made once for several
-        places. `state` holds a row for each place in the batch; without one, as for rows
-        beyond it, all is zero. The state that comes back keeps rows beyond the batch as they were.
+        places, or not at all where it is `known` of each of them. `state` holds a row for each
+        place in the batch; without one, as for rows beyond it, all is zero. The state that comes
+        back keeps rows beyond the batch as they were.
         """
         before = self.zero_state(tokens, 0) if state is None else state
         width, rows = tokens.shape[1], len(lengths)
@@ -51,7 +64,9 @@ class BiLM(nn.Module):
             return layers, before
         everywhere = tokens if index is None else tokens.index_select(0, index)
         layers[0, :, :width] = layers[0, :, width:] = everywhere
-        if tokens.device.type != "cpu" or len(tokens) > _REPEATED * places:
+        if known is not None and index is not None:
+            index = known.rows.index_select(0, index)
+        elif not self._repays(tokens, places):
             tokens, index = everywhere, None
         packing = Packing.of(lengths, tokens.device)
         start = before.take(rows)
@@ -63,7 +78,8 @@ class BiLM(nn.Module):
             if index is None:
                 outputs, h, c = stack(tokens[positions], packing.sizes, h, c)
             else:
-                outputs, h, c = stack(tokens, packing.sizes, h, c, index[positions])
+                gates = stack.gates_of(tokens) if known is None else known.tables[half]
+                outputs, h, c = stack(index[positions], packing.sizes, h, c, gates)
             columns = slice(half * width, (half + 1) * width)
             for layer, output in enumerate(outputs, start=1):
                 layers[layer, :, columns].index_copy_(0, positions, output.to(layers.dtype))
@@ -72,13 +88,81 @@ class BiLM(nn.Module):
         if tokens.device.type != "cpu":
             both = one_after_the_other
         else:
-            both = side_by_side if self.config.cell >= _LARGE_CELL else on_one_core
+            both = side_by_side if self._is_long(places / len(packing.sizes)) else on_one_core
         ahead, behind = both(
             lambda: read(self.forward_stack, 0, packing.forward),
             lambda: read(self.backward_stack, 1, packing.backward),
         )
         h, c = (torch.cat(halves, dim=2) for halves in zip(ahead, behind, strict=True))
         return layers, before.carry(State(h, c))
+
+    def read(
+        self,
+        tokens: Tensor,
+        lengths: Sequence[int],
+        state: State | None = None,
+        index: Tensor | None = None,
+        known: KnownGates | None = None,
+    ) -> Tensor:
+        """As `forward`, without the state after: in inference mode by recordings, if there are any.
+
+        One that cannot be made is the last that is tried: a warning, and then step by step.
+        """
+        reader = self._reader
+        if reader is None or not lengths or not torch.is_inference_mode_enabled():
+            layers: Tensor = self(tokens, lengths, state, index, known)[0]
+            return layers
+        everywhere = tokens if index is None else tokens.index_select(0, index)
+        start = self.zero_state(tokens, 0) if state is None else state
+        try:
+            return reader.read(everywhere, lengths, start.take(len(lengths)))
+        except RecordingError as error:
+            self.stop_recording(str(error))
+        del reader  # with it goes the memory of the others
+        return self.read(tokens, lengths, state, index, known)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Say whether `read` goes by recordings."""
+        return self._reader is not None
+
+    def record_by(self, recorder: Recorder) -> None:
+        """Let `read` go by recordings of this kind. Of a network prepared with plain products."""
+        bias = self.forward_stack.get_buffer("layers.0.bias")
+        self._reader = ChunkedReader(
+            self.config, self.forward_stack, self.backward_stack, recorder, fastest(bias)
+        )
+
+    def record(self) -> None:
+        """Make all recordings now, so that no batch waits for one and none lacks memory for it."""
+        if self._reader is not None:
+            try:
+                with torch.inference_mode():
+                    self._reader.record()
+            except RecordingError as error:
+                self.stop_recording(str(error))
+
+    def stop_recording(self, reason: str) -> None:
+        """Let `read` go step by step again, and say why."""
+        self._reader = None
+        _log.warning("CUDA graphs are not used, which is slower: %s", " ".join(reason.split()))
+
+    def gates_of(self, tokens: Tensor) -> Gates:
+        """Map token vectors (m, P) to what both first layers' gates get from them, prepared."""
+        return self.forward_stack.gates_of(tokens), self.backward_stack.gates_of(tokens)
+
+    def _repays(self, distinct: Tensor, places: int) -> bool:
+        """Say whether gates are made a distinct token rather than a place."""
+        return (
+            self.forward_stack.is_prepared
+            and distinct.device.type == "cpu"
+            and len(distinct) <= min(_MOST_DISTINCT, _REPEATED * places)
+        )
+
+    def _is_long(self, rows: float) -> bool:
+        """Say whether a time step of so many rows is worth a core for each direction."""
+        cell, width = self.config.cell, self.config.projection
+        return cell >= _LARGE_CELL or rows * cell * width >= _LONG_STEP
 
     def opening_state(self, boundaries: Tensor) -> State:
         """Map the vectors (2, P) of the first and the last boundary to a state of one row.
@@ -101,6 +185,19 @@ class BiLM(nn.Module):
         )
 
     def prepare(self, precision: Precision) -> None:
-        """Exchange all layers for their inference forms."""
+        """Exchange all layers for their inference forms; on a CUDA device `read` is recorded."""
         self.forward_stack.prepare(precision)
         self.backward_stack.prepare(precision)
+        self._record_on_cuda()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._record_on_cuda()  # what was recorded reads memory that is given up
+        return self
+
+    def _record_on_cuda(self) -> None:
+        self._reader = None
+        if self.forward_stack.is_prepared:
+            device = self.forward_stack.get_buffer("layers.0.bias").device
+            if device.type == "cuda":
+                self.record_by(Graphs(device))

@@ -11,12 +11,16 @@ from torch.nn import functional
 from model.alphabets import Alphabet
 from model.bilm import BiLM
 from model.config import ElmoConfig
+from model.gate_cache import GateCache, Gates
 from model.products import Precision, check_precision
 from model.representations import Representations
 from model.state import State
 from model.task import Task
 from model.token_cache import TokenCache
 from model.token_embedder import TokenEmbedder
+
+GATE_CACHE_BYTES = 256 * 1024**2
+"""The gates of 2,048 words at the original size in float32, and of twice as many in bfloat16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Elmo(nn.Module):
         self.bilm = BiLM(config.lstm, dropout)
         self._prepared = False
         self._opening: State | None = None
+        self.gate_cache = GateCache(0)
         width = config.dimension
         # (2P, 2P), found after training; Elmo.align applies it
         self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
@@ -82,11 +87,14 @@ class Elmo(nn.Module):
         An empty sentence is its two boundary tokens; an empty token is a token. `state` belongs to
         places in the batch, not to sentences: row r is the r-th sentence given.
         """
-        begin, end = self.alphabet.begin, self.alphabet.end
-        words = [word for sentence in sentences for word in (begin, *sentence, end)]
-        lengths = tuple(len(sentence) + 2 for sentence in sentences)
-        layers, after = self.bilm(self.token_embedder(words), lengths, state)
+        tokens, lengths = self._with_boundaries(sentences)
+        layers, after = self.bilm(tokens, lengths, state)
         return Representations(layers, lengths, bounded=True), after
+
+    def read_bounded(self, sentences: Sequence[Sequence[str]]) -> Representations:
+        """As `forward`, from zero state and without the state after."""
+        tokens, lengths = self._with_boundaries(sentences)
+        return Representations(self.bilm.read(tokens, lengths), lengths, bounded=True)
 
     def read(self, sentences: Sequence[Sequence[str]]) -> Representations:
         """Map sentences, lists of tokens, to all layers, from zero state and without boundaries.
@@ -96,10 +104,15 @@ class Elmo(nn.Module):
         """
         words = [word for sentence in sentences for word in sentence]
         lengths = tuple(len(sentence) for sentence in sentences)
-        vectors, index = self.token_embedder.distinct(words)
+        distinct = self.token_embedder.distinct(words)
         there = [length for length in lengths if length]
         state = self._opening_state().repeat(len(there))
-        layers, _ = self.bilm(vectors, there, state, index)
+
+        def gates(places: Sequence[int]) -> Gates:
+            return self.bilm.gates_of(distinct.vectors[list(places)])
+
+        with self.gate_cache.hold(distinct.words, gates) as known:
+            layers = self.bilm.read(distinct.vectors, there, state, distinct.index, known)
         return Representations(layers, lengths, bounded=False)
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
@@ -117,6 +130,14 @@ class Elmo(nn.Module):
         with torch.inference_mode():
             return self.read(sentences).sentences()
 
+    def _with_boundaries(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> tuple[Tensor, tuple[int, ...]]:
+        """Return the token vectors (N, P) of all sentences, and the tokens of each."""
+        begin, end = self.alphabet.begin, self.alphabet.end
+        words = [word for sentence in sentences for word in (begin, *sentence, end)]
+        return self.token_embedder(words), tuple(len(sentence) + 2 for sentence in sentences)
+
     def _opening_state(self) -> State:
         """Return the state (one row) in which each direction meets the first word of a sentence."""
         if self._opening is not None:
@@ -129,6 +150,7 @@ class Elmo(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self._opening = None  # another device or type
+        self.gate_cache.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
@@ -142,12 +164,15 @@ class Elmo(nn.Module):
             return vectors
         return functional.linear(vectors, self.alignment)
 
-    def prepare(self, precision: str = "float32") -> Self:
+    def prepare(
+        self, precision: str = "float32", *, gate_cache_bytes: int = GATE_CACHE_BYTES
+    ) -> Self:
         """Lay this network out for inference on the device it is on, and return it.
 
-        The products of the biLM take 16-bit factors where `precision` is "bfloat16" or "float16";
-        the character CNN, the gates and the vectors stay float32. Neither trained nor saved
-        afterwards. Raises ValueError for another precision.
+        The products of the biLM take 16-bit factors where `precision` is "bfloat16" or "float16",
+        8-bit ones where it is "int8"; the character CNN, the gates and the vectors stay float32. On
+        a CPU, what the first layer makes of frequent words is kept in so many bytes. Neither
+        trained nor saved afterwards. Raises ValueError for another precision.
         """
         check_precision(precision)
         self.eval()
@@ -155,4 +180,13 @@ class Elmo(nn.Module):
         self.bilm.prepare(cast(Precision, precision))
         self.token_cache.clear()
         self._prepared, self._opening = True, None
+        self.gate_cache = GateCache(self._words_in(gate_cache_bytes))
         return self
+
+    def _words_in(self, gate_cache_bytes: int) -> int:
+        """Return how many words' gates so many bytes hold; a GPU looks nothing up."""
+        with torch.inference_mode():
+            one = self.bilm.gates_of(self.token_embedder([self.alphabet.begin]))
+        if one[0].device.type != "cpu":
+            return 0
+        return gate_cache_bytes // sum(gates.nbytes for gates in one)

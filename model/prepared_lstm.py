@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from model import time_loop
 from model.lstm import ProjectedLSTM
@@ -14,8 +15,7 @@ from model.row_counts import RoundUp, as_they_are, in_steps
 # that both directions' results are still near when the time steps read them. That of int8 is
 # followed by a pass over it.
 _BLOCKS: dict[Precision, int] = {"float32": 256, "bfloat16": 256, "float16": 512, "int8": 128}
-# Where tokens are looked up: the more places, the more of them share a token.
-_BLOCK_OF_PLACES = 1024
+_ONE_STEP = 1  # every block of so many positions is a single step
 
 
 class PreparedLSTM(nn.Module):
@@ -55,21 +55,27 @@ class PreparedLSTM(nn.Module):
             self.block,
         )
 
+    def gates_of(self, tokens: Tensor) -> Tensor:
+        """Map token vectors (m, P) to what the gates get from them (m, 4D), for `look_up`."""
+        count = len(tokens)
+        filled = functional.pad(tokens, (0, 0, 0, self.round_up(count) - count))
+        return self.input.addend(filled, self.bias)[:count]
+
     def look_up(
-        self, tokens: Tensor, index: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+        self, gates: Tensor, index: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """As `forward` with tokens[index] for inputs; tokens (m, P), index (positions,).
+        """As `forward` with what `gates_of` made of the inputs: gates (m, 4D), index (positions,).
 
-        What the gates get from a token is computed once for all its places in a block.
+        They are gathered step by step, so that they are still near when the step reads them.
         """
-
-        def gates(block: Tensor) -> Tensor:
-            rows, places = torch.unique(block, return_inverse=True)
-            filling = rows.new_zeros(self.round_up(len(rows)) - len(rows))
-            distinct = tokens.index_select(0, torch.cat((rows, filling)))
-            return self.input.addend(distinct, self.bias).index_select(0, places.squeeze(1))
-
-        return self._run(index.unsqueeze(1), gates, sizes, h, c, _BLOCK_OF_PLACES)
+        return self._run(
+            index.unsqueeze(1),
+            lambda step: gates.index_select(0, step.squeeze(1)),
+            sizes,
+            h,
+            c,
+            _ONE_STEP,
+        )
 
     def _run(
         self,

@@ -30,12 +30,11 @@ class Stack(nn.Module):
         sizes: Sequence[int],
         h: Tensor,
         c: Tensor,
-        index: Tensor | None = None,
+        gates: Tensor | None = None,
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Map packed (positions, P) to the L layers' packed outputs and the state after.
 
-        With `index` (positions,) the tokens are distinct ones (m, P), and it says which stands
-        where.
+        With `gates` (m, 4D), which `gates_of` made, `tokens` are their rows (positions,) instead.
 
         `sizes` are the rows of each time step, longest row first; h is (L, rows, P), c is
         (L, rows, D). A batch of full rows of T steps is packed time by time: sizes are T times
@@ -44,14 +43,12 @@ class Stack(nn.Module):
         outputs: list[Tensor] = []
         last_h, last_c = [], []
         inputs = tokens
-        if index is not None and not isinstance(self.layers[0], PreparedLSTM):
-            inputs, index = tokens.index_select(0, index), None
         for number, layer in enumerate(self.layers):
-            inputs = self.dropout(inputs)
             state = h[number], c[number]
-            if number == 0 and index is not None and isinstance(layer, PreparedLSTM):
-                output, layer_h, layer_c = layer.look_up(inputs, index, sizes, *state)
+            if number == 0 and gates is not None:
+                output, layer_h, layer_c = self._prepared(0).look_up(gates, tokens, sizes, *state)
             else:
+                inputs = self.dropout(inputs)
                 output, layer_h, layer_c = layer(inputs, sizes, *state)
             # Residual only from the second layer, and in some models nowhere. The sum is the
             # layer's output; what is carried in h is the LSTM's own.
@@ -63,8 +60,25 @@ class Stack(nn.Module):
             inputs = output
         return outputs, torch.stack(last_h), torch.stack(last_c)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Say whether the layers have their inference form."""
+        return isinstance(self.layers[0], PreparedLSTM)
+
+    def gates_of(self, tokens: Tensor) -> Tensor:
+        """Map token vectors (m, P) to what the first layer's gates get from them (m, 4D).
+
+        Of a prepared stack only.
+        """
+        return self._prepared(0).gates_of(tokens)
+
     def prepare(self, precision: Precision) -> None:
         """Exchange every layer for its inference form; what was prepared before stays."""
         for number, layer in enumerate(self.layers):
             if isinstance(layer, ProjectedLSTM):
                 self.layers[number] = PreparedLSTM(layer, precision)
+
+    def _prepared(self, number: int) -> PreparedLSTM:
+        layer = self.layers[number]
+        assert isinstance(layer, PreparedLSTM)
+        return layer

@@ -1,6 +1,7 @@
 """The token embedder: words to context-free vectors, each distinct word computed once."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -17,6 +18,15 @@ from model.token_cache import TokenCache
 # gives 1,024 numbers for each) while the products stay large.
 _POSITIONS = 8192
 _WIDTH_STEP = 8  # and few different widths, as of the rows in `model.row_counts`
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The m distinct ones of n words, their vectors (m, P), and the row (n,) of each of the n."""
+
+    words: tuple[str, ...]
+    vectors: Tensor
+    index: Tensor
 
 
 class TokenEmbedder(nn.Module):
@@ -41,20 +51,21 @@ class TokenEmbedder(nn.Module):
 
     def forward(self, words: Sequence[str]) -> Tensor:
         """Map n words to (n, P). While gradients are recorded the cache is left alone."""
-        vectors, index = self.distinct(words)
-        return vectors.index_select(0, index)
+        distinct = self.distinct(words)
+        return distinct.vectors.index_select(0, distinct.index)
 
-    def distinct(self, words: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Map n words to the vectors (m, P) of the distinct ones, and the row of each word (n,)."""
+    def distinct(self, words: Sequence[str]) -> Distinct:
+        """Look up n words, each distinct one once. While gradients are recorded nothing is kept."""
         rows: dict[str, int] = {}
         index = [rows.setdefault(word, len(rows)) for word in words]
-        distinct = list(rows)
+        distinct = tuple(rows)
         if torch.is_grad_enabled():
             vectors = self.embed(distinct)
         else:
             self._forget_what_was_trained_away()
             vectors = self.cache.look_up(distinct, self.embed)
-        return vectors, torch.tensor(index, dtype=torch.int64).to(vectors.device)
+        places = torch.tensor(index, dtype=torch.int64).to(vectors.device)
+        return Distinct(distinct, vectors, places)
 
     def embed(self, words: Sequence[str]) -> Tensor:
         """Map n distinct words to (n, P), without a look into the cache."""

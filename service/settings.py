@@ -145,6 +145,12 @@ class Settings(BaseModel):
         le=100_000_000,
         description="Distinct words whose token vectors each worker keeps.",
     )
+    gate_cache_bytes: int = Field(
+        256 * 1024**2,
+        ge=0,
+        description="Memory in bytes in which each worker on a CPU keeps what the first layer "
+        "makes of frequent words.",
+    )
     json_workers: int | None = Field(
         None, ge=1, le=256, description="Processes that write JSON answers; unset: by the cores."
     )

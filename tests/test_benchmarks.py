@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from benchmarks.on_cuda import Limits, floor_seconds
+from model.config import LSTMConfig
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "tests" / "golden" / "allennlp" / "small"
@@ -55,6 +59,36 @@ def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
     assert int(cells[1]) >= 300 and 0 < float(cells[5].strip().rstrip("%")) <= 100
 
 
+def test_the_floor_of_a_step_is_its_products_or_its_weights() -> None:
+    original = LSTMConfig(2, 4096, 512, 3.0, 3.0, skip=True)
+    weights = 4 * (4 * 4096 * 512 + 4096 * 512)  # of four layer-directions
+    operations = 2 * (weights + 4 * 4 * 4096 * 512)  # the input product too
+    limits = Limits(bandwidth=2e12, rate=4e14)
+
+    reading = 2 * weights / 2e12  # 42 microseconds of 16 bits, longer than 134 rows compute
+
+    assert floor_seconds(original, 2, [1, 1], limits) == pytest.approx(2 * reading)
+    assert floor_seconds(original, 4, [1], limits) == pytest.approx(2 * reading)
+    assert floor_seconds(original, 2, [500], limits) == pytest.approx(500 * operations / 4e14)
+    bare = LSTMConfig(1, 8, 8, None, None, skip=False, projected=False)
+    assert floor_seconds(bare, 4, [3], Limits(1.0, 1e9)) == 2 * 4 * 64 * 4
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_cuda_device_there_is_one_clear_line(text: str) -> None:
+    done = started("on_cuda", text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "there is no CUDA device here, or torch was built without CUDA\n"
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_the_network_is_timed_on_the_device(text: str) -> None:
+    lines = run("on_cuda", text, *LEAST, "--rows", "1", "4").splitlines()
+    rows = [line for line in lines if line.startswith(("| float32 |", "| bfloat16 |"))]
+    assert len(rows) == 4 and "no graphs" not in "".join(lines)
+
+
 @pytest.mark.skipif(not ALLENNLP, reason="ALLENNLP names no folder with AllenNLP 2.10.1")
 def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert ALLENNLP
@@ -66,7 +100,14 @@ def test_allennlp_gives_the_same_vectors(text: str) -> None:
 
 def run(program: str, *arguments: str) -> str:
     """Run a program of benchmarks/ and return what it printed."""
-    done = subprocess.run(
+    done = started(program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def started(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of benchmarks/."""
+    return subprocess.run(
         [sys.executable, "-m", f"benchmarks.{program}", *arguments],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -75,5 +116,3 @@ def run(program: str, *arguments: str) -> str:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

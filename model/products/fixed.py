@@ -17,6 +17,10 @@ class FixedProduct(nn.Module):
         """Map (rows, inputs) to (rows, outputs)."""
         return functional.linear(inputs, self.weight)
 
+    def bare(self, inputs: Tensor) -> Tensor:
+        """As `forward`: there is one type."""
+        return functional.linear(inputs, self.weight)
+
     def addend(self, inputs: Tensor, bias: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
         return functional.linear(inputs, self.weight, bias)
@@ -36,7 +40,11 @@ class ReducedProduct(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs)."""
-        return functional.linear(inputs.to(self.weight.dtype), self.weight).to(inputs.dtype)
+        return self.bare(inputs).to(inputs.dtype)
+
+    def bare(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) in the type of the factors."""
+        return functional.linear(inputs.to(self.weight.dtype), self.weight)
 
     def addend(self, inputs: Tensor, bias: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
@@ -44,4 +52,4 @@ class ReducedProduct(nn.Module):
 
     def plus(self, inputs: Tensor, addend: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs), plus another product's `addend`."""
-        return torch.add(addend, functional.linear(inputs.to(self.weight.dtype), self.weight))
+        return torch.add(addend, self.bare(inputs))

@@ -139,6 +139,7 @@ class RunnerSettings:
     device: str
     precision: str
     token_cache_size: int
+    gate_cache_bytes: int
     threads: int
     warm_up_tokens: int
     log_level: str

@@ -1,5 +1,7 @@
 """What a sentence asked for comes out of a batch of sentences that asked for other things."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,16 @@ import pytest
 import torch
 
 from model.checkpoints import load
-from service.workers.protocol import Output
-from service.workers.runner import answers_of, is_memory_short, outputs
+from model.elmo import Elmo
+from service.workers.protocol import Output, RunnerSettings
+from service.workers.runner import (
+    UnfitModelError,
+    answers_of,
+    is_memory_short,
+    known_vectors,
+    outputs,
+    self_test,
+)
 from tests.checkpoints import write_pair
 from tests.reference import scalar_mix
 
@@ -82,3 +92,64 @@ def test_memory_that_is_short_on_a_cpu_is_told_from_other_failures() -> None:
 
     assert is_memory_short(full.value)
     assert not is_memory_short(wrong.value)
+
+
+class Fading:
+    """Repeats what it was given, but for the last time that it is asked to."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def both(self, first: Callable[[], None], second: Callable[[], None]) -> None:
+        first()
+        second()
+
+    def record(self, compute: Callable[[], None]) -> Callable[[], None]:
+        def replay() -> None:
+            self.times -= 1
+            if self.times != 0:
+                compute()
+
+        return replay
+
+
+def settings(folder: Path) -> RunnerSettings:
+    return RunnerSettings(str(folder), "cpu", "float32", 100, 1_000_000, 1, 32, "info", "text")
+
+
+def prepared(folder: Path, times: int) -> Elmo:
+    elmo = load(folder).double().prepare()  # float64: its products are plain ones on a CPU too
+    elmo.bilm.record_by(Fading(times))
+    return elmo
+
+
+@pytest.mark.parametrize("times", [4, 3])
+def test_the_start_goes_on_without_recordings_that_give_wrong_numbers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, times: int
+) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    elmo = prepared(tmp_path, times)  # two shapes, each tried once before it is replayed
+
+    with caplog.at_level(logging.WARNING):
+        self_test(elmo, expected, settings(tmp_path))
+
+    assert not elmo.bilm.is_recorded
+    assert "vectors differ by" in caplog.text
+    torch.testing.assert_close(known_vectors(elmo), expected, rtol=0, atol=1e-5)
+
+
+def test_the_self_test_goes_by_recordings_and_keeps_those_that_are_right(tmp_path: Path) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    elmo = prepared(tmp_path, 5)  # one more than the self-test needs
+
+    self_test(elmo, expected, settings(tmp_path))
+
+    assert elmo.bilm.is_recorded
+
+
+def test_a_model_that_differs_without_recordings_too_is_not_served(tmp_path: Path) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    elmo = prepared(tmp_path, 0)
+
+    with pytest.raises(UnfitModelError, match="vectors differ by"):
+        self_test(elmo, expected + 1, settings(tmp_path))

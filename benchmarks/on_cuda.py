@@ -1,0 +1,193 @@
+"""The network on a CUDA device: by CUDA graphs, by the loop over time, and what the device allows.
+
+    python -m benchmarks.on_cuda TEXT [--checkpoint PATH] [--rows 1 8 32 64 128 256] [--rounds 5]
+                                 [--precisions float32 bfloat16 float16] [--allennlp FOLDER]
+
+Tokens a second of `Elmo.embed` with all words in the token cache: medians over rounds in which all
+columns take turns, the device waited for before and after. "loop" is the same network without
+graphs, "AllenNLP" its 2.10.1 on the same device, in float32; its docstring in `against_allennlp`
+says how FOLDER is made. "floor" is the time that a step cannot go below: its products at the rate
+of large ones, or one read of its weights at the pace of a large copy, whichever is longer, both
+measured here. Weights that stay in the cache of the device are read faster than that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from benchmarks import inputs
+from benchmarks.allennlp import AllenNLP
+from benchmarks.inputs import Batches
+from benchmarks.machine import describe
+from model.config import LSTMConfig
+from model.elmo import Elmo
+from model.packing import Packing
+from model.pretrained import open_model
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+_COPIED = 1 << 28  # bytes
+_SQUARE = 4096
+_REPEATS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a device does at its best: bytes read or written, and operations, a second."""
+
+    bandwidth: float
+    rate: float
+
+
+def floor_seconds(config: LSTMConfig, item: int, sizes: Sequence[int], limits: Limits) -> float:
+    """Return the least time for steps of so many rows, with weights of `item` bytes each.
+
+    A step reads the weights of the recurrent product and of the projection, of all layers and both
+    directions; those of the input product are read once for many steps.
+    """
+    products = config.cell * config.projection
+    recurrent = products * (5 if config.projected else 4)
+    both = 2 * config.layers
+    reading = both * recurrent * item / limits.bandwidth
+    row = both * 2.0 * (recurrent + 4 * products) / limits.rate
+    return sum(max(reading, rows * row) for rows in sizes)
+
+
+def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
+    """Measure a large copy and a large product."""
+    source = torch.zeros(_COPIED, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    factor = torch.randn(_SQUARE, _SQUARE, device=device).to(dtype)
+    product = torch.empty_like(factor)
+
+    def copy() -> None:
+        for _ in range(_REPEATS):
+            target.copy_(source)
+
+    def multiply() -> None:
+        for _ in range(_REPEATS):
+            torch.mm(factor, factor, out=product)
+
+    copied, multiplied = (
+        statistics.median(seconds(run, device) for _ in range(_REPEATS)) / _REPEATS
+        for run in (copy, multiply)
+    )
+    return Limits(2 * _COPIED / copied, 2.0 * _SQUARE**3 / multiplied)
+
+
+def seconds(run: Callable[[], None], device: torch.device) -> float:
+    """Time a run, with nothing before it still under way and nothing of it left."""
+    torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    run()
+    torch.cuda.synchronize(device)
+    return time.perf_counter() - start
+
+
+def floor_of(elmo: Elmo, item: int, sample: Batches, limits: Limits) -> float:
+    """Return the least time for some batches."""
+    lengths = [[len(sentence) for sentence in batch] for batch in sample.batches]
+    sizes = [Packing.of(each, torch.device("cpu")).sizes for each in lengths]
+    return sum(floor_seconds(elmo.config.lstm, item, each, limits) for each in sizes)
+
+
+def embedding(
+    embed: Callable[[list[inputs.Sentence]], object], sample: Batches
+) -> Callable[[], None]:
+    """Return what goes through all batches once."""
+
+    def run() -> None:
+        for batch in sample.batches:
+            embed(batch)
+
+    return run
+
+
+def networks(path: Path, device: torch.device, precision: str) -> dict[str, Elmo]:
+    """Load a network twice: one goes by graphs, all of them recorded, and one step by step."""
+    graphs, loop = (open_model(path).to(device).prepare(precision) for _ in range(2))
+    graphs.bilm.record()
+    loop.bilm.stop_recording("this is the network without them, to compare")
+    return {"graphs": graphs, "loop": loop}
+
+
+def row(
+    runs: dict[str, Callable[[], None]],
+    sample: Batches,
+    floor: float,
+    rounds: int,
+    device: torch.device,
+) -> str:
+    """Time all in turn and return their cells: rates, ratios to the loop, the floor, the share."""
+    for run in runs.values():
+        run()  # whatever is made at first use
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            found[name].append(seconds(run, device))
+    medians = {name: statistics.median(each) for name, each in found.items()}
+    allennlp = f"{sample.tokens / medians['AllenNLP']:,.0f}" if "AllenNLP" in medians else ""
+    cells = (
+        f"{sample.tokens / medians['graphs']:,.0f}",
+        f"{sample.tokens / medians['loop']:,.0f}",
+        f"{medians['loop'] / medians['graphs']:.2f}",
+        allennlp,
+        f"{sample.tokens / floor:,.0f}",
+        f"{floor / medians['graphs']:.0%}",
+    )
+    return " | ".join(cells)
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    inputs.add_arguments(parser, tokens=20_000, rounds=5)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    parser.add_argument("--allennlp", type=Path, help="the folder with AllenNLP 2.10.1")
+    parser.add_argument("--device", default="cuda:0")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("there is no CUDA device here, or torch was built without CUDA", file=sys.stderr)
+        return 2
+    device = torch.device(options.device)
+    text = inputs.read(options.text)
+    samples = [
+        inputs.batches(text, rows, options.tokens * min(rows, 64) // 64) for rows in options.rows
+    ]
+    with inputs.checkpoint(options.checkpoint) as path:
+        name = torch.cuda.get_device_name(device)
+        print(f"{name}; {path.name}, {options.rounds} rounds; {describe()}\n")
+        allennlp = AllenNLP(options.allennlp, path, str(device)) if options.allennlp else None
+        print(
+            "| precision | sentences at once | graphs, tokens/s | loop, tokens/s | graphs/loop "
+            "| AllenNLP, tokens/s | floor, tokens/s | share | GB/s | TFLOP/s |"
+        )
+        print("|---" + "|--:" * 9 + "|")
+        for precision in options.precisions:
+            dtype: torch.dtype = getattr(torch, precision)
+            limits = limits_of(device, dtype)
+            both = networks(path, device, precision)
+            for sample in samples:
+                runs = {name: embedding(elmo.embed, sample) for name, elmo in both.items()}
+                if allennlp is not None:
+                    runs["AllenNLP"] = embedding(allennlp.embed, sample)
+                floor = floor_of(both["graphs"], dtype.itemsize, sample, limits)
+                cells = row(runs, sample, floor, options.rounds, device)
+                by = precision if both["graphs"].bilm.is_recorded else f"{precision}, no graphs"
+                measured = f"{limits.bandwidth / 1e9:,.0f} | {limits.rate / 1e12:,.1f}"
+                print(f"| {by} | {sample.rows} | {cells} | {measured} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""On a CUDA device: the whole service answers the published vectors, by graphs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from service.encodings import ENCODINGS
+from tests.servers import SMALL, running
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+NPZ = "application/x-npz"
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("float16", 0.05)])
+def test_a_service_on_the_device_answers_the_published_vectors(
+    tmp_path: Path, precision: str, tolerance: float
+) -> None:
+    every = json.loads((SMALL.parent / "sentences.json").read_text(encoding="utf-8"))["sentences"]
+    numbers = [n for n, words in enumerate(every) if "".join(words).isprintable()]
+    body = {"sentences": [every[number] for number in numbers]}
+
+    with (
+        running(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
+        server.client() as client,
+    ):
+        answer = client.post("/embed", json=body, headers={"Accept": NPZ})
+        devices = client.get("/info").json()["devices"]
+        log = server.log
+
+    assert answer.status_code == 200, answer.text
+    assert devices == ["cuda:0"]
+    assert "CUDA graphs" not in log
+    with np.load(SMALL / "stateless_f64.npz") as expected:
+        for number, found in zip(numbers, ENCODINGS[NPZ].decode(answer.content), strict=True):
+            name = next(name for name in expected if name.endswith(f"_s{number}_full"))
+            np.testing.assert_allclose(found, expected[name][:, 1:-1], rtol=0, atol=tolerance)
