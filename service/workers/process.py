@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,9 @@ from service.workers.segments import SegmentPool
 
 if TYPE_CHECKING:
     from service.workers.segments import SegmentName
+
+
+_log = logging.getLogger("service.workers")
 
 
 class ProcessWorker:
@@ -61,4 +66,8 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     while runner is not None:
         batch = parent.receive()
         name: SegmentName = batch.segment
-        parent.send(runner.run(batch, np.frombuffer(parent.memory(name), np.uint8)))
+        try:
+            parent.send(runner.run(batch, np.frombuffer(parent.memory(name), np.uint8)))
+        except runners.DeviceLostError as error:
+            _log.error("device lost", extra={"device": settings.device, "reason": str(error)})
+            sys.exit(1)

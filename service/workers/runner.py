@@ -57,12 +57,19 @@ class Runner:
         )
 
     def run(self, batch: Batch, memory: Bytes) -> Message:
-        """Compute a batch and write sentence i to ``memory`` at ``batch.offsets[i]``."""
+        """Compute a batch and write sentence i to ``memory`` at ``batch.offsets[i]``.
+
+        Raises:
+            DeviceLostError: when this process can use its device no more.
+        """
         cache = self._model.token_cache
         hits, misses, start = cache.hits, cache.misses, time.perf_counter()
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
             not_finite = self._write(sentences, batch, memory)
+        except torch.AcceleratorError as error:
+            # An illegal access, say: every later call of this process fails too.
+            raise DeviceLostError(_one_line(error)) from error
         except Exception as error:  # whatever the model raises is the batch's own failure
             seconds = time.perf_counter() - start
             memory_short = is_memory_short(error)
@@ -127,13 +134,21 @@ class UnfitModelError(Exception):
     """The model cannot be served from here."""
 
 
+class DeviceLostError(Exception):
+    """The worker has to end: another process may find the device as it should be."""
+
+
 def start(settings: RunnerSettings) -> tuple[Runner | None, Message]:
     """Load the model and say how that went, in the words of the protocol."""
     try:
         runner = load(settings)
     except UnfitModelError as error:
-        return None, LoadFailed(" ".join(str(error).split()))
+        return None, LoadFailed(_one_line(error))
     return runner, Ready(runner.info, runner.seconds_per_token)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def known_vectors(model: Elmo) -> Tensor:

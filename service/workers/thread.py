@@ -58,7 +58,11 @@ class ThreadWorker:
         while runner is not None and (given := self._batches.get()) is not None:
             if not self._gone:
                 batch, memory = given
-                self._post(self._say, runner.run(batch, memory))
+                try:
+                    self._post(self._say, runner.run(batch, memory))
+                except runners.DeviceLostError as error:
+                    self._post(self._finish, f"lost its device: {error}")
+                    return
                 del batch, memory
             del given
         self._post(self._finish, "stopped")

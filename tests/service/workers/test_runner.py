@@ -10,8 +10,10 @@ import torch
 
 from model.checkpoints import load
 from model.elmo import Elmo
-from service.workers.protocol import Output, RunnerSettings
+from service.workers.protocol import Batch, Failed, Output, RunnerSettings
 from service.workers.runner import (
+    DeviceLostError,
+    Runner,
     UnfitModelError,
     answers_of,
     is_memory_short,
@@ -19,6 +21,7 @@ from service.workers.runner import (
     outputs,
     self_test,
 )
+from service.workers.segments import SegmentPool
 from tests.checkpoints import write_pair
 from tests.reference import scalar_mix
 
@@ -92,6 +95,29 @@ def test_memory_that_is_short_on_a_cpu_is_told_from_other_failures() -> None:
 
     assert is_memory_short(full.value)
     assert not is_memory_short(wrong.value)
+
+
+@pytest.mark.parametrize("error", [torch.AcceleratorError, torch.OutOfMemoryError, IndexError])
+def test_a_lost_device_ends_the_worker_and_other_failures_are_those_of_a_batch(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    elmo = load(write_pair(tmp_path)).prepare()
+
+    def fail(*_: object) -> None:
+        raise error("an illegal memory access\nwas encountered")
+
+    elmo.bilm.forward_stack.layers[1].register_forward_pre_hook(fail)
+    runner = Runner(elmo, "float32", torch.device("cpu"), 0.0)
+    segment, memory = SegmentPool().lend(1024)
+    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+
+    if error is torch.AcceleratorError:
+        with pytest.raises(DeviceLostError, match="an illegal memory access was encountered"):
+            runner.run(batch, memory)
+    else:
+        failed = runner.run(batch, memory)
+        assert isinstance(failed, Failed)
+        assert (failed.batch, failed.memory) == (7, error is torch.OutOfMemoryError)
 
 
 class Fading:
