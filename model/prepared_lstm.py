@@ -9,12 +9,14 @@ from torch.nn import functional
 from model import time_loop
 from model.lstm import ProjectedLSTM
 from model.products import Precision, PreparedProduct, prepared
-from model.row_counts import RoundUp, as_they_are, in_steps
+from model.row_counts import RoundUp, as_they_are, four_at_least, in_steps
 
 # Positions whose input products are made at once: large enough for a good product, small enough
 # that both directions' results are still near when the time steps read them. That of int8 is
 # followed by a pass over it.
 _BLOCKS: dict[Precision, int] = {"float32": 256, "bfloat16": 256, "float16": 512, "int8": 128}
+# Recurrent weights beyond which those of one step have left the caches before the next.
+_NEAR = 4 * 1024**2
 _ONE_STEP = 1  # every block of so many positions is a single step
 
 
@@ -38,6 +40,8 @@ class PreparedLSTM(nn.Module):
         self.cell_clip = trained.cell_clip
         self.projection_clip = trained.projection_clip
         self.block = _BLOCKS[precision]
+        are_far = precision == "float32" and trained.recurrent.weight.numel() > _NEAR
+        self._few_rows = four_at_least if are_far else in_steps
 
     def forward(
         self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
@@ -101,7 +105,7 @@ class PreparedLSTM(nn.Module):
     @property
     def round_up(self) -> RoundUp:
         """What row counts the products are given."""
-        return in_steps if self.bias.device.type == "cpu" else as_they_are
+        return self._few_rows if self.bias.device.type == "cpu" else as_they_are
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Map input products (rows, 4D), h (rows, P) and 2c (rows, D) to the next h and 2c."""
