@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from service.batching.engine import Engine, Limits
 from service.dependencies import Server
+from service.door import Door
 from service.encodings.writers import Writers
 from service.metrics import Metrics
 from service.settings import Settings
@@ -34,7 +35,14 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
     metrics.watch(
         "answer_bytes", "Bytes of answers admitted and not yet sent.", lambda: engine.reserved_bytes
     )
-    return Server(settings, metrics, engine, Writers(settings.json_workers, segments, metrics))
+    door = Door(
+        engine,
+        metrics,
+        timeout_seconds=settings.request_timeout_seconds,
+        body_bytes=settings.max_body_bytes,
+    )
+    writers = Writers(settings.json_workers, segments, metrics)
+    return Server(settings, metrics, engine, writers, door)
 
 
 def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[SeatPlan]:

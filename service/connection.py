@@ -7,14 +7,24 @@ import logging
 import os
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Literal, cast
 
 import orjson
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.errors import HeadTooLarge, MalformedRequest, RequestTimeout, ServiceError, problem
+from service import headers
+from service.errors import (
+    HeadTooLarge,
+    MalformedRequest,
+    Overloaded,
+    RequestTimeout,
+    ServiceError,
+    problem,
+)
 from service.joined_writes import JoinedWrites
 from service.metrics import Metrics
 from service.problems import MEDIA_TYPE
@@ -44,13 +54,23 @@ class Connection(HttpToolsProtocol):
     """What an application cannot see: heads that do not end, answers that are not read.
 
     The body that an application waits for is bounded there. The one over the limit of connections
-    is told so by the application (``is_surplus`` in the state of its requests) and closed.
+    is told so by the application (``is_surplus`` in the state of its requests) and closed. What
+    ``refusal`` has an error for never gets so far: it costs a fraction of a request.
     """
 
-    def __init__(self, *, limits: ConnectionLimits, metrics: Metrics, **given: Any) -> None:
+    def __init__(
+        self,
+        *,
+        limits: ConnectionLimits,
+        metrics: Metrics,
+        refusal: Callable[[Scope], Overloaded | None],
+        **given: Any,
+    ) -> None:
         super().__init__(**given)
         self._limits = limits
         self._metrics = metrics
+        self._refusal = refusal
+        self._is_turned_away = False  # the request whose body comes, if any
         self._is_surplus = False
         self._socket: asyncio.Transport
         self._part: Literal["head", "body"] | None = None  # of a request that is not whole yet
@@ -98,18 +118,51 @@ class Connection(HttpToolsProtocol):
         self._head_size = 0
 
     def on_headers_complete(self) -> None:
+        if (error := self._why_turned_away()) is not None:
+            self._part = "body"
+            self._is_turned_away = True
+            self.transport.write(self._answer_unread(error))
+            self.on_response_complete()
+            return
         super().on_headers_complete()
         self._part = "body"
         if self._is_surplus:
             self.cycle.keep_alive = False
 
+    def on_body(self, body: bytes) -> None:
+        if not self._is_turned_away:
+            super().on_body(body)
+
     def on_message_complete(self) -> None:
-        super().on_message_complete()
         self._part = None
+        if self._is_turned_away:
+            self._is_turned_away = False
+            self._arrived()
+        else:
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
         self._refuse(MalformedRequest("What was sent is not HTTP/1.1."))
+
+    def _answer_unread(self, error: Overloaded) -> bytes:
+        fields = {
+            str(name, "ascii"): str(value, "ascii")
+            for name, value in self.server_state.default_headers
+        }
+        return _answer(error, headers.request_id(cast(Scope, self.scope)), fields)
+
+    def _why_turned_away(self) -> Overloaded | None:
+        """Return why a request is answered before it is read: one that nothing else is before."""
+        is_asked = (
+            self.url == b"/embed"
+            and self.parser.get_method() == b"POST"
+            and self.parser.should_keep_alive()
+            and not self.expect_100_continue  # whether its body comes after a refusal is not known
+            and not self._is_answering
+            and not self._is_surplus
+        )
+        return self._refusal(cast(Scope, self.scope)) if is_asked else None
 
     # What the client reads
 
@@ -200,22 +253,27 @@ class Connection(HttpToolsProtocol):
         """Close; say why, unless that would stand in the place of an answer."""
         if self.transport.is_closing():
             return
-        is_in_body = self._part == "body" and not self.cycle.response_started and not self.pipeline
+        is_in_body = (
+            self._part == "body"
+            and not self._is_turned_away
+            and not self.cycle.response_started
+            and not self.pipeline
+        )
         if is_in_body or not self._is_answering:
             self._metrics.http_requests.labels("any", "unknown", str(error.status)).inc()
             _log.info("refused", extra={"status": error.status, "why": error.detail})
-            self.transport.write(_answer(error))
+            self.transport.write(_answer(error, os.urandom(16).hex(), {"connection": "close"}))
         self.transport.close()
 
 
-def _answer(error: ServiceError) -> bytes:
-    request_id = os.urandom(16).hex()
+def _answer(error: ServiceError, request_id: str, fields: dict[str, str]) -> bytes:
     body = orjson.dumps(problem(error, request_id))
+    more = "".join(f"{name}: {value}\r\n" for name, value in (fields | error.headers).items())
     head = (
         f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
         f"content-type: {MEDIA_TYPE}\r\n"
         f"content-length: {len(body)}\r\n"
         f"x-request-id: {request_id}\r\n"
-        "connection: close\r\n\r\n"
+        f"{more}\r\n"
     )
     return head.encode() + body

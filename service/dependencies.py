@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.batching.engine import Engine
+from service.door import Door
 from service.encodings.writers import Writers
 from service.errors import Unavailable
 from service.metrics import Metrics
@@ -24,6 +25,7 @@ class Server:
     metrics: Metrics
     engine: Engine
     writers: Writers
+    door: Door
     registry: TaskRegistry | None = None
     fatal: str | None = None
 

@@ -15,11 +15,13 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Scope
 
 from service import logs
 from service.app import create_app
 from service.connection import Connection, ConnectionLimits
 from service.dependencies import Server
+from service.errors import Overloaded
 from service.settings import Settings
 
 _LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
@@ -57,7 +59,12 @@ class _Listener(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
         app.state.stop = self._stop
         limits = ConnectionLimits(settings.max_connections, settings.client_timeout_seconds)
-        make = functools.partial(Connection, limits=limits, metrics=app.state.metrics)
+        make = functools.partial(
+            Connection,
+            limits=limits,
+            metrics=app.state.metrics,
+            refusal=functools.partial(_refusal, app),
+        )
         super().__init__(
             uvicorn.Config(
                 app,
@@ -115,6 +122,11 @@ class _Listener(uvicorn.Server):
 
     def _stop(self) -> None:
         self.should_exit = True
+
+
+def _refusal(app: FastAPI, scope: Scope) -> Overloaded | None:
+    server: Server = app.state.server  # which is made after the listener
+    return server.door.refusal(scope)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -8,9 +8,10 @@ from operator import attrgetter
 
 from service.batching.job import Job
 
-_WINDOW_BATCHES = 2
-PATIENCE = 8
-"""How often a sentence is passed over by later ones, at most."""
+_WINDOW_BATCHES = 4
+PATIENCE = 3 * _WINDOW_BATCHES
+"""How often a sentence is passed over by later ones, at most. Those that have been go together,
+whatever their lengths: with less patience for as wide a window that happens all the time."""
 
 FREE_RIDERS = 16
 """A batch of small calls is filled up with bulk to one part in so many of its budget: so few rows
@@ -28,7 +29,8 @@ class Batcher:
     ``PATIENCE`` times: then it goes first, and nothing later than it goes before.
 
     A call that is more than a batch by itself is bulk. What is not does not wait until a batch full
-    of bulk is computed along with it: that one comes next.
+    of bulk is computed along with it: that one comes next. Nor does it wait for bulk that was
+    passed over but is due later.
     """
 
     def __init__(self) -> None:
@@ -106,10 +108,13 @@ class Batcher:
 
 def _choose(window: list[Job], budget: int) -> list[Job]:
     """Start from the jobs that must go now, then add neighbours in length while they fit."""
+    first = _first(window, budget)
     overdue = [job for job in window if job.passed_over >= PATIENCE]
     batch: list[Job] = []
     longest, bound = 0, window[-1].rank
-    for job in overdue or window[:1]:
+    if overdue and first.call <= budget < overdue[0].call and first.rank < overdue[0].rank:
+        overdue, bound = [], overdue[0].rank
+    for job in overdue or [first]:
         if batch and max(longest, job.cost) * (len(batch) + 1) > budget:
             bound = job.rank  # it has waited long enough: nothing later may pass it
             break
@@ -124,6 +129,21 @@ def _choose(window: list[Job], budget: int) -> list[Job]:
         _fill(batch, [job for job in rest if job.call <= budget], budget)
         _fill(batch, [job for job in rest if job.call > budget], budget // FREE_RIDERS)
     return batch
+
+
+def _first(window: list[Job], budget: int) -> Job:
+    """Return whose turn it is: a batch of bulk is due with its last sentence, not with its first.
+
+    Or else whoever comes just after a bulk call would wait for a batch of it.
+    """
+    cost = 0
+    for job in window:
+        if job.call <= budget:
+            return job
+        cost += job.cost
+        if cost >= budget:
+            break
+    return window[0]
 
 
 def _fill(batch: list[Job], rest: list[Job], budget: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.batching.batcher import Batcher
-from service.batching.job import BOUNDARIES, Job, Request, Vectors
+from service.batching.job import Job, Request, Vectors, cost_of
 from service.errors import (
     DeadlineExceeded,
     FieldError,
@@ -122,6 +122,11 @@ class Engine:
         """Their tokens, boundaries included."""
         return self._batcher.tokens + sum(job.cost for jobs in self._again for job in jobs)
 
+    @property
+    def is_idle(self) -> bool:
+        """Say whether nobody waits for anything."""
+        return not self._outstanding
+
     def why_not(self) -> str | None:
         """Say why no request can be answered now; None when it can."""
         if self._is_draining:
@@ -224,17 +229,12 @@ class Engine:
         if timeout_seconds <= 0:
             self._metrics.failures.labels("deadline").inc()
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        cost = sum(lengths) + BOUNDARIES * len(lengths)
+        cost = cost_of(lengths)
         limit = self._limits.queue_tokens
         if cost > limit:
             raise TooLarge(
                 f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
                 "allowed (ELMO_MAX_QUEUE_TOKENS)."
-            )
-        if self._outstanding + cost > limit:
-            raise Overloaded(
-                f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",
-                retry_after=self._retry_after(self._outstanding + cost - limit),
             )
         alone = self._rate.seconds(cost, self.pool.ready_count)
         if self._rate.is_known and alone > timeout_seconds:
@@ -243,21 +243,34 @@ class Engine:
                 f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
                 "allowed: send fewer sentences."
             )
+        if (refusal := self.refusal(cost, timeout_seconds)) is not None:
+            raise refusal
+        self._calls += 1
+        self._outstanding += cost
+        return cost, _span(alone, timeout_seconds) / max(cost, 1)
+
+    def refusal(self, cost: int, timeout_seconds: float) -> Overloaded | None:
+        """Return why there is no room now for a request of so many tokens; None when there is."""
+        limit = self._limits.queue_tokens
+        if self._outstanding + cost > limit:
+            return Overloaded(
+                f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",
+                retry_after=self._retry_after(self._outstanding + cost - limit),
+            )
+        alone = self._rate.seconds(cost, self.pool.ready_count)
         trusted = _TRUSTED * timeout_seconds
-        span = min(_STRETCH * alone, max(alone, trusted))
         running = max(0, self._outstanding - self._batcher.tokens)
-        before = self._batcher.tokens_before(time.monotonic() + span) + running
+        due = time.monotonic() + _span(alone, timeout_seconds)
+        before = self._batcher.tokens_before(due) + running
         expected = self._rate.seconds(before, self.pool.ready_count)
         if before and expected + alone > trusted:
             excess = (before + cost) * (1 - trusted / (expected + alone))
-            raise Overloaded(
+            return Overloaded(
                 f"The queue is about {expected:.1f} s long, the request takes {alone:.1f} s and "
                 f"{timeout_seconds:g} s are allowed.",
                 retry_after=self._retry_after(excess),
             )
-        self._calls += 1
-        self._outstanding += cost
-        return cost, span / max(cost, 1)
+        return None
 
     async def _enqueue(
         self,
@@ -512,6 +525,11 @@ class _Rate:
         """Return how long so many workers take for these tokens."""
         per_token = self._seconds / self._tokens if self.is_known else self._first
         return tokens * per_token / max(workers, 1)
+
+
+def _span(alone: float, timeout_seconds: float) -> float:
+    """Return the seconds after which all of a call is due."""
+    return min(_STRETCH * alone, max(alone, _TRUSTED * timeout_seconds))
 
 
 def _padded(jobs: list[Job]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,11 @@ from service.workers.segments import Bytes, Segment, view
 
 BOUNDARIES = 2
 """A sentence costs its tokens and its two boundary tokens."""
+
+
+def cost_of(lengths: Sequence[int]) -> int:
+    """Return what sentences of so many tokens cost together."""
+    return sum(lengths) + BOUNDARIES * len(lengths)
 
 
 @dataclass(frozen=True, slots=True)

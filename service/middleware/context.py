@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
 import time
 
 from prometheus_client import Counter, Histogram
@@ -14,7 +12,6 @@ from service import headers, logs
 from service.metrics import Metrics
 
 _log = logging.getLogger("service.access")
-_SANE = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _QUIET = ("/health/live", "/health/ready", "/metrics")
 _CLIENT_LEFT = 499
 
@@ -32,7 +29,7 @@ class RequestContext:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        request_id = _request_id(scope)
+        request_id = headers.request_id(scope)
         account: dict[str, object] = {}
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "account": account}
         token = logs.request_id.set(request_id)
@@ -80,10 +77,3 @@ class RequestContext:
                 self._metrics.http_request_duration.labels(route),
             )
         return known
-
-
-def _request_id(scope: Scope) -> str:
-    for sent in headers.every(scope, b"x-request-id"):
-        if _SANE.fullmatch(sent):
-            return sent
-    return os.urandom(16).hex()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, overload
+from typing import Any, overload
 
 from fastapi import APIRouter
 from numpy.typing import NDArray
@@ -18,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from service import encodings, headers
 from service.batching.engine import Embedded, Reservation
-from service.batching.job import Vectors
+from service.batching.job import Vectors, cost_of
 from service.dependencies import Server
 from service.encodings import json_text
 from service.encodings.answer import Answer, Chunk, Encoding
@@ -29,7 +27,6 @@ from service.errors import (
     FieldError,
     InvalidRequest,
     pointer,
-    shown,
 )
 from service.parsing import Options, Parsed, RequestLimits, parse
 from service.routes import embed_document, json_body
@@ -84,7 +81,7 @@ async def embed(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
-    timeout_seconds = _timeout(scope, server.settings.request_timeout_seconds)
+    timeout_seconds = headers.timeout_seconds(scope, server.settings.request_timeout_seconds)
     encoding = _choose(headers.every(scope, b"accept"))
     json_body.check(scope)
     deadline = time.monotonic() + timeout_seconds
@@ -142,26 +139,12 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
 _Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Reservation]
 _ROUTE = router.routes[0]
 _JSON = json_text.ENCODING
-_NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
 @functools.lru_cache(maxsize=64)
 def _choose(accept: tuple[str, ...]) -> Encoding:
     """Return the encoding for some Accept headers; clients send few different ones."""
     return encodings.choose(accept)
-
-
-def _timeout(scope: Scope, most: float) -> float:
-    """Return the seconds that the client allows, capped by the server's own limit."""
-    sent = headers.first(scope, b"x-request-timeout")
-    if sent is None:
-        return most
-    seconds = float(sent) if _NUMBER.fullmatch(sent) else math.nan
-    if not 0 < seconds < math.inf:
-        raise InvalidRequest(
-            f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
-        )
-    return min(seconds, most)
 
 
 async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Parsed:
@@ -175,11 +158,14 @@ async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Par
             async for chunk in json_body.chunks(receive):
                 body.add(chunk)
             if body.size <= SMALL_BODY_BYTES:
-                return parse(body.text, limits)
-            return await server.writers.parse(body, limits)
+                parsed = parse(body.text, limits)
+            else:
+                parsed = await server.writers.parse(body, limits)
     except TimeoutError:
         server.metrics.failures.labels("deadline").inc()
         raise json_body.not_come(timeout_seconds) from None
+    server.door.learn(body.size, cost_of(parsed.lengths))
+    return parsed
 
 
 def _settle(options: Options, info: ModelInfo, server: Server) -> Output:

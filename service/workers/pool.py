@@ -31,7 +31,7 @@ _SOUND_SECONDS = 60.0
 _HOPELESS_STARTS = 5
 _PROBATION_BATCHES = 32  # large batches without a failure, before a larger one is tried
 
-_LONGEST_AHEAD_SECONDS = 0.1
+_LONGEST_AHEAD_SECONDS = 0.03  # of a full batch: beside a longer one the pause is 2 % or less
 _LEAST_WAIT_SECONDS = 0.001  # the event loop knows no shorter one
 _AHEAD_SECONDS = 0.005  # before a batch is done: some times the pause between two
 
@@ -105,6 +105,11 @@ class Seat:
         return len(self._assigned)
 
     @property
+    def full_seconds(self) -> float:
+        """Return about how long a full batch takes; 0 while nothing is known."""
+        return self._full_pace * self.budget
+
+    @property
     def seconds_left(self) -> float:
         """Return about how long the batch that runs still takes; 0 while nothing is known."""
         if not self._assigned:
@@ -156,6 +161,7 @@ class Seat:
         self._ready_since = time.monotonic()
         self._watch.expect(None)
         self._pace.start_from(ready.seconds_per_token)
+        self._full_pace = self._full_pace or ready.seconds_per_token
         self._metrics.worker_up.labels(self.device).inc()
         _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
         self._changed()
@@ -291,8 +297,9 @@ class Pool:
         """Return the seat that should get the next batch.
 
         An idle worker takes what there is. A busy one is given one batch ahead, only a full one and
-        only where batches are short: the pause between two is a fraction of a millisecond. And only
-        shortly before it is done, since those who arrive in the meantime wait behind it.
+        only where batches are short: the pause between two is about half a millisecond. And only
+        shortly before it is done, since those who arrive in the meantime wait behind it: when that
+        will be is known to some tenths of a batch, which is why long ones are not given ahead.
         """
         seat = self._least_busy()
         if seat is None or (seat.batches and not self._takes_ahead(seat, queued_tokens)):
@@ -314,5 +321,5 @@ class Pool:
         return (
             seat.batches == 1
             and queued_tokens >= seat.budget
-            and seat.seconds <= _LONGEST_AHEAD_SECONDS
+            and seat.full_seconds <= _LONGEST_AHEAD_SECONDS
         )

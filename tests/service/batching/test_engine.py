@@ -562,16 +562,25 @@ async def test_a_small_call_waits_for_the_batch_that_runs_and_for_no_other() -> 
         await until(lambda: not b.engine.queued_sentences)
 
 
-async def test_a_worker_has_its_next_full_batch_before_it_is_done() -> None:
-    async with bench(lambda: Fake(seconds_per_token=1e-4), budget=512) as b:
-        bulk = b.ask([[f"w{index}"] * 6 for index in range(1_000)])
+@pytest.mark.parametrize(
+    ("seconds_per_token", "given"),
+    [(3e-5, 2), (1e-4, 1)],  # batches of 15 ms and of 51
+    ids=["short", "long"],
+)
+async def test_a_worker_has_its_next_full_batch_before_it_is_done_with_a_short_one(
+    seconds_per_token: float, given: int
+) -> None:
+    async with bench(lambda: Fake(seconds_per_token=seconds_per_token), budget=512) as b:
+        bulk = b.ask([[f"w{index}"] * 6 for index in range(2_000)])
         await until(lambda: len(b.batches) > 3)
         most = 0
-        for _ in range(200):
+        for turn in range(200):
+            if turn % 50 == 0:  # a batch that is short for want of sentences says nothing
+                b.ask([[f"small{turn}"] * 6])
             most = max(most, len(b.workers[0]._queue))
             await asyncio.sleep(0.001)
 
-        assert most == 2
+        assert most == given
         bulk.cancel()
         await until(lambda: not b.engine.queued_sentences)
 
