@@ -100,7 +100,11 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
         embedded = await unless_client_leaves(
             receive,
             server.engine.embed(
-                parsed.sentences, parsed.lengths, output, deadline - time.monotonic()
+                parsed.sentences,
+                parsed.lengths,
+                output,
+                deadline - time.monotonic(),
+                _client(scope),
             ),
         )
         answer = Answer(
@@ -143,6 +147,13 @@ _Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Reservation]
 _ROUTE = router.routes[0]
 _JSON = json_text.ENCODING
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
+
+
+def _client(scope: Scope) -> str:
+    """Return whose request it is: that of an API key, or of an address."""
+    known: str | None = scope["state"].get("client")
+    address = scope["client"]
+    return known or (address[0] if address else "")
 
 
 @functools.lru_cache(maxsize=64)
