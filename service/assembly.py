@@ -23,7 +23,9 @@ MakeWorker = Callable[[RunnerSettings, SegmentPool], Worker]
 def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | None) -> Server:
     """Return a server whose processes are not started yet."""
     segments = SegmentPool()
-    limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
+    limits = Limits(
+        settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
+    )
     make = make_worker or _makers[settings.worker]
     engine = Engine(_plans(settings, segments, make), segments, limits, metrics)
     metrics.watch(

@@ -109,6 +109,13 @@ class Settings(BaseModel):
         le=1_000_000_000,
         description="Tokens that may wait or run at once, over all requests; more is answered 503.",
     )
+    max_client_tokens: int | None = Field(
+        None,
+        ge=1 + BOUNDARIES,
+        le=1_000_000_000,
+        description="Tokens of them that may be of one client: of the API key that it sends, or of "
+        "its address where none is asked for; more is answered 429. Unset: all.",
+    )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
     max_answer_bytes: int = Field(
@@ -224,7 +231,7 @@ class Settings(BaseModel):
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
 
-    @field_validator("max_batch_tokens", "max_queue_tokens")
+    @field_validator("max_batch_tokens", "max_queue_tokens", "max_client_tokens")
     @classmethod
     def _fits_longest_sentence(cls, value: int | None, info: ValidationInfo) -> int | None:
         longest = info.data.get("max_sentence_tokens")

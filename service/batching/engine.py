@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from service.batching.batcher import Batcher
 from service.batching.job import Job, Request, Vectors, cost_of
+from service.batching.shares import Shares
 from service.errors import (
+    ClientOverShare,
     DeadlineExceeded,
     FieldError,
     Overloaded,
@@ -44,6 +46,7 @@ class Limits:
 
     queue_tokens: int
     answer_bytes: int
+    client_tokens: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +98,7 @@ class Engine:
         self._batcher = Batcher()
         self._again: deque[list[Job]] = deque()  # batches to run as they are: halves and replays
         self._running: dict[int, _Running] = {}
+        self._shares = Shares(limits.client_tokens)
         self._same: dict[tuple[bytes, Output], Job] = {}
         self._last_batch = 0
         self._calls = 0  # admitted and not yet answered
@@ -163,6 +167,7 @@ class Engine:
         lengths: Sequence[int],
         output: Output,
         timeout_seconds: float,
+        client: str = "",
     ) -> Embedded:
         """Compute the vectors of some sentences, all or none.
 
@@ -171,13 +176,14 @@ class Engine:
             lengths: tokens of each.
             output: what is wanted of every one of them.
             timeout_seconds: after this, what has not been computed never is.
+            client: whose call it is, of those that share the queue.
 
         Raises:
-            TooLarge, Overloaded, Unavailable: not admitted; nothing was queued.
+            TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
             DeadlineExceeded: the time is over.
             SentenceFailed: a sentence made the model fail, by itself.
         """
-        cost, pace = self._admit(lengths, timeout_seconds)
+        cost, pace = self._admit(lengths, timeout_seconds, client)
         loop = asyncio.get_running_loop()
         request = Request([None] * len(sentences), loop.create_future(), len(sentences), cost)
         jobs: list[tuple[Job, int]] = []
@@ -193,6 +199,7 @@ class Engine:
             ) from None
         finally:
             self._calls -= 1
+            self._shares.give_back(client, cost)
             self._outstanding -= request.outstanding
             if request.missing:
                 self._abandon(request, jobs)
@@ -216,7 +223,9 @@ class Engine:
 
     # Admission
 
-    def _admit(self, lengths: Sequence[int], timeout_seconds: float) -> tuple[int, float]:
+    def _admit(
+        self, lengths: Sequence[int], timeout_seconds: float, client: str
+    ) -> tuple[int, float]:
         """Take the request into account, whole, or refuse it; return its tokens and its pace.
 
         The pace is the seconds between the moments that two tokens are due. A call has a share of
@@ -236,6 +245,7 @@ class Engine:
                 f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
                 "allowed (ELMO_MAX_QUEUE_TOKENS)."
             )
+        self._check_share(client, cost)
         alone = self._rate.seconds(cost, self.pool.ready_count)
         if self._rate.is_known and alone > timeout_seconds:
             self._metrics.failures.labels("deadline").inc()
@@ -246,6 +256,7 @@ class Engine:
         if (refusal := self.refusal(cost, timeout_seconds)) is not None:
             raise refusal
         self._calls += 1
+        self._shares.take(client, cost)
         self._outstanding += cost
         return cost, _span(alone, timeout_seconds) / max(cost, 1)
 
@@ -271,6 +282,22 @@ class Engine:
                 retry_after=self._retry_after(excess),
             )
         return None
+
+    def _check_share(self, client: str, cost: int) -> None:
+        """Refuse what one client may not have, whatever the others have."""
+        limit, excess = self._shares.limit, self._shares.excess(client, cost)
+        if limit is None or not excess:
+            return
+        if cost > limit:
+            raise TooLarge(
+                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
+                "allowed for one client (ELMO_MAX_CLIENT_TOKENS)."
+            )
+        raise ClientOverShare(
+            f"This client has {self._shares.held(client)} of its {limit} tokens queued; {cost} "
+            "more do not fit.",
+            retry_after=self._retry_after(excess),
+        )
 
     async def _enqueue(
         self,

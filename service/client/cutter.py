@@ -131,9 +131,11 @@ class Cutter:
     def _fits(self, tokens: int, answer: int, text: int) -> bool:
         limits = self.limits
         # All that is in flight should find room in the queue beside one another.
-        most_tokens = min(
-            _BATCHES * limits["max_batch_tokens"], limits["max_queue_tokens"] // self.in_flight
+        queue = min(
+            limits["max_queue_tokens"],
+            limits.get("max_client_tokens") or limits["max_queue_tokens"],
         )
+        most_tokens = min(_BATCHES * limits["max_batch_tokens"], queue // self.in_flight)
         most_bytes = min(_MOST_BYTES, limits["max_answer_bytes"] // self.in_flight)
         return (
             len(self._texts) < limits["max_request_sentences"]

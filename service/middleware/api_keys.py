@@ -23,16 +23,23 @@ class ApiKeys:
         self._keys = [_digest(key.encode()) for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN and not self._is_known(scope):
-            raise Unauthorized("Send one of the server's API keys: `Authorization: Bearer KEY`.")
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            if (client := self._known(scope)) is None:
+                raise Unauthorized(
+                    "Send one of the server's API keys: `Authorization: Bearer KEY`."
+                )
+            scope["state"]["client"] = client
         await self._app(scope, receive, send)
 
-    def _is_known(self, scope: Scope) -> bool:
+    def _known(self, scope: Scope) -> str | None:
+        """Return a name for the key that was sent, if it is one of the server's."""
         sent = headers.first(scope, b"authorization") or ""
         scheme, _, key = sent.encode("latin-1").partition(b" ")
         digest = _digest(key.strip())
         matches = [hmac.compare_digest(digest, known) for known in self._keys]
-        return scheme.lower() == b"bearer" and any(matches)
+        return (
+            f"key {matches.index(True)}" if scheme.lower() == b"bearer" and any(matches) else None
+        )
 
 
 def _digest(key: bytes) -> bytes:

@@ -97,7 +97,11 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
         embedded = await unless_client_leaves(
             receive,
             server.engine.embed(
-                parsed.sentences, parsed.lengths, output, deadline - time.monotonic()
+                parsed.sentences,
+                parsed.lengths,
+                output,
+                deadline - time.monotonic(),
+                _client(scope),
             ),
         )
         answer = Answer(
@@ -139,6 +143,13 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
 _Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Reservation]
 _ROUTE = router.routes[0]
 _JSON = json_text.ENCODING
+
+
+def _client(scope: Scope) -> str:
+    """Return whose request it is: that of an API key, or of an address."""
+    known: str | None = scope["state"].get("client")
+    address = scope["client"]
+    return known or (address[0] if address else "")
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ from typing import Any
 
 from service.encodings import ENCODINGS, json_text
 from service.errors import (
+    ClientOverShare,
     DeadlineExceeded,
     InternalError,
     InvalidRequest,
@@ -67,6 +68,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
             InvalidRequest,
             SentenceFailed,
             InternalError,
+            ClientOverShare,
             Overloaded,
             Unavailable,
             DeadlineExceeded,

@@ -368,6 +368,40 @@ def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None
         assert isinstance(first.exception(), httpx.TransportError)
 
 
+def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) -> None:
+    """A client is a key. The first call is the whole share, so nothing fits beside it."""
+    limits: dict[str, Any] = {
+        "max_sentence_tokens": 1,
+        "max_batch_tokens": 3,
+        "max_client_tokens": 30_000,
+        "api_keys": "mine,yours",
+    }
+    bulk = {"sentences": [[f"{index}"] for index in range(10_000)], "pooling": "mean"}
+    small = {"sentences": [["small"]]}
+    mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))
+    with (
+        running(tmp_path, model=SMALL, **limits) as server,
+        ThreadPoolExecutor(1) as pool,
+        server.client(headers=mine) as bulky,
+    ):
+        first = pool.submit(bulky.post, "/embed", json=bulk)
+        deadline = time.monotonic() + 10
+        while not server.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+        second = httpx.post(server.url + "/embed", json=small, headers=mine)
+        third = httpx.post(server.url + "/embed", json=small, headers=yours, timeout=60)
+
+        members = problem(second, "client-over-share")
+        assert second.status_code == 429
+        assert "30000 of its 30000 tokens" in members["detail"]
+        assert int(second.headers["retry-after"]) >= 1
+        assert third.status_code == 200, third.text
+        assert not first.done()
+        server.process.kill()  # nobody waits for the rest
+        assert isinstance(first.exception(), httpx.TransportError)
+
+
 def test_limits_are_413_and_named_with_their_values(narrow_client: httpx.Client) -> None:
     for body, said in (
         (

@@ -17,6 +17,7 @@ import pytest
 
 from service.batching.engine import Embedded, Engine, Limits
 from service.errors import (
+    ClientOverShare,
     DeadlineExceeded,
     Overloaded,
     SentenceFailed,
@@ -137,11 +138,15 @@ class Bench:
         return Counter(sentence for batch in self.batches for sentence in batch.sentences)
 
     def ask(
-        self, sentences: Sequence[list[str]], output: Output = TOP, timeout: float = 60.0
+        self,
+        sentences: Sequence[list[str]],
+        output: Output = TOP,
+        timeout: float = 60.0,
+        client: str = "",
     ) -> asyncio.Task[Embedded]:
         texts = [orjson.dumps(sentence) for sentence in sentences]
         lengths = [len(sentence) for sentence in sentences]
-        return asyncio.ensure_future(self.engine.embed(texts, lengths, output, timeout))
+        return asyncio.ensure_future(self.engine.embed(texts, lengths, output, timeout, client))
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -153,6 +158,7 @@ async def bench(
     budget: int = 64,
     queue_tokens: int = 100_000,
     answer_bytes: int = 1 << 30,
+    client_tokens: int | None = None,
     patience: Patience = USUAL,
 ) -> AsyncIterator[Bench]:
     """Start an engine; each of ``makes`` is a seat. Nothing may be left over at the end."""
@@ -167,14 +173,15 @@ async def bench(
 
     metrics, segments = Metrics(), SegmentPool()
     plans = [SeatPlan("cpu", budget, maker(make), patience) for make in makes or (Fake,)]
-    engine = Engine(plans, segments, Limits(queue_tokens, answer_bytes), metrics)
+    engine = Engine(plans, segments, Limits(queue_tokens, answer_bytes, client_tokens), metrics)
     engine.pool.start()
     await engine.pool.first_outcome()
     yield Bench(engine, metrics, workers)
     assert (engine.queued_sentences, engine.queued_tokens) == (0, 0)
     # Every call has ended: the whole queue is free again.
     if engine.why_not() is None:
-        whole = [[str(i)] * (queue_tokens // 10 - 2) for i in range(10)]
+        room = client_tokens or queue_tokens
+        whole = [[str(i)] * (room // 10 - 2) for i in range(10)]
         texts = [orjson.dumps(sentence) for sentence in whole]
         with pytest.raises(DeadlineExceeded):
             await engine.embed(texts, [len(sentence) for sentence in whole], TOP, 1e-9)
@@ -726,3 +733,31 @@ async def test_a_storm_leaves_nothing_hanging_and_nothing_wrong(seed: int) -> No
         assert told["DeadlineExceeded"] == 0
         assert time.monotonic() - start < 8
         await until(lambda: b.engine.why_not() is None)
+
+
+async def test_a_client_over_its_share_is_refused_and_the_others_are_not() -> None:
+    async with bench(lambda: Fake(seconds_per_token=1e-3), client_tokens=100) as b:
+        mine = b.ask(made_of("m", 15), client="me")  # 87 tokens
+        await until(lambda: bool(b.batches))
+
+        with pytest.raises(ClientOverShare, match=r"87 of its 100 tokens.* 18 more") as refused:
+            await b.ask(made_of("n", 4), client="me")
+        assert refused.value.retry_after >= 1
+        with pytest.raises(TooLarge, match=r"at most 100 .*ELMO_MAX_CLIENT_TOKENS"):
+            await b.ask(made_of("n", 30), client="me")
+        check(await b.ask(made_of("o", 15), client="other"), made_of("o", 15))
+        check(await b.ask(made_of("p", 3), client="me"), made_of("p", 3))
+        check(await mine, made_of("m", 15))
+        check(await b.ask(made_of("q", 15), client="me"), made_of("q", 15))
+
+
+async def test_what_a_client_gives_up_is_free_for_it_again() -> None:
+    async with bench(lambda: Fake(seconds_per_token=1e-3), client_tokens=100) as b:
+        for _ in range(3):
+            task = b.ask(made_of("m", 15), client="me")
+            await asyncio.sleep(0.02)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        with pytest.raises(DeadlineExceeded):
+            await b.ask(made_of("m", 15), client="me", timeout=0.01)
+        check(await b.ask(made_of("n", 15), client="me"), made_of("n", 15))
