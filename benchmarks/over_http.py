@@ -1,12 +1,13 @@
-"""What HTTP adds: the same sentences by the network alone and through the service, in one run.
+"""What HTTP adds: the same sentences by the network, the engine and the service, in one run.
 
     python -m benchmarks.over_http TEXT [--checkpoint FOLDER] [--clients 16] [--tokens 12000]
 
 The network is called with batches as large as the service cuts them, neighbours in length in the
-whole text, words known. Clients send 32 sentences a request. The last column is the share of the
-time in which the worker computes: what is missing there is HTTP's, the rest is that a queue has
-fewer sentences of one length to choose from. Beside the rates: time until ready, memory, and the
-latency of one sentence of 20 words.
+whole text, words known. The engine is the queue and its worker, called in this process by as many
+callers as there are clients afterwards, with the same requests of 32 sentences: what the service
+has less than that is HTTP's. What the engine has less than the network is that a queue has fewer
+sentences of one length to choose from. The last column is the share of the time in which the worker
+computes. Beside the rates: time until ready, memory, and the latency of one sentence of 20 words.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
 from benchmarks.processes import children, own_memory
 from model.pretrained import open_model
-from service.settings import BATCH_TOKENS_CPU
+from service.assembly import assemble
+from service.metrics import Metrics
+from service.settings import BATCH_TOKENS_CPU, Settings
+from service.workers.protocol import Output
 from tests.servers import Running, running
 
 _REQUEST_SENTENCES = 32
@@ -48,8 +52,11 @@ def main() -> int:
     with checkpoint(arguments.checkpoint) as model:
         print(f"{model.name}, {arguments.precision}; {describe()}\n")
         bare = _bare(str(model), arguments.precision, sentences)
-        print("| through | tokens/s | of the network alone | worker computes |\n|---|--:|--:|--:|")
-        print(f"| the network alone | {bare:,.0f} | | |")
+        engine = asyncio.run(_engine(str(model), arguments.precision, sentences, arguments.clients))
+        print("| through | tokens/s | of the network | of the engine | worker computes |")
+        print("|---|--:|--:|--:|--:|")
+        print(f"| the network alone | {bare:,.0f} | | | |")
+        print(f"| the engine alone | {engine:,.0f} | {engine / bare:.0%} | | |")
         start = time.perf_counter()
         settings = {"model": model, "precision": arguments.precision}
         with (
@@ -57,7 +64,7 @@ def main() -> int:
             running(Path(folder), **settings) as server,
         ):
             ready = time.perf_counter() - start
-            _measure(server, sentences, arguments.clients, bare)
+            _measure(server, sentences, arguments.clients, (bare, engine))
             pids = {"front": [server.pid], **children(server.pid)}
             memory = {name: sum(map(own_memory, found)) for name, found in pids.items()}
         print(f"\nready after {ready:.1f} s; memory in MB:", end=" ")
@@ -65,13 +72,16 @@ def main() -> int:
     return 0
 
 
-def _measure(server: Running, sentences: list[Sentence], clients: int, bare: float) -> None:
+def _measure(
+    server: Running, sentences: list[Sentence], clients: int, others: tuple[float, float]
+) -> None:
     asyncio.run(_rate(server.url, sentences, clients, _MEDIA[0]))  # words become known
     for media in _MEDIA:
         before = server.metric(_COMPUTED)
         rate = asyncio.run(_rate(server.url, sentences, clients, media))
         share = (server.metric(_COMPUTED) - before) * rate / sum(map(len, sentences))
-        print(f"| {media} | {rate:,.0f} | {rate / bare:.0%} | {share:.0%} |")
+        ratios = " | ".join(f"{rate / other:.0%}" for other in others)
+        print(f"| {media} | {rate:,.0f} | {ratios} | {share:.0%} |")
     one = [next(s for s in sentences if len(s) >= 20)[:20]]
     with httpx.Client(base_url=server.url, timeout=60) as client:
         times = []
@@ -114,12 +124,39 @@ def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
     return sum(map(len, sentences)) / seconds[-1]
 
 
+async def _engine(model: str, precision: str, sentences: Sequence[Sentence], callers: int) -> float:
+    """Return tokens/s of the queue and a worker, when the words are known."""
+    settings = Settings(model=model, precision=precision)
+    engine = assemble(settings, Metrics(), None).engine
+    engine.pool.start()
+    if (reason := await engine.pool.first_outcome()) is not None:
+        raise RuntimeError(reason)
+    assert engine.info is not None
+    wanted = Output(layers=tuple(range(engine.info.layers)), stacked=True)
+
+    async def call(requests: list[Sequence[Sentence]]) -> None:
+        while requests:
+            asked = requests.pop()
+            lengths = [len(sentence) for sentence in asked]
+            await engine.embed([orjson.dumps(each) for each in asked], lengths, wanted, 120.0)
+
+    for _ in range(2):
+        requests = _requests(sentences)
+        start = time.perf_counter()
+        await asyncio.gather(*(call(requests) for _ in range(callers)))
+        seconds = time.perf_counter() - start
+    await engine.pool.stop()
+    return sum(map(len, sentences)) / seconds
+
+
+def _requests(sentences: Sequence[Sentence]) -> list[Sequence[Sentence]]:
+    starts = range(0, len(sentences), _REQUEST_SENTENCES)
+    return [sentences[start : start + _REQUEST_SENTENCES] for start in starts]
+
+
 async def _rate(url: str, sentences: Sequence[Sentence], clients: int, media: str) -> float:
     """Return tokens/s of so many clients that share the sentences."""
-    bodies = [
-        orjson.dumps({"sentences": sentences[start : start + _REQUEST_SENTENCES]})
-        for start in range(0, len(sentences), _REQUEST_SENTENCES)
-    ]
+    bodies = [orjson.dumps({"sentences": asked}) for asked in _requests(sentences)]
     headers = {"Accept": media, "Content-Type": "application/json"}
 
     async def send(http: httpx.AsyncClient) -> None:

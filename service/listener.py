@@ -7,6 +7,7 @@ import functools
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -27,6 +28,8 @@ from service.settings import Settings
 _LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
 
 _KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: they close, not we
+_FILES = 256  # beside those of connections: an answer that is being sent has one, and its memory
+_FILES_A_CONNECTION = 2
 _SWITCH_SECONDS = 0.001
 _COLLECTED_OBJECTS = 10_000  # of a request few are left to the collector
 
@@ -41,6 +44,7 @@ def serve(settings: Settings) -> int:
 
 def run(app: FastAPI, settings: Settings) -> int:
     """Serve an application; 0 when all that was admitted was answered."""
+    _allow_files(_FILES + _FILES_A_CONNECTION * settings.max_connections)
     listener = _Listener(app, settings)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(listener.serve())
@@ -122,6 +126,17 @@ class _Listener(uvicorn.Server):
 
     def _stop(self) -> None:
         self.should_exit = True
+
+
+def _allow_files(wanted: int) -> None:
+    """Let this process open so many files, or as many as it may: shells allow few unless asked."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        _log.warning("few files can be open", extra={"allowed": allowed, "wanted": wanted})
 
 
 def _refusal(app: FastAPI, scope: Scope) -> Overloaded | None:
