@@ -160,7 +160,9 @@ async def bad_clients(server: Running, answers: Answers, clients: int) -> Row:
         f"{outcome.answered} answers to others; the front holds {most:.0f} MB"
     )
     row = _row("slow, malformed, huge clients", outcome, None, remark)
-    harmed = sum(count for status, count in told.items() if not 400 <= status < 500)
+    # A queue that these have filled may refuse others of them unread.
+    fair = (*range(400, 500), 503)
+    harmed = sum(count for status, count in told.items() if status not in fair)
     return replace(row, hung=row.hung + unheard, innocent=row.innocent + harmed)
 
 

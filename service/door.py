@@ -9,8 +9,9 @@ from starlette.types import Scope
 
 from service import headers
 from service.batching.engine import Engine
-from service.errors import InvalidRequest, Overloaded
+from service.errors import Overloaded, RequestError
 from service.metrics import Metrics
+from service.routes import json_body
 
 _log = logging.getLogger("service.door")
 
@@ -55,8 +56,9 @@ class Door:
         if not 0 < size <= self._body_bytes:
             return None
         try:
+            json_body.check(scope)
             timeout = headers.timeout_seconds(scope, self._timeout_seconds)
-        except InvalidRequest:
+        except RequestError:
             return None
         cost = int(size * self._least.get(size.bit_length(), 0.0))
         refusal = self._engine.refusal(cost, timeout) if cost else None

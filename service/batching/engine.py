@@ -261,8 +261,13 @@ class Engine:
         return cost, _span(alone, timeout_seconds) / max(cost, 1)
 
     def refusal(self, cost: int, timeout_seconds: float) -> Overloaded | None:
-        """Return why there is no room now for a request of so many tokens; None when there is."""
+        """Return why there is no room now for a request of so many tokens.
+
+        None when there is, and for one that never has room: that is another error.
+        """
         limit = self._limits.queue_tokens
+        if cost > limit:
+            return None
         if self._outstanding + cost > limit:
             return Overloaded(
                 f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",

@@ -156,6 +156,26 @@ def test_what_is_wrong_with_the_head_is_still_said(server: Running) -> None:
         assert answer(connection)[0] == 422
 
 
+@pytest.mark.parametrize("field", ["Content-Encoding: gzip", "Content-Type: text/xml"])
+def test_what_is_no_json_is_told_so_and_not_to_come_again(server: Running, field: str) -> None:
+    with full(server), connected(server) as connection:
+        connection.sendall(head(len(LARGE), field) + LARGE)
+
+        assert answer(connection)[0] == 415
+
+
+def test_what_never_has_room_is_told_so_and_not_to_come_again(server: Running) -> None:
+    sentences = [[f"{i}-{j}" for j in range(45)] for i in range(9_500)]
+    content = json.dumps({"sentences": sentences, "pooling": "mean"}).encode()
+    idle = httpx.post(server.url + "/embed", content=content, timeout=60)
+    with full(server):
+        beside = httpx.post(server.url + "/embed", content=content, timeout=60)
+
+    for answered in (idle, beside):
+        assert answered.status_code == 413
+        assert "ELMO_MAX_QUEUE_TOKENS" in answered.json()["detail"]
+
+
 def test_refusals_are_counted_one_by_one_and_logged_together(server: Running) -> None:
     def refused() -> float:
         return server.metric(
