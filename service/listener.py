@@ -31,9 +31,7 @@ _KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: they cl
 _FILES = 256  # beside those of connections: an answer that is being sent has one, and its memory
 _FILES_A_CONNECTION = 2
 _SWITCH_SECONDS = 0.001
-# Of a request few objects are left to the collector. Its second round looks at all that lives of
-# the last so many first ones: those of ten thousand sentences being answered, for nothing.
-_COLLECTED_OBJECTS, _FIRST_ROUNDS = 10_000, 100
+_COLLECTED_OBJECTS = 10_000  # of a request few are left to the collector
 
 _log = logging.getLogger("service")
 
@@ -96,7 +94,7 @@ class _Listener(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
-        gc.set_threshold(_COLLECTED_OBJECTS, _FIRST_ROUNDS)
+        gc.set_threshold(_COLLECTED_OBJECTS)
         sys.setswitchinterval(_SWITCH_SECONDS)
 
     @contextmanager
