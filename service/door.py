@@ -17,6 +17,7 @@ _log = logging.getLogger("service.door")
 
 _LEARNING = 0.05  # of the way up, for a body that held more
 _TOLD_SECONDS = 1.0
+_DIGITS = 16  # of a length that is looked at: a longer one is over every limit
 
 
 class Door:
@@ -77,6 +78,3 @@ class Door:
         """Log them together: a line for each would cost as much as refusing it."""
         _log.info("refused unread", extra={"requests": self._untold, "why": Overloaded.title})
         self._untold = 0
-
-
-_DIGITS = 16

@@ -113,8 +113,9 @@ class Settings(BaseModel):
         None,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens of them that may be of one client: of the API key that it sends, or of "
-        "its address where none is asked for; more is answered 429. Unset: all.",
+        description="Tokens of one client that may wait or run at once, a client being an API key, "
+        "or an address where none is asked for; more is answered 429. Unset: no bound but that of "
+        "the queue.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")

@@ -1,9 +1,12 @@
 """What a prepared LSTM does between its two products, and the fastest way to do it."""
 
+import logging
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+_log = logging.getLogger(__name__)
 
 Update = Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype], Tensor]
 
@@ -35,9 +38,13 @@ def fastest(like: Tensor) -> Update:
         from model.cuda.fused_gates import fused  # noqa: PLC0415  # no dependency of ours
 
         with torch.cuda.device(like.device):
-            return fused if agree(fused, like.device) else plain
-    except Exception:  # whatever keeps it from running
-        return plain
+            if agree(fused, like.device):
+                return fused
+        reason = "it gives other numbers"
+    except Exception as error:  # whatever keeps it from running
+        reason = f"{type(error).__name__}: {error}"
+    _log.info("the gates are not one kernel: %s", " ".join(reason.split()))
+    return plain
 
 
 def agree(update: Update, device: torch.device) -> bool:
