@@ -99,7 +99,7 @@ class Engine:
         self._again: deque[list[Job]] = deque()  # batches to run as they are: halves and replays
         self._running: dict[int, _Running] = {}
         self._shares = Shares(limits.client_tokens)
-        self._same: dict[tuple[bytes, Output], Job] = {}
+        self._same: dict[Output, dict[bytes, Job]] = {}  # by what is wanted of which sentence
         self._last_batch = 0
         self._calls = 0  # admitted and not yet answered
         self._outstanding = 0  # tokens that they wait for
@@ -186,7 +186,7 @@ class Engine:
         cost, pace = self._admit(lengths, timeout_seconds, client)
         loop = asyncio.get_running_loop()
         request = Request([None] * len(sentences), loop.create_future(), len(sentences), cost)
-        jobs: list[tuple[Job, int]] = []
+        jobs: list[Job] = []
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._enqueue(request, sentences, lengths, output, pace, jobs)
@@ -311,23 +311,24 @@ class Engine:
         lengths: Sequence[int],
         output: Output,
         pace: float,
-        jobs: list[tuple[Job, int]],
+        jobs: list[Job],
     ) -> None:
         rank, cost = request.admitted, request.outstanding
         for start in range(0, len(sentences), _SLICE):
+            same = self._same.setdefault(output, {})
             new = []
             for index in range(start, min(start + _SLICE, len(sentences))):
-                key = (sentences[index], output)
-                job = self._same.get(key)
+                sentence = sentences[index]
+                job = same.get(sentence)
                 if job is None:
-                    job = Job(sentences[index], output, lengths[index], rank, [], call=cost)
-                    self._same[key] = job
+                    job = Job(sentence, output, lengths[index], rank, [], call=cost)
+                    same[sentence] = job
                     new.append(job)
                 elif job.is_queued and rank < job.rank:
                     self._batcher.advance(job, rank)
                 job.call = min(job.call, cost)
                 job.waiting.append((request, index))
-                jobs.append((job, index))
+                jobs.append(job)
                 rank += pace * job.cost
             self._batcher.add(new)
             self._schedule()
@@ -337,7 +338,7 @@ class Engine:
             request.finished = request.admitted
             request.future.set_result(None)
 
-    def _abandon(self, request: Request, jobs: list[tuple[Job, int]], start: int = 0) -> None:
+    def _abandon(self, request: Request, jobs: list[Job], start: int = 0) -> None:
         """Take a request off its jobs; those that nobody else waits for are never computed.
 
         Some at once, the rest in the next turns of the event loop.
@@ -346,7 +347,7 @@ class Engine:
         if end < len(jobs):
             asyncio.get_running_loop().call_soon(self._abandon, request, jobs, end)
         queued = running = 0
-        for job, index in jobs[start:end]:
+        for index, job in enumerate(jobs[start:end], start):
             if request.answers[index] is not None or not job.waiting:
                 continue
             job.waiting = [waiter for waiter in job.waiting if waiter[0] is not request]
@@ -521,7 +522,12 @@ class Engine:
         self._schedule()
 
     def _forget(self, job: Job) -> None:
-        self._same.pop((job.sentence, job.output), None)
+        same = self._same.get(job.output)
+        if same is None:
+            return
+        same.pop(job.sentence, None)
+        if not same:
+            del self._same[job.output]
 
 
 class _Rate:

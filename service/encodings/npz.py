@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.encodings.answer import Answer, Chunk, Encoding, raw
+
+_PART_BYTES, _LONG_BYTES = 1 << 12, 1 << 17
 
 
 def encode(answer: Answer) -> list[Chunk]:
@@ -20,9 +23,24 @@ def encode(answer: Answer) -> list[Chunk]:
             member = zipfile.ZipInfo(f"{index}.npy")
             with archive.open(member, "w", force_zip64=array.nbytes >= zipfile.ZIP64_LIMIT) as file:
                 file.write(_header(array))
-                file.write(raw(array))
+                for part in _parts(raw(array)):
+                    file.write(part)
     pieces.flush()
     return pieces.chunks
+
+
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    """Cut what is short into parts whose checksum is made without letting go of the interpreter.
+
+    zlib lets go of it beyond 5 KiB. To be woken takes another thread longer than the checksum of
+    some 10 KiB: with thousands of those one after another the event loop is woken each time, always
+    too late, and never gets its turn.
+    """
+    if len(data) > _LONG_BYTES:
+        yield data
+        return
+    for start in range(0, len(data), _PART_BYTES):
+        yield data[start : start + _PART_BYTES]
 
 
 def decode(data: bytes) -> list[NDArray[Any]]:

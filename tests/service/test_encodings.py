@@ -170,6 +170,16 @@ def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
     assert any(np.shares_memory(np.frombuffer(view, np.uint8), vectors) for view in views)
 
 
+def test_no_checksum_of_npz_is_just_long_enough_to_starve_the_event_loop() -> None:
+    vectors = arrays((2, 1024), (30, 1024), (3, 40, 1024))
+
+    pieces = ENCODINGS[NPZ].encode(answer(vectors))
+
+    sizes = [len(piece) for piece in pieces if isinstance(piece, memoryview)]
+    assert sum(sizes) == sum(array.nbytes for array in vectors)
+    assert all(size <= 5 * 1024 or size > 1 << 17 for size in sizes)
+
+
 async def test_pieces_are_sent_in_order_and_in_sizes_worth_a_call() -> None:
     sizes = [1, 0, 70_000, 3, 65_536, 2, 3_000_000, *[100] * 5_000]
     pieces: list[bytes | memoryview] = [
