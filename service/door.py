@@ -11,7 +11,6 @@ from service import headers
 from service.batching.engine import Engine
 from service.errors import Overloaded, RequestError
 from service.metrics import Metrics
-from service.routes import json_body
 
 _log = logging.getLogger("service.door")
 
@@ -57,7 +56,7 @@ class Door:
         if not 0 < size <= self._body_bytes:
             return None
         try:
-            json_body.check(scope)
+            headers.check_json(scope)
             timeout = headers.timeout_seconds(scope, self._timeout_seconds)
         except RequestError:
             return None

@@ -9,8 +9,9 @@ from typing import Final
 
 from starlette.types import Scope
 
-from service.errors import InvalidRequest, shown
+from service.errors import InvalidRequest, UnsupportedMediaType, shown
 
+_JSON: Final = "application/json"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
@@ -42,6 +43,19 @@ def timeout_seconds(scope: Scope, most: float) -> float:
             f"X-Request-Timeout is {shown(sent)}; it is a number of seconds above 0."
         )
     return min(seconds, most)
+
+
+def check_json(scope: Scope) -> None:
+    """Raise UnsupportedMediaType for a body that says it is something else, or compressed."""
+    sent = first(scope, b"content-type")
+    if sent is not None and sent.partition(";")[0].strip().lower() != _JSON:
+        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {_JSON}.")
+    coding = first(scope, b"content-encoding")
+    if coding is not None and coding.strip().lower() != "identity":
+        raise UnsupportedMediaType(
+            f"Content-Encoding is {shown(coding)}; a request body is not compressed.",
+            headers={"Accept-Encoding": "identity"},
+        )
 
 
 def request_id(scope: Scope) -> str:

@@ -29,7 +29,7 @@ from service.errors import (
     pointer,
 )
 from service.parsing import Options, Parsed, RequestLimits, parse
-from service.routes import embed_document, json_body
+from service.routes import arriving, embed_document
 from service.routes.leaving import unless_client_leaves
 from service.schemas import Mix
 from service.tasks import mix_faults
@@ -83,7 +83,7 @@ async def embed(scope: Scope, receive: Receive, send: Send) -> None:
 async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
     timeout_seconds = headers.timeout_seconds(scope, server.settings.request_timeout_seconds)
     encoding = _choose(headers.every(scope, b"accept"))
-    json_body.check(scope)
+    headers.check_json(scope)
     deadline = time.monotonic() + timeout_seconds
     parsed = await _read(receive, server, timeout_seconds)
     info = server.info
@@ -166,7 +166,7 @@ async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Par
     try:
         async with asyncio.timeout(timeout_seconds):
             body = server.writers.body()
-            async for chunk in json_body.chunks(receive):
+            async for chunk in arriving.chunks(receive):
                 body.add(chunk)
             if body.size <= SMALL_BODY_BYTES:
                 parsed = parse(body.text, limits)
@@ -174,7 +174,7 @@ async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Par
                 parsed = await server.writers.parse(body, limits)
     except TimeoutError:
         server.metrics.failures.labels("deadline").inc()
-        raise json_body.not_come(timeout_seconds) from None
+        raise arriving.not_come(timeout_seconds) from None
     server.door.learn(body.size, cost_of(parsed.lengths))
     return parsed
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from model.task import Task
+from service import headers
 from service.dependencies import TheServer
 from service.errors import (
     Conflict,
@@ -27,7 +28,7 @@ from service.errors import (
 )
 from service.parsing import parse_task
 from service.problems import documented
-from service.routes import json_body
+from service.routes import arriving
 from service.schemas import TaskAnswer, TaskList
 from service.tasks import NAME
 
@@ -80,9 +81,9 @@ async def put_task(
     name: Name, request: Request, server: TheServer, response: Response
 ) -> TaskAnswer:
     """Keep a task on disk; the next request sees it."""
-    json_body.check(request.scope)
+    headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
-    body = parse_task(await json_body.read(request.receive, timeout_seconds))
+    body = parse_task(await arriving.read(request.receive, timeout_seconds))
     if not re.fullmatch(NAME, name):
         raise InvalidRequest(
             f"The path names task {shown(name)}; a name is 1 to 64 of A-Z a-z 0-9 . _ - "

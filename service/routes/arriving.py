@@ -1,4 +1,4 @@
-"""The JSON body of a request: what its headers must say, and the bytes as they come."""
+"""The body of a request, as it comes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
-from service import headers
-from service.encodings import json_text
-from service.errors import DeadlineExceeded, UnsupportedMediaType, shown
-
-_MEDIA_TYPE = json_text.ENCODING.media_type
-
-
-def check(scope: Scope) -> None:
-    """Raise UnsupportedMediaType for a body that says it is something else, or compressed."""
-    sent = headers.first(scope, b"content-type")
-    if sent is not None and sent.partition(";")[0].strip().lower() != _MEDIA_TYPE:
-        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {_MEDIA_TYPE}.")
-    coding = headers.first(scope, b"content-encoding")
-    if coding is not None and coding.strip().lower() != "identity":
-        raise UnsupportedMediaType(
-            f"Content-Encoding is {shown(coding)}; a request body is not compressed.",
-            headers={"Accept-Encoding": "identity"},
-        )
+from service.errors import DeadlineExceeded
 
 
 async def read(receive: Receive, timeout_seconds: float) -> bytes:
