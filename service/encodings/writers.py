@@ -377,12 +377,15 @@ def work(parent: Parent) -> None:
 
 def _write(parent: Parent, task: _Write) -> int:
     assert isinstance(task.target, SegmentName)
-    text = json_text.write(
+    memory, end = parent.memory(task.target), 0
+    arrays = (
         view(_memory(parent, source.segment), source.offset, source.shape, source.dtype)
         for source in task.sources
     )
-    parent.memory(task.target)[: len(text)] = text
-    return len(text)
+    for text in json_text.texts(arrays):
+        start, end = end, end + len(text)
+        memory[start:end] = text
+    return end
 
 
 def _parse(parent: Parent, task: _Parse) -> Parsed | ServiceError:
