@@ -113,8 +113,8 @@ def embedding(
 def networks(path: Path, device: torch.device, precision: str) -> dict[str, Elmo]:
     """Load a network twice: one goes by graphs, all of them recorded, and one step by step."""
     graphs, loop = (open_model(path).to(device).prepare(precision) for _ in range(2))
-    graphs.bilm.record()
-    loop.bilm.stop_recording("this is the network without them, to compare")
+    graphs.bilm.recordings.make()
+    loop.bilm.recordings.stop("this is the network without them, to compare")
     return {"graphs": graphs, "loop": loop}
 
 
@@ -183,7 +183,11 @@ def main() -> int:
                     runs["AllenNLP"] = embedding(allennlp.embed, sample)
                 floor = floor_of(both["graphs"], dtype.itemsize, sample, limits)
                 cells = row(runs, sample, floor, options.rounds, device)
-                by = precision if both["graphs"].bilm.is_recorded else f"{precision}, no graphs"
+                by = (
+                    precision
+                    if both["graphs"].bilm.recordings.are_used
+                    else f"{precision}, no graphs"
+                )
                 measured = f"{limits.bandwidth / 1e9:,.0f} | {limits.rate / 1e12:,.1f}"
                 print(f"| {by} | {sample.rows} | {cells} | {measured} |", flush=True)
     return 0

@@ -1,6 +1,5 @@
 """The biLM: two independent stacks of LSTMs, one from each end of the sentence."""
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -10,7 +9,8 @@ from torch import Tensor, nn
 from model.config import LSTMConfig
 from model.cuda.gates import fastest
 from model.cuda.graphs import Graphs
-from model.cuda.reader import ChunkedReader, Recorder, RecordingError
+from model.cuda.reader import ChunkedReader, Recorder
+from model.cuda.recordings import Recordings
 from model.gate_cache import Gates, KnownGates
 from model.packing import Packing
 from model.products import Precision
@@ -26,8 +26,6 @@ _LARGE_CELL, _LONG_STEP = 2048, 2_000_000
 # it does not pay, and so many in all, or they take too much memory.
 _REPEATED, _MOST_DISTINCT = 0.9, 2048
 
-_log = logging.getLogger(__name__)
-
 
 class BiLM(nn.Module):
     """Both stacks over sentences of any lengths; no sentence changes another's numbers."""
@@ -37,7 +35,7 @@ class BiLM(nn.Module):
         self.config = config
         self.forward_stack = Stack(config, dropout)
         self.backward_stack = Stack(config, dropout)
-        self._reader: ChunkedReader | None = None
+        self.recordings = Recordings()
 
     def forward(
         self,
@@ -104,48 +102,23 @@ class BiLM(nn.Module):
         index: Tensor | None = None,
         known: KnownGates | None = None,
     ) -> Tensor:
-        """As `forward`, without the state after: in inference mode by recordings, if there are any.
-
-        One that cannot be made is the last that is tried: a warning, and then step by step.
-        """
-        reader = self._reader
-        if reader is None or not lengths or not torch.is_inference_mode_enabled():
-            layers: Tensor = self(tokens, lengths, state, index, known)[0]
-            return layers
-        everywhere = tokens if index is None else tokens.index_select(0, index)
-        start = self.zero_state(tokens, 0) if state is None else state
-        try:
-            return reader.read(everywhere, lengths, start.take(len(lengths)))
-        except RecordingError as error:
-            self.stop_recording(str(error))
-        del reader  # with it goes the memory of the others
-        return self.read(tokens, lengths, state, index, known)
-
-    @property
-    def is_recorded(self) -> bool:
-        """Say whether `read` goes by recordings."""
-        return self._reader is not None
+        """As `forward`, without the state after: in inference mode by recordings, if any."""
+        layers: Tensor | None = None
+        if self.recordings.are_used and lengths and torch.is_inference_mode_enabled():
+            everywhere = tokens if index is None else tokens.index_select(0, index)
+            start = self.zero_state(tokens, 0) if state is None else state
+            layers = self.recordings.read(everywhere, lengths, start.take(len(lengths)))
+        if layers is None:
+            layers, _ = self(tokens, lengths, state, index, known)
+        return layers
 
     def record_by(self, recorder: Recorder) -> None:
         """Let `read` go by recordings of this kind. Of a network prepared with plain products."""
         bias = self.forward_stack.get_buffer("layers.0.bias")
-        self._reader = ChunkedReader(
+        reader = ChunkedReader(
             self.config, self.forward_stack, self.backward_stack, recorder, fastest(bias)
         )
-
-    def record(self) -> None:
-        """Make all recordings now, so that no batch waits for one and none lacks memory for it."""
-        if self._reader is not None:
-            try:
-                with torch.inference_mode():
-                    self._reader.record()
-            except RecordingError as error:
-                self.stop_recording(str(error))
-
-    def stop_recording(self, reason: str) -> None:
-        """Let `read` go step by step again, and say why."""
-        self._reader = None
-        _log.warning("CUDA graphs are not used, which is slower: %s", " ".join(reason.split()))
+        self.recordings.use(reader)
 
     def gates_of(self, tokens: Tensor) -> Gates:
         """Map token vectors (m, P) to what both first layers' gates get from them, prepared."""
@@ -196,7 +169,7 @@ class BiLM(nn.Module):
         return self
 
     def _record_on_cuda(self) -> None:
-        self._reader = None
+        self.recordings.use(None)
         if self.forward_stack.is_prepared:
             device = self.forward_stack.get_buffer("layers.0.bias").device
             if device.type == "cuda":

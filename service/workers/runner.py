@@ -122,7 +122,7 @@ def load(settings: RunnerSettings) -> Runner:
     try:
         model.to(device)
         model.prepare(settings.precision, gate_cache_bytes=settings.gate_cache_bytes)
-        model.bilm.record()
+        model.bilm.recordings.make()
     except (RuntimeError, ValueError) as error:
         raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error
     self_test(model, expected, settings)
@@ -165,9 +165,9 @@ def self_test(model: Elmo, expected: Tensor, settings: RunnerSettings) -> None:
     try:
         _compare(expected, known_vectors(model), settings)
     except UnfitModelError as error:
-        if not model.bilm.is_recorded:
+        if not model.bilm.recordings.are_used:
             raise
-        model.bilm.stop_recording(str(error))
+        model.bilm.recordings.stop(str(error))
         _compare(expected, known_vectors(model), settings)
 
 

@@ -59,7 +59,7 @@ def test_vectors_are_those_of_allennlp(precision: str, tolerance: float) -> None
             answer = expected[f"b{batch}_s{member}_full"][:, 1:-1]
             allowed = tolerance * max(1.0, float(np.abs(answer).max(initial=0)))
             np.testing.assert_allclose(layers.cpu().numpy(), answer, rtol=0, atol=allowed)
-    assert elmo.bilm.is_recorded
+    assert elmo.bilm.recordings.are_used
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), PRECISIONS)
@@ -69,9 +69,9 @@ def test_graphs_give_what_the_loop_gives(
 ) -> None:
     elmo = on_cuda(write_pair(tmp_path, **form), precision)  # type: ignore[arg-type]
     graphs = elmo.embed(TEXTS)
-    assert elmo.bilm.is_recorded
+    assert elmo.bilm.recordings.are_used
 
-    elmo.bilm.stop_recording("to compare")
+    elmo.bilm.recordings.stop("to compare")
 
     assert furthest(graphs, elmo.embed(TEXTS)) < tolerance
 
@@ -84,7 +84,7 @@ def test_graphs_are_reused_and_none_spoils_another(tmp_path: Path) -> None:
     first = elmo.embed(few), elmo.embed(many)
     recorded = recorder.recordings
 
-    elmo.bilm.record()
+    elmo.bilm.recordings.make()
     again = elmo.embed(few), elmo.embed(many)
 
     assert 0 < recorded < recorder.recordings == len(Shape.every())
@@ -115,17 +115,17 @@ def test_a_capture_that_fails_leaves_the_device_in_order(tmp_path: Path) -> None
     torch.cuda.empty_cache()  # which raises while a capture is under way
     elmo = on_cuda(write_pair(tmp_path))
     assert len(elmo.embed(TEXTS[:9])) == 9
-    assert elmo.bilm.is_recorded
+    assert elmo.bilm.recordings.are_used
 
 
 def test_a_network_that_moves_is_recorded_anew(tmp_path: Path) -> None:
     elmo = on_cuda(write_pair(tmp_path))
     expected = elmo.embed(TEXTS[:9])
     elmo.cpu()
-    assert not elmo.bilm.is_recorded
+    assert not elmo.bilm.recordings.are_used
     assert furthest(elmo.embed(TEXTS[:9]), expected) < 1e-4
     elmo.to(DEVICE)
-    assert elmo.bilm.is_recorded
+    assert elmo.bilm.recordings.are_used
     assert furthest(elmo.embed(TEXTS[:9]), expected) < 1e-4
 
 

@@ -159,7 +159,7 @@ def test_chunks_give_what_the_loop_gives(form: dict[str, Any], rows: int, longes
         expected, _ = network(tokens, lengths, state)
         found = network.read(tokens, lengths, state)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert network.is_recorded
+    assert network.recordings.are_used
 
 
 @torch.inference_mode()
@@ -201,7 +201,7 @@ def test_the_operations_of_a_chunk_alone_repeat_it(
 
         expected, _ = network(tokens, lengths, state)
         torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
-    assert network.is_recorded
+    assert network.recordings.are_used
 
 
 @torch.inference_mode()
@@ -238,8 +238,8 @@ def test_a_shape_is_recorded_once_and_all_of_them_on_demand() -> None:
         counts.append(recorder.recordings)
 
     assert 0 < counts[0] < counts[1] == counts[2] == counts[3]
-    network.record()
-    network.record()
+    network.recordings.make()
+    network.recordings.make()
     assert recorder.recordings == len(Shape.every())
 
 
@@ -265,14 +265,14 @@ def test_what_cannot_be_recorded_is_read_by_the_loop_and_said_once(
             expected, _ = network(tokens, lengths)
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     (record,) = caplog.records
-    assert record.name == "model.bilm" and "slower" in record.getMessage()
-    assert not network.is_recorded
+    assert record.name == "model.cuda.recordings" and "slower" in record.getMessage()
+    assert not network.recordings.are_used
 
 
 def test_recordings_go_with_the_memory_they_read() -> None:
     network = bilm(Again())
     network.to(torch.float32)
-    assert not network.is_recorded
+    assert not network.recordings.are_used
 
 
 def test_elmo_reads_by_recordings_from_its_opening_state(tmp_path: Path) -> None:

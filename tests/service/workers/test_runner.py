@@ -159,7 +159,7 @@ def test_the_start_goes_on_without_recordings_that_give_wrong_numbers(
     with caplog.at_level(logging.WARNING):
         self_test(elmo, expected, settings(tmp_path))
 
-    assert not elmo.bilm.is_recorded
+    assert not elmo.bilm.recordings.are_used
     assert "vectors differ by" in caplog.text
     torch.testing.assert_close(known_vectors(elmo), expected, rtol=0, atol=1e-5)
 
@@ -170,7 +170,7 @@ def test_the_self_test_goes_by_recordings_and_keeps_those_that_are_right(tmp_pat
 
     self_test(elmo, expected, settings(tmp_path))
 
-    assert elmo.bilm.is_recorded
+    assert elmo.bilm.recordings.are_used
 
 
 def test_a_model_that_differs_without_recordings_too_is_not_served(tmp_path: Path) -> None:
