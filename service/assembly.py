@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.batching.engine import Engine, Limits
+from service.batching.admission import Limits
+from service.batching.engine import Engine
 from service.dependencies import Server
 from service.door import Door
 from service.encodings.writers import Writers
@@ -35,10 +36,12 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
         "queue_tokens", "Their tokens, boundaries included.", lambda: engine.queued_tokens
     )
     metrics.watch(
-        "answer_bytes", "Bytes of answers admitted and not yet sent.", lambda: engine.reserved_bytes
+        "answer_bytes",
+        "Bytes of answers admitted and not yet sent.",
+        lambda: engine.admission.reserved_bytes,
     )
     door = Door(
-        engine,
+        engine.admission,
         metrics,
         timeout_seconds=settings.request_timeout_seconds,
         body_bytes=settings.max_body_bytes,

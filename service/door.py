@@ -8,7 +8,7 @@ import logging
 from starlette.types import Scope
 
 from service import headers
-from service.batching.engine import Engine
+from service.batching.admission import Admission
 from service.errors import Overloaded, RequestError
 from service.metrics import Metrics
 
@@ -20,16 +20,16 @@ _DIGITS = 16  # of a length that is looked at: a longer one is over every limit
 
 
 class Door:
-    """Turns away what the engine would refuse, for a fraction of what it takes to read it.
+    """Turns away what would not be admitted, for a fraction of what it takes to read it.
 
     How many tokens a body holds shows when it is parsed. What is assumed is the fewest that bodies
     about as large, within a power of two, held of late: what passes is looked at as always.
     """
 
     def __init__(
-        self, engine: Engine, metrics: Metrics, *, timeout_seconds: float, body_bytes: int
+        self, admission: Admission, metrics: Metrics, *, timeout_seconds: float, body_bytes: int
     ) -> None:
-        self._engine = engine
+        self._admission = admission
         self._timeout_seconds = timeout_seconds
         self._body_bytes = body_bytes
         self._least: dict[int, float] = {}  # tokens a byte, by the bits of the size
@@ -49,7 +49,7 @@ class Door:
 
         What is wrong with a request is for the route to say.
         """
-        if self._engine.is_idle:
+        if not self._admission.outstanding:
             return None
         announced = headers.first(scope, b"content-length") or ""
         size = int(announced) if announced.isdecimal() and len(announced) < _DIGITS else 0
@@ -61,7 +61,7 @@ class Door:
         except RequestError:
             return None
         cost = int(size * self._least.get(size.bit_length(), 0.0))
-        refusal = self._engine.refusal(cost, timeout) if cost else None
+        refusal = self._admission.refusal(cost, timeout) if cost else None
         if refusal is not None:
             self._note()
         return refusal

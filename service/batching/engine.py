@@ -9,16 +9,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.batching.admission import Admission, Limits
 from service.batching.batcher import Batcher
-from service.batching.job import Job, Request, Vectors, cost_of
-from service.batching.shares import Shares
+from service.batching.job import Job, Request, Vectors
+from service.batching.rate import Rate
 from service.errors import (
-    ClientOverShare,
     DeadlineExceeded,
     FieldError,
-    Overloaded,
     SentenceFailed,
-    TooLarge,
     Unavailable,
     pointer,
 )
@@ -31,35 +29,7 @@ _log = logging.getLogger("service.engine")
 
 _ALIGNMENT = 64
 _SLICE = 500  # sentences admitted before the event loop gets its turn
-_MEMORY = 0.9  # weight of what is known of the rate, beside one more batch
-_LONGEST_RETRY_SECONDS = 60.0
 _MOST_ATTEMPTS = 2
-_STRETCH = 8.0  # a call is due after so many times the time that it would take alone
-_TRUSTED = 0.5  # of a call's time that is planned with: the rest is for what cannot be foreseen
-_FIRST_RATE = 1_000.0  # tokens a second and worker, while none is known
-_FRESH_SECONDS = 60.0  # for which one is known
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What may be asked for at once."""
-
-    queue_tokens: int
-    answer_bytes: int
-    client_tokens: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """Bytes of an answer, counted until they are sent."""
-
-    engine: Engine
-    size: int
-
-    def release(self) -> None:
-        """Give the bytes back, once."""
-        self.engine.reserved_bytes -= self.size
-        self.size = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +61,19 @@ class Engine:
         self, plans: Sequence[SeatPlan], segments: SegmentPool, limits: Limits, metrics: Metrics
     ) -> None:
         self.pool = Pool(plans, self, metrics)
-        self.reserved_bytes = 0
         self._segments = segments
-        self._limits = limits
         self._metrics = metrics
         self._batcher = Batcher()
+        self._rate = Rate()
+        self.admission = Admission(limits, self.pool, self._batcher, self._rate, metrics)
         self._again: deque[list[Job]] = deque()  # batches to run as they are: halves and replays
         self._running: dict[int, _Running] = {}
-        self._shares = Shares(limits.client_tokens)
         self._same: dict[Output, dict[bytes, Job]] = {}  # by what is wanted of which sentence
         self._last_batch = 0
-        self._calls = 0  # admitted and not yet answered
-        self._outstanding = 0  # tokens that they wait for
         self._drained = asyncio.Event()
         self._is_draining = False
         self._is_scheduled = False
         self._later: asyncio.TimerHandle | None = None
-        self._rate = _Rate()
 
     # What the service asks
 
@@ -126,11 +92,6 @@ class Engine:
         """Their tokens, boundaries included."""
         return self._batcher.tokens + sum(job.cost for jobs in self._again for job in jobs)
 
-    @property
-    def is_idle(self) -> bool:
-        """Say whether nobody waits for anything."""
-        return not self._outstanding
-
     def why_not(self) -> str | None:
         """Say why no request can be answered now; None when it can."""
         if self._is_draining:
@@ -138,28 +99,6 @@ class Engine:
         if not self.pool.is_ready:
             return self.pool.reason
         return None
-
-    def reserve(self, size: int) -> Reservation:
-        """Count the bytes of an answer that is about to be made.
-
-        Raises:
-            TooLarge: the answer alone is over the limit.
-            Overloaded: it is not, but there is no room for it beside the others.
-        """
-        limit = self._limits.answer_bytes
-        if size > limit:
-            raise TooLarge(
-                f"The answer would take {size} bytes and at most {limit} are allowed "
-                "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool them."
-            )
-        if self.reserved_bytes + size > limit:
-            raise Overloaded(
-                f"{self.reserved_bytes} of {limit} bytes of answers are waiting to be sent; "
-                f"{size} more do not fit.",
-                retry_after=self._retry_after(self._outstanding),
-            )
-        self.reserved_bytes += size
-        return Reservation(self, size)
 
     async def embed(
         self,
@@ -183,13 +122,15 @@ class Engine:
             DeadlineExceeded: the time is over.
             SentenceFailed: a sentence made the model fail, by itself.
         """
-        cost, pace = self._admit(lengths, timeout_seconds, client)
-        loop = asyncio.get_running_loop()
-        request = Request([None] * len(sentences), loop.create_future(), len(sentences), cost)
+        if (reason := self.why_not()) is not None:
+            raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+        call = self.admission.admit(lengths, timeout_seconds, client)
+        future = asyncio.get_running_loop().create_future()
+        request = Request([None] * len(sentences), future, len(sentences), call.cost)
         jobs: list[Job] = []
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._enqueue(request, sentences, lengths, output, pace, jobs)
+                await self._enqueue(request, sentences, lengths, output, call.pace, jobs)
                 await request.future
         except TimeoutError:
             self._metrics.failures.labels("deadline").inc()
@@ -198,12 +139,10 @@ class Engine:
                 f"{len(sentences)} sentences were missing."
             ) from None
         finally:
-            self._calls -= 1
-            self._shares.give_back(client, cost)
-            self._outstanding -= request.outstanding
+            self.admission.end(call, request.outstanding)
             if request.missing:
                 self._abandon(request, jobs)
-            if self._is_draining and not self._calls:
+            if self._is_draining and not self.admission.calls:
                 self._drained.set()
         self._metrics.sentences.inc(len(sentences))
         self._metrics.tokens.inc(sum(lengths))
@@ -214,95 +153,12 @@ class Engine:
     async def drain(self, timeout_seconds: float) -> bool:
         """Admit nothing more and wait for what was admitted; say whether all of it was answered."""
         self._is_draining = True
-        if self._calls:
+        if self.admission.calls:
             try:
                 await asyncio.wait_for(self._drained.wait(), timeout_seconds)
             except TimeoutError:
                 return False
         return True
-
-    # Admission
-
-    def _admit(
-        self, lengths: Sequence[int], timeout_seconds: float, client: str
-    ) -> tuple[int, float]:
-        """Take the request into account, whole, or refuse it; return its tokens and its pace.
-
-        The pace is the seconds between the moments that two tokens are due. A call has a share of
-        the workers that makes it last a few times as long as alone, and so a small one passes those
-        that have more to come; but everything is due at some time, and what comes after that does
-        not pass it. A call that this would make late gets a larger share.
-        """
-        if (reason := self.why_not()) is not None:
-            raise Unavailable(f"Not ready: {reason}.", retry_after=1)
-        if timeout_seconds <= 0:
-            self._metrics.failures.labels("deadline").inc()
-            raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        cost = cost_of(lengths)
-        limit = self._limits.queue_tokens
-        if cost > limit:
-            raise TooLarge(
-                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
-                "allowed (ELMO_MAX_QUEUE_TOKENS)."
-            )
-        self._check_share(client, cost)
-        alone = self._rate.seconds(cost, self.pool.ready_count)
-        if self._rate.is_known and alone > timeout_seconds:
-            self._metrics.failures.labels("deadline").inc()
-            raise DeadlineExceeded(
-                f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
-                "allowed: send fewer sentences."
-            )
-        if (refusal := self.refusal(cost, timeout_seconds)) is not None:
-            raise refusal
-        self._calls += 1
-        self._shares.take(client, cost)
-        self._outstanding += cost
-        return cost, _span(alone, timeout_seconds) / max(cost, 1)
-
-    def refusal(self, cost: int, timeout_seconds: float) -> Overloaded | None:
-        """Return why there is no room now for a request of so many tokens.
-
-        None when there is, and for one that never has room: that is another error.
-        """
-        limit = self._limits.queue_tokens
-        if cost > limit:
-            return None
-        if self._outstanding + cost > limit:
-            return Overloaded(
-                f"{self._outstanding} of {limit} tokens are queued; {cost} more do not fit.",
-                retry_after=self._retry_after(self._outstanding + cost - limit),
-            )
-        alone = self._rate.seconds(cost, self.pool.ready_count)
-        trusted = _TRUSTED * timeout_seconds
-        running = max(0, self._outstanding - self._batcher.tokens)
-        due = time.monotonic() + _span(alone, timeout_seconds)
-        before = self._batcher.tokens_before(due) + running
-        expected = self._rate.seconds(before, self.pool.ready_count)
-        if before and expected + alone > trusted:
-            excess = (before + cost) * (1 - trusted / (expected + alone))
-            return Overloaded(
-                f"The queue is about {expected:.1f} s long, the request takes {alone:.1f} s and "
-                f"{timeout_seconds:g} s are allowed.",
-                retry_after=self._retry_after(excess),
-            )
-        return None
-
-    def _check_share(self, client: str, cost: int) -> None:
-        """Refuse what one client may not have, whatever the others have."""
-        limit, excess = self._shares.limit, self._shares.excess(client, cost)
-        if limit is None or not excess:
-            return
-        if cost > limit:
-            raise TooLarge(
-                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
-                "allowed for one client (ELMO_MAX_CLIENT_TOKENS)."
-            )
-        raise ClientOverShare(
-            f"This client has {self._shares.held(client)} of its {limit} tokens queued; {cost} "
-            "more do not fit.",
-            retry_after=self._retry_after(excess),
-        )
 
     async def _enqueue(
         self,
@@ -361,12 +217,6 @@ class Engine:
                 running += 1
         self._metrics.cancelled_sentences.labels("queued").inc(queued)
         self._metrics.cancelled_sentences.labels("running").inc(running)
-
-    def _retry_after(self, tokens: float) -> float:
-        """Return the seconds until this many tokens have left."""
-        if not self._rate.is_known:
-            return 1.0
-        return min(self._rate.seconds(tokens, self.pool.ready_count), _LONGEST_RETRY_SECONDS)
 
     # Scheduling
 
@@ -464,7 +314,7 @@ class Engine:
                 self._metrics.failures.labels("not_finite").inc()
                 _fail_sentence(job, "The model's vectors for this sentence are not finite.")
             else:
-                self._outstanding -= job.cost * len(job.waiting)
+                self.admission.answered(job.cost * len(job.waiting))
                 job.answer(
                     Vectors(
                         running.array,
@@ -528,46 +378,6 @@ class Engine:
         same.pop(job.sentence, None)
         if not same:
             del self._same[job.output]
-
-
-class _Rate:
-    """Tokens that a worker computes a second, learned from batches of some size.
-
-    Small batches are not counted: they are bound by latency, and a queue is not made of them.
-    """
-
-    def __init__(self) -> None:
-        self._tokens = 0.0
-        self._seconds = 0.0
-        self._last = 0.0
-        self._first = 1 / _FIRST_RATE
-
-    def start_from(self, seconds_per_token: float) -> None:
-        """Take a worker's warm-up for the rate until there is a better one."""
-        if seconds_per_token:
-            self._first = seconds_per_token
-
-    def add(self, batch: Batch, seconds: float, budget: int) -> None:
-        """Count a batch that has come back."""
-        if 2 * batch.padded_tokens >= budget:
-            self._tokens = _MEMORY * self._tokens + batch.tokens
-            self._seconds = _MEMORY * self._seconds + seconds
-            self._last = time.monotonic()
-
-    @property
-    def is_known(self) -> bool:
-        """Say whether it was learned of late: a bad one must not refuse all that would mend it."""
-        return self._tokens > 0 and time.monotonic() - self._last < _FRESH_SECONDS
-
-    def seconds(self, tokens: float, workers: int) -> float:
-        """Return how long so many workers take for these tokens."""
-        per_token = self._seconds / self._tokens if self.is_known else self._first
-        return tokens * per_token / max(workers, 1)
-
-
-def _span(alone: float, timeout_seconds: float) -> float:
-    """Return the seconds after which all of a call is due."""
-    return min(_STRETCH * alone, max(alone, _TRUSTED * timeout_seconds))
 
 
 def _padded(jobs: list[Job]) -> int:

@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service import encodings, headers
-from service.batching.engine import Embedded, Reservation
+from service.batching.admission import Reservation
+from service.batching.engine import Embedded
 from service.batching.job import Vectors, cost_of
 from service.dependencies import Server
 from service.encodings import json_text
@@ -92,7 +93,8 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
         output.size(length, info.dimension) * count
         for length, count in Counter(parsed.lengths).items()
     )
-    reservation = server.engine.reserve(size * _JSON_FACTOR if encoding is _JSON else size)
+    factor = _JSON_FACTOR if encoding is _JSON else 1
+    reservation = server.engine.admission.reserve(factor * size)
     try:
         embedded = await unless_client_leaves(
             receive,

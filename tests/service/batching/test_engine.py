@@ -15,7 +15,8 @@ import numpy as np
 import orjson
 import pytest
 
-from service.batching.engine import Embedded, Engine, Limits
+from service.batching.admission import Limits
+from service.batching.engine import Embedded, Engine
 from service.errors import (
     ClientOverShare,
     DeadlineExceeded,
@@ -528,14 +529,14 @@ async def test_a_request_that_cannot_be_in_time_is_refused_before_it_is_queued()
 
 async def test_answers_have_a_limit_together_and_each() -> None:
     async with bench(answer_bytes=1000) as b:
-        held = b.engine.reserve(600)
+        held = b.engine.admission.reserve(600)
         with pytest.raises(Overloaded):
-            b.engine.reserve(600)
+            b.engine.admission.reserve(600)
         with pytest.raises(TooLarge):
-            b.engine.reserve(1001)
+            b.engine.admission.reserve(1001)
         held.release()
         held.release()
-        b.engine.reserve(1000)
+        b.engine.admission.reserve(1000)
 
 
 async def test_a_small_call_is_answered_beside_a_bulk_one() -> None:
