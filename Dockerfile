@@ -17,6 +17,7 @@ ARG PIP_FIND_LINKS
 ARG TORCH_INDEX
 WORKDIR /src
 COPY constraints.txt pyproject.toml ./
+COPY client/pyproject.toml client/
 # What changes least comes first: a new line of source code does not install torch again.
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv /opt/elmo; \
@@ -24,14 +25,15 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     if [ -n "${TORCH_INDEX:-}" ]; then \
       /opt/elmo/bin/pip install --constraint constraints.txt --no-deps --index-url "$TORCH_INDEX" torch; \
     fi; \
-    python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+    python -c 'import tomllib; print(*(d for f in ("client/pyproject.toml", "pyproject.toml") for d in tomllib.load(open(f, "rb"))["project"]["dependencies"] if d != "elmo-client"), sep="\n")' \
       > requirements.txt; \
     /opt/elmo/bin/pip install --constraint constraints.txt --requirement requirements.txt
 COPY README.md LICENSE ./
+COPY client client
 COPY model model
 COPY service service
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/elmo/bin/pip install --build-constraint constraints.txt --no-deps .; \
+    /opt/elmo/bin/pip install --build-constraint constraints.txt --no-deps ./client .; \
     /opt/elmo/bin/pip uninstall --yes pip
 
 FROM python:${PYTHON_VERSION}-slim

@@ -59,8 +59,8 @@ $(VENV)/.torch: $(VENV)/.pip
 	$(if $(TORCH_INDEX),$(INSTALL) --no-deps --index-url '$(TORCH_INDEX)' torch)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.torch pyproject.toml
-	$(INSTALL) --editable .
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml client/pyproject.toml
+	$(INSTALL) --editable ./client --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
@@ -72,9 +72,9 @@ constraints: $(VENV)/.pip
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/python -m pip install --upgrade pip
 	$(if $(TORCH_INDEX),build/constraints/bin/python -m pip install --no-deps --index-url '$(TORCH_INDEX)' torch==$(TORCH))
-	build/constraints/bin/python -m pip install torch==$(TORCH) hatchling editables . --group dev
+	build/constraints/bin/python -m pip install torch==$(TORCH) hatchling editables ./client . --group dev
 	{ sed -n '/^#/p' constraints.txt; \
-	  build/constraints/bin/python -m pip list --format freeze --exclude elmo-serve | \
+	  build/constraints/bin/python -m pip list --format freeze --exclude elmo-serve --exclude elmo-client | \
 	  sed 's/+.*//' | grep -v -E '^(nvidia|cuda|triton)'; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints

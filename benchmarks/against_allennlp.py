@@ -28,7 +28,7 @@ from benchmarks.allennlp import AllenNLP
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from benchmarks.network import PRECISIONS, prepared, tokens_per_second
-from model.elmo import Elmo
+from elmo_model.elmo import Elmo
 
 
 def allennlp_tokens_per_second(allennlp: AllenNLP, sample: Batches) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.checkpoints import weights_file
+from tests.support.checkpoints import weights_file
 
 _UNUSED = (
     "base58",

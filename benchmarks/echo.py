@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import describe
-from service import logs
-from service.app import create_app
-from service.listener import run
-from service.settings import from_strings
-from service.workers.child import Child, Parent
-from service.workers.protocol import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
-from service.workers.segments import SegmentPool
+from elmo_serve import logs
+from elmo_serve.http.app import create_app
+from elmo_serve.http.server import run
+from elmo_serve.settings import from_strings
+from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.shared_memory import SegmentPool
 
 _PORT = 8399
 _INFO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")

@@ -28,10 +28,10 @@ import httpx
 from fastapi import FastAPI
 
 from benchmarks import machine
-from service.app import create_app
-from service.listener import run
-from service.settings import Settings
-from tests.checkpoints import write_pair
+from elmo_serve.http.app import create_app
+from elmo_serve.http.server import run
+from elmo_serve.settings import Settings
+from tests.support.checkpoints import write_pair
 
 LIMIT_MS = 5.0
 NPZ = {"Accept": "application/x-npz"}

@@ -26,12 +26,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.answers import Answers, sentences
 from benchmarks.machine import describe
-from benchmarks.processes import processor_seconds
 from benchmarks.wire import Answered, Wire, post
-from service.encodings import ENCODINGS
-from tests.servers import SMALL, Running, running
+from elmo_serve.http.media_types import ENCODINGS
+from tests.support.answers import Answers, sentences
+from tests.support.processes import processor_seconds
+from tests.support.servers import SMALL, Running, running
 
 _ACCEPT = "application/vnd.safetensors"
 _LONGEST_SECONDS = 600.0  # for a request that is not to be late

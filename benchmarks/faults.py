@@ -33,13 +33,13 @@ from typing import Any
 import httpx
 import orjson
 
-from benchmarks.answers import Answers, sentences
 from benchmarks.fairness import Asker, goodput, overload
 from benchmarks.load import Outcome, storm
 from benchmarks.machine import describe
-from benchmarks.processes import children, is_alive, own_memory
-from tests.checkpoints import poisoned_by, write_pair
-from tests.servers import Running, running
+from tests.support.answers import Answers, sentences
+from tests.support.checkpoints import poisoned_by, write_pair
+from tests.support.processes import children, is_alive, own_memory
+from tests.support.servers import Running, running
 
 _BEFORE_SECONDS = 2.0  # of load, before the fault: the server has to know its own pace
 _BULK = 4_000

@@ -15,13 +15,13 @@ from functools import partial
 
 import numpy as np
 
-from service import logs
-from service.app import create_app
-from service.listener import run
-from service.settings import Settings, from_strings, variable
-from service.workers.child import Child, Parent
-from service.workers.protocol import Batch, Failed, Message, RunnerSettings
-from service.workers.segments import SegmentName, SegmentPool
+from elmo_serve import logs
+from elmo_serve.http.app import create_app
+from elmo_serve.http.server import run
+from elmo_serve.settings import Settings, from_strings, variable
+from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.messages import Batch, Failed, Message, RunnerSettings
+from elmo_serve.workers.shared_memory import SegmentName, SegmentPool
 
 
 class FaultyWorker:
@@ -49,7 +49,7 @@ class FaultyWorker:
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
     """Run batches until the front hangs up, but for those that are to fail."""
-    from service.workers import runner as runners  # noqa: PLC0415  # torch, in this process only
+    from elmo_serve.workers import model_worker as runners  # noqa: PLC0415  # torch, in this process only
 
     logs.configure(settings.log_level, settings.log_format)
     runner, message = runners.start(settings)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.checkpoints import original_size_pair
+from tests.support.checkpoints import original_size_pair
 
 Sentence = list[str]
 

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.machine import describe
-from benchmarks.processes import children, processor_seconds
-from service.batching.job import Vectors
-from service.encodings import json_text
-from service.encodings.writers import Writers
-from service.metrics import Metrics
-from service.workers.segments import SegmentPool, view
+from elmo_serve.http.media_types import json_text
+from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.request import Vectors
+from elmo_serve.workers.json_worker import Writers
+from elmo_serve.workers.shared_memory import SegmentPool, view
+from tests.support.processes import children, processor_seconds
 
 _SHAPE = (3, 40, 1024)  # layers, tokens, width
 _SENTENCES = 20

@@ -26,11 +26,11 @@ from typing import Any
 import httpx
 import orjson
 
-from benchmarks.answers import TASK, Answers, Array, Asked, sentences
 from benchmarks.machine import describe
-from benchmarks.processes import children, own_memory, shared_memory
-from service.encodings import ENCODINGS
-from tests.servers import SMALL, Running, running
+from elmo_serve.http.media_types import ENCODINGS
+from tests.support.answers import TASK, Answers, Array, Asked, sentences
+from tests.support.processes import children, own_memory, shared_memory
+from tests.support.servers import SMALL, Running, running
 
 PATIENCE_SECONDS = 120.0
 """A request without an answer for so long counts as hung: the server gives up after 60."""

@@ -24,8 +24,8 @@ from torch.nn import functional
 from benchmarks import inputs
 from benchmarks.inputs import Batches, Sentence
 from benchmarks.machine import describe
-from model.elmo import Elmo
-from model.pretrained import open_model
+from elmo_model.elmo import Elmo
+from elmo_model.pretrained import open_model
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 CACHES = ("all", "text", "none")

@@ -27,10 +27,10 @@ from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
-from model.config import LSTMConfig
-from model.elmo import Elmo
-from model.packing import Packing
-from model.pretrained import open_model
+from elmo_model.config import LSTMConfig
+from elmo_model.elmo import Elmo
+from elmo_model.layers.packing import Packing
+from elmo_model.pretrained import open_model
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 _COPIED = 1 << 28  # bytes

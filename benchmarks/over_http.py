@@ -26,13 +26,13 @@ import orjson
 
 from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
-from benchmarks.processes import children, own_memory
-from model.pretrained import open_model
-from service.assembly import assemble
-from service.metrics import Metrics
-from service.settings import BATCH_TOKENS_CPU, Settings
-from service.workers.protocol import Output
-from tests.servers import Running, running
+from elmo_model.pretrained import open_model
+from elmo_serve.http.wiring import assemble
+from elmo_serve.metrics import Metrics
+from elmo_serve.settings import BATCH_TOKENS_CPU, Settings
+from elmo_serve.workers.messages import Output
+from tests.support.processes import children, own_memory
+from tests.support.servers import Running, running
 
 _REQUEST_SENTENCES = 32
 _COMPUTED = "elmo_batch_duration_seconds_sum"

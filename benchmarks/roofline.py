@@ -23,13 +23,13 @@ from benchmarks import inputs
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from benchmarks.network import PRECISIONS, fill, prepared
-from model.bilm import BiLM
-from model.elmo import Elmo
-from model.packing import Packing
-from model.prepared_lstm import PreparedLSTM
-from model.side_by_side import side_by_side
-from model.stack import Stack
-from model.time_loop import blocks
+from elmo_model.elmo import Elmo
+from elmo_model.inference.lstm import PreparedLSTM
+from elmo_model.inference.parallel_directions import side_by_side
+from elmo_model.layers.bilm import BiLM
+from elmo_model.layers.packing import Packing
+from elmo_model.layers.recurrence import blocks
+from elmo_model.layers.stack import Stack
 
 
 def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:

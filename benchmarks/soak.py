@@ -29,10 +29,11 @@ import httpx
 import orjson
 import torch
 
-from benchmarks.answers import TASK, Answers, Asked, sentences
 from benchmarks.load import TASK_NAME, furthest, wanted
 from benchmarks.machine import describe
-from benchmarks.processes import (
+from elmo_serve.http.media_types import ENCODINGS
+from tests.support.answers import TASK, Answers, Asked, sentences
+from tests.support.processes import (
     children,
     is_alive,
     open_sockets,
@@ -40,8 +41,7 @@ from benchmarks.processes import (
     processor_seconds,
     shared_memory,
 )
-from service.encodings import ENCODINGS
-from tests.servers import SMALL, Running, running
+from tests.support.servers import SMALL, Running, running
 
 LATE_SECONDS = 10.0
 """So long after its deadline a request without an answer counts as hung."""

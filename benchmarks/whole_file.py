@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from benchmarks.processes import own_memory
-from model.memory import keep_memory
-from service.embedding_files.in_process import InProcess, Vectors
-from service.embedding_files.inputs import plain
-from service.embedding_files.outputs import OUTPUTS
-from service.embedding_files.run import Text, run
-from service.embedding_files.sources.local import Sorted
-from service.workers.protocol import Output
+from elmo_model.inference.malloc import keep_memory
+from elmo_serve.files.in_process import InProcess, Vectors
+from elmo_serve.files.inputs import plain
+from elmo_serve.files.outputs import OUTPUTS
+from elmo_serve.files.run import Text, run
+from elmo_serve.files.sources.local import Sorted
+from elmo_serve.workers.messages import Output
+from tests.support.processes import own_memory
 
 
 class Watched:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.servers import SMALL, Running, running
+from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
 

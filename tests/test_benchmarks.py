@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.on_cuda import Limits, floor_seconds
-from model.config import LSTMConfig
+from elmo_model.config import LSTMConfig
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "tests" / "golden" / "allennlp" / "small"

@@ -10,12 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for package in ("model", "service")
-    for path in sorted((ROOT / package).rglob("*.py"))
+    ".".join(path.relative_to(ROOT / folder).with_suffix("").parts).removesuffix(".__init__"): path
+    for folder, package in (
+        ("model", "elmo_model"),
+        ("service", "elmo_serve"),
+        ("client", "elmo_client"),
+    )
+    for path in sorted((ROOT / folder / package).rglob("*.py"))
 }
 WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "pydantic", "click"}
-NETWORK = {"torch", "model"}
+NETWORK = {"torch", "elmo_model"}
 
 
 def imports(module: str, *, at_import: bool = False) -> Iterator[str]:
@@ -66,20 +70,20 @@ def reached(start: str, package: str) -> list[str]:
     return sorted(found)
 
 
-SERVER = reached("service.listener", "service")
-LAYERS = reached("model.elmo", "model")
+SERVER = reached("elmo_serve.http.server", "elmo_serve")
+LAYERS = reached("elmo_model.elmo", "elmo_model")
 
 
 def test_the_sources_are_found() -> None:
-    assert len(inside("model")) > 15
+    assert len(inside("elmo_model")) > 15
     assert len(SERVER) > 30
     assert len(LAYERS) > 10
-    assert "torch" in set(imports("service.workers.runner"))
+    assert "torch" in set(imports("elmo_serve.workers.model_worker"))
 
 
-@pytest.mark.parametrize("module", inside("model"))
+@pytest.mark.parametrize("module", inside("elmo_model"))
 def test_the_model_knows_nothing_of_the_service(module: str) -> None:
-    assert not {top(name) for name in imports(module)} & {"service", *WEB}
+    assert not {top(name) for name in imports(module)} & {"elmo_serve", "elmo_client", *WEB}
 
 
 @pytest.mark.parametrize("module", SERVER)
@@ -87,50 +91,58 @@ def test_only_the_runner_knows_the_network(module: str) -> None:
     known = {name for name in imports(module) if top(name) in NETWORK}
 
     if module.endswith(".tasks"):
-        assert known <= {"model.task"}
-    elif module != "service.workers.runner":
+        assert known <= {"elmo_model.task"}
+    elif module != "elmo_serve.workers.model_worker":
         assert not known
 
 
-@pytest.mark.parametrize("module", ["service.cli", *inside("service.commands")])
+@pytest.mark.parametrize("module", ["elmo_serve.cli", *inside("elmo_serve.commands")])
 def test_the_command_line_imports_the_network_only_where_it_is_needed(module: str) -> None:
     named = {top(name) for name in imports(module, at_import=True)}
 
     assert not named & {*NETWORK, "fastapi", "pydantic"}
 
 
-@pytest.mark.parametrize("module", ["model.task"])
+@pytest.mark.parametrize("module", ["elmo_model.task"])
 def test_what_the_service_reads_of_the_model_needs_no_torch(module: str) -> None:
     assert not {"torch", "numpy"} & {top(name) for name in imports(module)}
 
 
-@pytest.mark.parametrize("module", inside("service.batching"))
+@pytest.mark.parametrize("module", inside("elmo_serve.scheduling"))
 def test_batching_knows_no_web_and_no_tensor(module: str) -> None:
     foreign = {"torch", "orjson", *WEB} - {"prometheus_client"}
 
     assert not {top(name) for name in imports(module)} & foreign
-    assert not [n for n in imports(module) if n.startswith(("service.routes", "service.app"))]
+    assert not [
+        n
+        for n in imports(module)
+        if n.startswith(("elmo_serve.http.routes", "elmo_serve.http.app"))
+    ]
 
 
-@pytest.mark.parametrize("module", inside("service.workers"))
+@pytest.mark.parametrize("module", inside("elmo_serve.workers"))
 def test_workers_know_no_web(module: str) -> None:
     assert not {top(name) for name in imports(module)} & WEB
-    assert not [n for n in imports(module) if n.startswith(("service.routes", "service.app"))]
+    assert not [
+        n
+        for n in imports(module)
+        if n.startswith(("elmo_serve.http.routes", "elmo_serve.http.app"))
+    ]
 
 
-@pytest.mark.parametrize("module", inside("service.client"))
+@pytest.mark.parametrize("module", inside("elmo_client"))
 def test_the_client_knows_neither_the_framework_nor_the_network(module: str) -> None:
     named = set(imports(module, at_import=True))
 
     assert not {top(name) for name in named} & ({"torch", "h5py"} | WEB - {"httpx"})
-    assert {name for name in named if top(name) == "model"} <= {"model.task"}
+    assert {name for name in named if top(name) == "elmo_model"} <= {"elmo_model.task"}
 
 
-@pytest.mark.parametrize("module", inside("service.routes"))
+@pytest.mark.parametrize("module", inside("elmo_serve.http.routes"))
 def test_routes_touch_no_worker(module: str) -> None:
-    allowed = {"service.workers.protocol"}
+    allowed = {"elmo_serve.workers.messages", "elmo_serve.workers.json_worker"}
 
-    named = {name for name in imports(module) if name.startswith("service.workers")}
+    named = {name for name in imports(module) if name.startswith("elmo_serve.workers")}
 
     assert named <= allowed
 
@@ -139,9 +151,9 @@ def test_routes_touch_no_worker(module: str) -> None:
 def test_neither_layers_nor_the_server_know_a_file_format(module: str) -> None:
     formats = {"h5py", "pickle", "safetensors", "zipfile", "tarfile"}
     allowed = {
-        "service.workers.channel": {"pickle"},  # between a process and its own children
-        "service.encodings.safetensors": {"safetensors"},
-        "service.encodings.npz": {"zipfile"},
+        "elmo_serve.workers.channel": {"pickle"},  # between a process and its own children
+        "elmo_serve.http.media_types.safetensors": {"safetensors"},
+        "elmo_serve.http.media_types.npz": {"zipfile"},
     }
 
     assert {top(name) for name in imports(module)} & formats <= allowed.get(module, set())
@@ -189,11 +201,13 @@ def test_every_module_says_what_it_is_in_one_line(module: str) -> None:
     assert text.startswith('"""' + first)
 
 
-@pytest.mark.parametrize("module", ["service.app", "service.listener", "service.cli"])
+@pytest.mark.parametrize(
+    "module", ["elmo_serve.http.app", "elmo_serve.http.server", "elmo_serve.cli"]
+)
 def test_the_front_does_not_load_torch(module: str) -> None:
     program = (
         f"import sys, {module}\n"
-        "heavy = {'torch', 'h5py', 'model.elmo'} & set(sys.modules)\n"
+        "heavy = {'torch', 'h5py', 'elmo_model.elmo'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
 
@@ -207,7 +221,7 @@ def test_the_front_does_not_load_torch(module: str) -> None:
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys\n"
-        "from service.cli import main\n"
+        "from elmo_serve.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"
         "heavy = {'torch', 'h5py', 'fastapi', 'pydantic', 'numpy'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"

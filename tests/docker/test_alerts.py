@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-from service.metrics import Metrics
-from service.settings import Settings
+from elmo_serve.metrics import Metrics
+from elmo_serve.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docker" / "prometheus"
@@ -31,7 +31,7 @@ def metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
             kind = "gauge" if kind == "info" else kind
             found[metric._name + suffix] = (kind, tuple(metric._labelnames))
     watched = re.compile(r"\.watch\(\s*\"(\w+)\"")
-    for source in (ROOT / "service").rglob("*.py"):
+    for source in (ROOT / "service" / "elmo_serve").rglob("*.py"):
         found |= {f"elmo_{name}": ("gauge", ()) for name in watched.findall(source.read_text())}
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.settings import Settings, variable
+from elmo_serve.settings import Settings, variable
 from tests.docker.engine import PROMETHEUS, ROOT, Stack, run
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]

@@ -8,7 +8,7 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
-from service.settings import Settings
+from elmo_serve.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Dockerfile").read_text()

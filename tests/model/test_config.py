@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
+from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
 
 PUBLISHED = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import CheckpointError, load, save
-from model.elmo import Elmo
-from model.products import Product
-from model.products.packed import onednn_quantises
-from tests.checkpoints import write_pair
-from tests.model import golden
+from elmo_model.checkpoints import CheckpointError, load, save
+from elmo_model.elmo import Elmo
+from elmo_model.inference.linear import Product
+from elmo_model.inference.linear.packed import onednn_quantises
+from tests.support import golden
+from tests.support.checkpoints import write_pair
 
 SENTENCES = [[word for word in sentence if word] for sentence in golden.sentences()]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import load
-from model.checkpoints.layout import encode
-from model.elmo import Elmo
-from model.scalar_mix import ScalarMix, layer_norm, mix, normalise
-from tests.model import golden
+from elmo_model.checkpoints import load
+from elmo_model.checkpoints.layout import encode
+from elmo_model.elmo import Elmo
+from elmo_model.layers.scalar_mix import ScalarMix, layer_norm, mix, normalise
+from tests.support import golden
 
 # What an independent NumPy implementation met, with room: see tests/golden/README.md.
 TYPES = [

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import load
-from tests import reference
-from tests.checkpoints import read_pair, write_pair
+from elmo_model.checkpoints import load
+from tests.support import reference
+from tests.support.checkpoints import read_pair, write_pair
 
 SENTENCES = [
     ["the", "cat", "sat", "on", "the", "mat"],

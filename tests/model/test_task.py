@@ -5,7 +5,7 @@ import sys
 
 
 def test_a_task_is_read_without_torch() -> None:
-    program = "import sys, model.task; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    program = "import sys, elmo_model.task; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -14,7 +14,7 @@ def test_a_task_is_read_without_torch() -> None:
 
 def test_the_network_knows_nothing_of_the_service() -> None:
     program = (
-        "import sys, model.pretrained, model.scalar_mix\n"
+        "import sys, elmo_model.pretrained, elmo_model.layers.scalar_mix\n"
         "print([m for m in sys.modules if m.split('.')[0] in"
         " ('service', 'fastapi', 'starlette', 'httpx', 'prometheus_client')])"
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.encodings import ENCODINGS
-from service.errors import ERRORS
-from service.schemas import EmbedRequest, InfoAnswer, TaskAnswer
-from tests.servers import Running
+from elmo_serve.errors import ERRORS
+from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.schemas import EmbedRequest, InfoAnswer, TaskAnswer
+from tests.support.servers import Running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

@@ -17,7 +17,7 @@ def test_the_installed_command_answers() -> None:
 
 def test_help_waits_for_nothing_heavy() -> None:
     code = (
-        "import sys; from service.cli import main; main(['--help'], standalone_mode=False);"
+        "import sys; from elmo_serve.cli import main; main(['--help'], standalone_mode=False);"
         "print(sorted({'torch', 'fastapi', 'pydantic', 'numpy', 'rich'} & sys.modules.keys()))"
     )
 

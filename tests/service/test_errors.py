@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service import errors
-from service.errors import (
+from elmo_serve import errors
+from elmo_serve.errors import (
     ERRORS,
     FieldError,
     InternalError,
@@ -149,7 +149,7 @@ def test_a_shown_value_is_short_and_on_one_line() -> None:
 
 
 def test_the_errors_know_nothing_of_the_web_framework() -> None:
-    code = "import sys, service.errors; print([n for n in sys.modules if n.startswith(%r)])"
+    code = "import sys, elmo_serve.errors; print([n for n in sys.modules if n.startswith(%r)])"
     for name in ("fastapi", "starlette", "pydantic", "torch"):
         run = subprocess.run(
             [sys.executable, "-c", code % name], capture_output=True, text=True, check=True

@@ -16,13 +16,13 @@ import httpx
 import numpy as np
 import pytest
 
-from benchmarks.answers import Answers, sentences
 from benchmarks.faults import BAD_REQUESTS, BODY_BYTES, FAULTY, RAISES, told_to
 from benchmarks.load import Outcome, storm
-from benchmarks.processes import children, is_alive
-from service.encodings import npz
-from tests.checkpoints import poisoned_by, truncated, write_pair
-from tests.servers import Running, running
+from elmo_serve.http.media_types import npz
+from tests.support.answers import Answers, sentences
+from tests.support.checkpoints import poisoned_by, truncated, write_pair
+from tests.support.processes import children, is_alive
+from tests.support.servers import Running, running
 
 NPZ = {"accept": "application/x-npz"}
 

@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from benchmarks.answers import TASK, Answers, sentences
 from benchmarks.load import storm
-from tests.servers import SMALL, Running
+from tests.support.answers import TASK, Answers, sentences
+from tests.support.servers import SMALL, Running
 
 
 @pytest.fixture(scope="module")

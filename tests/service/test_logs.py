@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from service.logs import JsonFormatter, TextFormatter, configure, request_id
+from elmo_serve.logs import JsonFormatter, TextFormatter, configure, request_id
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 PROGRAM = """
 import logging, sys, warnings
-from service.logs import configure
+from elmo_serve.logs import configure
 configure("info", sys.argv[1])
 {body}
 """
@@ -37,7 +37,7 @@ def logged(body: str, form: str = "json") -> list[str]:
 
 def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:
     made = logging.makeLogRecord(
-        {"msg": message, "args": args, "name": "service.access", "levelname": "INFO"}
+        {"msg": message, "args": args, "name": "elmo_serve.access", "levelname": "INFO"}
     )
     made.__dict__.update(extra)
     return made
@@ -57,7 +57,7 @@ def test_a_json_record_has_its_members() -> None:
     time = members.pop("time")
     assert members == {
         "level": "info",
-        "logger": "service.access",
+        "logger": "elmo_serve.access",
         "message": "3 done",
         "route": "/embed",
         "status": 200,
@@ -70,7 +70,7 @@ def test_a_json_record_has_its_members() -> None:
 def test_a_text_record_is_one_line_with_its_extra_fields() -> None:
     line = TextFormatter().format(record("done", status=200))
 
-    assert re.fullmatch(rf"{TIME} INFO    service\.access: done status=200", line)
+    assert re.fullmatch(rf"{TIME} INFO    elmo_serve\.access: done status=200", line)
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
@@ -131,7 +131,7 @@ def test_an_exception_stays_with_its_record() -> None:
 
     assert members["exception"].startswith("Traceback")
     assert "ValueError: first\nsecond" in members["exception"]
-    assert lines[0].endswith("service.access: broke")
+    assert lines[0].endswith("elmo_serve.access: broke")
     assert len(lines) > 3
     assert all(line.startswith("    ") and line.isprintable() for line in lines[1:])
 
@@ -187,7 +187,7 @@ def test_another_form_is_refused() -> None:
 
 
 def test_the_import_configures_nothing() -> None:
-    code = "import logging, service.logs; print(logging.getLogger().handlers)"
+    code = "import logging, elmo_serve.logs; print(logging.getLogger().handlers)"
 
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ

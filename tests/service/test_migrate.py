@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
-from service.commands.embed import embed
-from tests.model.golden import GOLDEN
-from tests.servers import SMALL, Running
+from elmo_serve.commands.embed import embed
+from tests.support.golden import GOLDEN
+from tests.support.servers import SMALL, Running
 
 DOCS = Path(__file__).parents[2] / "docs"
 URL = "http://127.0.0.1:8000"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from service.encodings import ENCODINGS
-from tests.servers import SMALL, running
+from elmo_serve.http.media_types import ENCODINGS
+from tests.support.servers import SMALL, running
 
 pytestmark = [
     pytest.mark.cuda,

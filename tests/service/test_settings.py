@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from service import settings as module
-from service.settings import (
+from elmo_serve import settings as module
+from elmo_serve.settings import (
     Settings,
     SettingsError,
     allowed,
@@ -183,12 +183,14 @@ def test_a_port_that_kubernetes_set_is_explained() -> None:
 def test_the_documentation_is_the_table() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
 
-    assert table() in text, "run `python -m service.settings` and put its table in docs/settings.md"
+    assert table() in text, (
+        "run `python -m elmo_serve.settings` and put its table in docs/settings.md"
+    )
 
 
 def test_the_module_prints_the_table() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "service.settings"],
+        [sys.executable, "-m", "elmo_serve.settings"],
         capture_output=True,
         text=True,
         check=True,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers import Answers, sentences
 from benchmarks.soak import Plan, Report, Sizes, broken, soak
-from tests.servers import SMALL, running
+from tests.support.answers import Answers, sentences
+from tests.support.servers import SMALL, running
 
 
 def sound() -> Report:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from model.task import Task
-from service.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
-from service.settings import SettingsError
-from service.tasks import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, TaskRegistry, mix_faults
+from elmo_model.task import Task
+from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
+from elmo_serve.settings import SettingsError
+from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, TaskRegistry, mix_faults
 
 LAYERS = 3
 NER = Task("ner", (0.5, -1.0, 2.0), gamma=1.5, layer_norm=True, description="names of things")

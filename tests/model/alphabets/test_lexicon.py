@@ -2,8 +2,8 @@
 
 import pytest
 
-from model import alphabets
-from model.alphabets import AlphabetError, Lexicon, WordAlphabet
+from elmo_model import alphabets
+from elmo_model.alphabets import AlphabetError, Lexicon, WordAlphabet
 
 CHARACTERS = {
     **{character: number for number, character in enumerate("abc天")},

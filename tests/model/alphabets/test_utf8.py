@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from model import alphabets
-from model.alphabets import AlphabetError, Utf8Alphabet
-from tests import reference
+from elmo_model import alphabets
+from elmo_model.alphabets import AlphabetError, Utf8Alphabet
+from tests.support import reference
 
 WORDS = ["", "a", "été", "東京", "x" * 47, "x" * 48, "x" * 49, "é" * 30, "<S>", "</S>", "<s>", "\0"]
 

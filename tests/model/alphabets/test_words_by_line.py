@@ -2,8 +2,8 @@
 
 import pytest
 
-from model import alphabets
-from model.alphabets import AlphabetError, Vocabulary, WordAlphabet
+from elmo_model import alphabets
+from elmo_model.alphabets import AlphabetError, Vocabulary, WordAlphabet
 
 WORDS = ("</S>", "<UNK>", "the", "", "<S>", "cat")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import CheckpointError, allennlp, load, save
-from model.scalar_mix import mix, normalise
-from tests.checkpoints import write_pair
-from tests.reference import scalar_mix
+from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from elmo_model.layers.scalar_mix import mix, normalise
+from tests.support.checkpoints import write_pair
+from tests.support.reference import scalar_mix
 
 MATRIX = np.random.default_rng(5).standard_normal((8, 8))
 

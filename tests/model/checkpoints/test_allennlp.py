@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import CheckpointError, describe, load
-from model.checkpoints.allennlp import write
-from model.elmo import Elmo
-from tests.checkpoints import (
+from elmo_model.checkpoints import CheckpointError, describe, load
+from elmo_model.checkpoints.allennlp import write
+from elmo_model.elmo import Elmo
+from tests.support import golden
+from tests.support.checkpoints import (
     change_options,
     misshapen,
     poisoned,
@@ -27,7 +28,6 @@ from tests.checkpoints import (
     without_dataset,
     write_pair,
 )
-from tests.model import golden
 
 CELL0 = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 

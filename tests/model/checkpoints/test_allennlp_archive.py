@@ -17,11 +17,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.checkpoints import CheckpointError, allennlp, load, read, save
-from model.elmo import Elmo
-from model.task import Task
-from tests.checkpoints import read_pair, write_pair
-from tests.model import golden
+from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
+from elmo_model.elmo import Elmo
+from elmo_model.task import Task
+from tests.support import golden
+from tests.support.checkpoints import read_pair, write_pair
 
 PREFIX = "text_field_embedder.token_embedder_elmo._elmo."
 MIXES = {0: ([0.25, -0.5, 1.5], 0.75), 1: ([0.0, 0.0, 3.0], 1.25)}

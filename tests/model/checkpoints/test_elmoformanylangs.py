@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.alphabets import Lexicon
-from model.checkpoints import CheckpointError, allennlp, load, read, save
-from model.elmo import Elmo
-from tests.model import golden
+from elmo_model.alphabets import Lexicon
+from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
+from elmo_model.elmo import Elmo
+from tests.support import golden
 
 HOME = golden.GOLDEN / "elmoformanylangs"
 VARIANTS = ("word_and_char", "char_only")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints import CheckpointError, describe, load, save
-from model.checkpoints.allennlp import write
-from tests.checkpoints import write_pair
-from tests.model import golden
+from elmo_model.checkpoints import CheckpointError, describe, load, save
+from elmo_model.checkpoints.allennlp import write
+from tests.support import golden
+from tests.support.checkpoints import write_pair
 
 SENTENCES = [["convert", "me"], [], ["naïve", ""]]
 

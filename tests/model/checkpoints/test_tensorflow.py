@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import CheckpointError, allennlp, load, read, save
-from model.checkpoints.crc32c import crc32c
-from model.checkpoints.source import Folder
-from model.checkpoints.tensor_bundle import open_bundle
-from tests.checkpoints import change_options, read_pair, write_pair
-from tests.model import golden
-from tests.tensor_bundle import Array, masked, write_bundle
+from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
+from elmo_model.checkpoints.crc32c import crc32c
+from elmo_model.checkpoints.source import Folder
+from elmo_model.checkpoints.tensor_bundle import open_bundle
+from tests.support import golden
+from tests.support.checkpoints import change_options, read_pair, write_pair
+from tests.support.tensor_bundle import Array, masked, write_bundle
 
 HOME = golden.GOLDEN / "tensorflow"
 TRAINED = golden.GOLDEN / "bilm_training" / "char"

@@ -11,11 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.alphabets import Vocabulary
-from model.checkpoints import CheckpointError, allennlp, load, save
-from tests.checkpoints import change_options, read_pair, with_dataset, without_dataset, write_pair
-from tests.model import golden
-from tests.reference import bilm, token_vector
+from elmo_model.alphabets import Vocabulary
+from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from tests.support import golden
+from tests.support.checkpoints import (
+    change_options,
+    read_pair,
+    with_dataset,
+    without_dataset,
+    write_pair,
+)
+from tests.support.reference import bilm, token_vector
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "naïve", "", "a\u2028b")
 SENTENCES = [["the", "cat"], [], ["naïve", "", "a\u2028b", "the"], ["unheard", "<UNK>", "<S>"]]

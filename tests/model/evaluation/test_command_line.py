@@ -5,9 +5,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from service.cli import main
-from tests.checkpoints import write_pair
-from tests.model.training import golden
+from elmo_serve.cli import main
+from tests.support import training_golden as golden
+from tests.support.checkpoints import write_pair
 
 
 def elmo(*arguments: object) -> Result:

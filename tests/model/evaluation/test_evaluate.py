@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import load
-from model.evaluation.command import CommandError, EvaluateOptions, evaluate
-from model.evaluation.features import vectors_of
-from model.evaluation.homographs import homographs, read_uses
-from model.evaluation.score import EvaluationError, Score, table
-from model.evaluation.tagging import read_conllu, tagging
-from model.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
-from tests.checkpoints import write_pair
+from elmo_model.checkpoints import load
+from elmo_model.evaluation.command import CommandError, EvaluateOptions, evaluate
+from elmo_model.evaluation.features import vectors_of
+from elmo_model.evaluation.homographs import homographs, read_uses
+from elmo_model.evaluation.score import EvaluationError, Score, table
+from elmo_model.evaluation.tagging import read_conllu, tagging
+from elmo_model.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
+from tests.support.checkpoints import write_pair
 
 CONLLU = """# sent_id = 1
 1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_

@@ -2,8 +2,8 @@
 
 import torch
 
-from model.evaluation.homographs import nearest_centroid
-from model.evaluation.probe import predictions
+from elmo_model.evaluation.homographs import nearest_centroid
+from elmo_model.evaluation.probe import predictions
 
 
 def test_what_is_linear_is_learnt_at_any_scale() -> None:

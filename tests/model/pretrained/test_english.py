@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.elmo import Elmo
-from model.pretrained import describe_model, load_built_in
+from elmo_model.elmo import Elmo
+from elmo_model.pretrained import describe_model, load_built_in
 
 ROOT = Path(__file__).parents[3]
-CARD = ROOT / "model/pretrained/english.md"
-WEIGHTS = ROOT / "model/pretrained/english.safetensors"
+CARD = ROOT / "model/elmo_model/pretrained/english.md"
+WEIGHTS = ROOT / "model/elmo_model/pretrained/english.safetensors"
 
 # a word in two sentences of one sense, and in two of another
 SENSES = {

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.checkpoints import CheckpointError
-from model.pretrained import BUILT_IN, describe_model, load_built_in, open_model
-from tests.model import golden
+from elmo_model.checkpoints import CheckpointError
+from elmo_model.pretrained import BUILT_IN, describe_model, load_built_in, open_model
+from tests.support import golden
 
 
 def test_random_small_is_the_published_small_shape_and_the_same_every_time() -> None:

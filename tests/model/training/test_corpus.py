@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.text_files import TextError
-from model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
+from elmo_model.text_files import TextError
+from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
 
 TEXT = "The cat sat .\n\n  a  naïve\tcat \n東京 <UNK> cat .\n"
 SENTENCES = [["The", "cat", "sat", "."], ["a", "naïve", "cat"], ["東京", "<UNK>", "cat", "."]]

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from model.alphabets import Utf8Alphabet
-from model.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from model.elmo import Elmo, Origin
-from model.initialise import initialise
-from model.training.joined_loop import JoinedLSTM, use_time_loop
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.elmo import Elmo, Origin
+from elmo_model.layers.initialise import initialise
+from elmo_model.training.joined_loop import JoinedLSTM, use_time_loop
 
 EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)
 

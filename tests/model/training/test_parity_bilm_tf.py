@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.training.corpus import Corpus
-from model.training.joined_loop import TIME_LOOPS, use_time_loop
-from model.training.optimiser import clip_by_norm, optimiser_for
-from model.training.perplexity import bilm_tf
-from model.training.recipe import RECIPES
-from model.training.rows import RowStream
-from model.training.sampled_softmax import sampled_loss
-from tests.model.training import golden
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.joined_loop import TIME_LOOPS, use_time_loop
+from elmo_model.training.optimiser import clip_by_norm, optimiser_for
+from elmo_model.training.perplexity import bilm_tf
+from elmo_model.training.recipe import RECIPES
+from elmo_model.training.row_stream import RowStream
+from elmo_model.training.sampled_softmax import sampled_loss
+from tests.support import training_golden as golden
 
 RECIPE = replace(RECIPES["reference"], clip_norm=1.0, unroll=golden.STEPS)
 CPU = torch.device("cpu")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.training.corpus import Corpus
-from model.training.perplexity import Perplexity, bilm_tf, per_token
-from tests.model.training import golden
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
+from tests.support import training_golden as golden
 
 
 def test_order_and_company_change_nothing(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.training import sampled_softmax
-from model.training.sampled_softmax import Softmax, draw_candidates, expected_count
+from elmo_model.training import sampled_softmax
+from elmo_model.training.sampled_softmax import Softmax, draw_candidates, expected_count
 
 
 def softmax(words: int = 40, width: int = 5) -> Softmax:

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from model.training.recipe import RECIPES
-from model.training.schedule import learning_rate
+from elmo_model.training.recipe import RECIPES
+from elmo_model.training.schedule import learning_rate
 
 
 def test_the_reference_never_changes_its_rate() -> None:

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.checkpoints import load
-from model.training import snapshot
-from model.training.command import CommandError, TrainOptions, perplexity, train
-from model.training.run import Folder, trained_model
-from model.training.snapshot import Snapshot, SnapshotError
-from tests import reference
-from tests.checkpoints import read_pair, write_pair
-from tests.model.training import golden
+from elmo_model.checkpoints import load
+from elmo_model.training import snapshot
+from elmo_model.training.command import CommandError, TrainOptions, perplexity, train
+from elmo_model.training.run import Folder, trained_model
+from elmo_model.training.snapshot import Snapshot, SnapshotError
+from tests.support import reference
+from tests.support import training_golden as golden
+from tests.support.checkpoints import read_pair, write_pair
 
 TEXT = str(golden.FOLDER / "train.txt")
 HELDOUT = golden.FOLDER / "heldout.txt"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.training.vocabulary import Vocabulary, VocabularyError
+from elmo_model.training.vocabulary import Vocabulary, VocabularyError
 
 COUNTS = [("rare", 1), ("b", 5), ("<UNK>", 9), ("a", 5), ("often", 7)]
 

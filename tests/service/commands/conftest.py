@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import SMALL
+from tests.support.servers import SMALL
 
 
 @pytest.fixture

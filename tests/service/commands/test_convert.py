@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from model.pretrained import open_model
-from tests.servers import SMALL
-from tests.service.commands.command_line import assert_equal_to_the_bit, elmo
+from elmo_model.pretrained import open_model
+from tests.support.command_line import assert_equal_to_the_bit, elmo
+from tests.support.servers import SMALL
 
 
 def test_a_checkpoint_converted_and_back_is_the_same_to_the_bit(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from model.checkpoints import FORMATS
-from model.pretrained import BUILT_IN, open_model
-from tests.service.commands.command_line import elmo
+from elmo_model.checkpoints import FORMATS
+from elmo_model.pretrained import BUILT_IN, open_model
+from tests.support.command_line import elmo
 
 DOCS = Path(__file__).parents[3] / "docs" / "checkpoints.md"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from model.catalogue import CATALOGUE
-from model.checkpoints import allennlp
-from model.pretrained import load_built_in
-from service.commands.published import with_located_model
-from service.settings import from_strings
-from tests.service.commands.command_line import elmo
-from tests.service.downloads.shelf import Shelf, serving
+from elmo_model.catalogue import CATALOGUE
+from elmo_model.checkpoints import allennlp
+from elmo_model.pretrained import load_built_in
+from elmo_serve.commands.published import with_located_model
+from elmo_serve.settings import from_strings
+from tests.support.command_line import elmo
+from tests.support.mirror import Shelf, serving
 
 
 @pytest.fixture

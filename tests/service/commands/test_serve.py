@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings, option, variable
-from tests.service.commands.command_line import elmo
+from elmo_serve.settings import Settings, option, variable
+from tests.support.command_line import elmo
 
 TAKES_ANY = {"cache", "model", "host", "tasks"}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model.pretrained import open_model
-from model.task import Task
-from service.tasks import TaskRegistry
-from tests.servers import SMALL
-from tests.service.commands.command_line import elmo
+from elmo_model.pretrained import open_model
+from elmo_model.task import Task
+from elmo_serve.tasks import TaskRegistry
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL
 
 
 def test_trained_mixes_become_task_files(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from service.workers.protocol import Batch, Done, Message, Output, Ready, RunnerSettings
-from service.workers.segments import Bytes, SegmentPool, view
-from service.workers.thread import ThreadWorker
-from tests.checkpoints import write_pair
+from elmo_serve.workers.messages import Batch, Done, Message, Output, Ready, RunnerSettings
+from elmo_serve.workers.shared_memory import Bytes, SegmentPool, view
+from elmo_serve.workers.thread import ThreadWorker
+from tests.support.checkpoints import write_pair
 
 TOP = Output(layers=(2,))
 DIMENSION = 8

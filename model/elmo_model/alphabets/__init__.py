@@ -1,0 +1,35 @@
+"""Alphabets: words to rows of character ids, or of words. One file each, one table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elmo_model.alphabets.alphabet import Alphabet, AlphabetError, WordAlphabet
+from elmo_model.alphabets.lexicon import Lexicon
+from elmo_model.alphabets.utf8 import Utf8Alphabet
+from elmo_model.alphabets.vocabulary import Vocabulary
+
+ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[Vocabulary]] = {
+    Utf8Alphabet.kind: Utf8Alphabet,
+    Lexicon.kind: Lexicon,
+    Vocabulary.kind: Vocabulary,
+}
+
+
+def from_dict(values: Mapping[str, Any]) -> Alphabet:
+    """Read what an alphabet's `to_dict` wrote. Raises AlphabetError for anything else."""
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in ALPHABETS:
+        raise AlphabetError(f"alphabet kind is {kind!r:.80}, expected {' or '.join(ALPHABETS)}")
+    return ALPHABETS[kind].from_dict(values)
+
+
+__all__ = [
+    "ALPHABETS",
+    "Alphabet",
+    "AlphabetError",
+    "Lexicon",
+    "Utf8Alphabet",
+    "Vocabulary",
+    "WordAlphabet",
+    "from_dict",
+]

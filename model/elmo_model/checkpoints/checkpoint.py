@@ -1,0 +1,106 @@
+"""What a checkpoint says, whatever its format: configuration, alphabet, tensors."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo_model.alphabets import Alphabet, WordAlphabet
+from elmo_model.config import ElmoConfig
+from elmo_model.elmo import Elmo, Origin
+from elmo_model.task import Task
+
+
+class CheckpointError(ValueError):
+    """A file that is not whole or contradicts itself: one line: file, key, found, expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint in memory: `tensors` are float32 and named as in `Elmo.state_dict`.
+
+    `tasks` are the scalar mixes that were trained with it. `notes` say what its files leave open
+    and what was taken instead, a sentence each.
+    """
+
+    name: str
+    format: str
+    config: ElmoConfig
+    alphabet: Alphabet
+    tensors: Mapping[str, Tensor]
+    tasks: tuple[Task, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def origin(self) -> Origin:
+        """Return where this comes from; the revision is the same in every format."""
+        digits = revision(self.config, self.tensors, self.alphabet)
+        return Origin(self.name, self.format, digits)
+
+    def build(self, token_cache_size: int) -> Elmo:
+        """Return the network that holds these very tensors; nothing is initialised or copied."""
+        with torch.device("meta"):
+            elmo = Elmo(
+                self.config,
+                self.alphabet,
+                self.origin(),
+                token_cache_size=token_cache_size,
+                tasks=self.tasks,
+            )
+        elmo.load_state_dict(dict(self.tensors), strict=True, assign=True)
+        return elmo.eval()
+
+
+def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every tensor that this configuration asks for."""
+    with torch.device("meta"):
+        elmo = Elmo(config, alphabet, Origin("", "", ""), token_cache_size=0)
+    return {name: tuple(tensor.shape) for name, tensor in elmo.state_dict().items()}
+
+
+def checkpoint_of(elmo: Elmo) -> Checkpoint:
+    """Return a network as a checkpoint that can be written.
+
+    Raises CheckpointError for one that was prepared for inference: its matrices are gone.
+    """
+    tensors = {name: tensor.detach().cpu() for name, tensor in elmo.state_dict().items()}
+    for name, shape in shapes(elmo.config, elmo.alphabet).items():
+        if name not in tensors or tensors[name].dtype != torch.float32:
+            raise CheckpointError(
+                f"{elmo.origin.name}: {name} {tuple(shape)} is not there as float32, "
+                f"expected a network as it was loaded or trained"
+            )
+    origin = elmo.origin
+    return Checkpoint(origin.name, origin.format, elmo.config, elmo.alphabet, tensors, elmo.tasks)
+
+
+def revision(
+    config: ElmoConfig, tensors: Mapping[str, Tensor], alphabet: Alphabet | None = None
+) -> str:
+    """Return the first 12 hexadecimal digits of a SHA-256 over all that makes the vectors.
+
+    These are configuration, names and numbers, and the dictionaries of an alphabet that has some.
+    """
+    names = sorted(tensors)
+    with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter's lock
+        digests = pool.map(lambda name: _digest(tensors[name]), names)
+        whole = hashlib.sha256(_text(config.to_dict()))
+        if isinstance(alphabet, WordAlphabet):
+            whole.update(hashlib.sha256(_text(alphabet.to_dict())).digest())
+        for name, digest in zip(names, digests, strict=True):
+            whole.update(name.encode() + b"\0" + digest)
+    return whole.hexdigest()[:12]
+
+
+def _text(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, sort_keys=True).encode()
+
+
+def _digest(tensor: Tensor) -> bytes:
+    digest = hashlib.sha256(f"{tensor.dtype}{tuple(tensor.shape)}\0".encode())
+    digest.update(tensor.detach().cpu().reshape(-1).numpy().data)
+    return digest.digest()

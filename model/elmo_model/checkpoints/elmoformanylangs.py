@@ -1,0 +1,275 @@
+"""ELMoForManyLangs: a folder or zip of `config.json`, two dictionaries and two pickles."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from torch import Tensor
+
+from elmo_model.alphabets import AlphabetError, Lexicon
+from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.pickles import read_state
+from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
+from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
+
+NAME = "elmoformanylangs"
+
+_GREATEST_JSON = 1 << 20  # bytes
+_GREATEST_DICTIONARY = 64 << 20
+_ENCODER, _EMBEDDER = "encoder.pkl", "token_embedder.pkl"
+_SPACE = "\u3000"
+# cnn_50_100_512_4096_sample.json, with which all released models were trained; their archives
+# often name it by a path of the machine that trained them.
+_RELEASED: Mapping[str, Any] = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def recognises(path: Path) -> bool:
+    """Tell whether such a model lies here: a folder or zip with both pickles."""
+    source = _source(path)
+    if source is None:
+        return False
+    return {_ENCODER, _EMBEDDER} <= {PurePosixPath(file).name for file in source.files()}
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the model that lies here. Raises CheckpointError where it is not whole."""
+    source = _source(path)
+    assert source is not None, "a place that was recognised"
+    settings, label, notes = _settings(source)
+    embedder = read_state(source, _file(source, _EMBEDDER))
+    encoder = read_state(source, _file(source, _ENCODER))
+    config, alphabet = _described(source, settings, label, embedder)
+    tensors = _decode(
+        config,
+        Stored(source.label(_file(source, _EMBEDDER)), embedder, label),
+        Stored(source.label(_file(source, _ENCODER)), encoder, label),
+    )
+    return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
+
+
+def _source(path: Path) -> Source | None:
+    if path.is_dir():
+        return Folder(path)
+    return Zip(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
+
+
+def _file(source: Source, name: str) -> str:
+    found = [file for file in source.files() if PurePosixPath(file).name == name]
+    if len(found) != 1:
+        has = ", ".join(found[:5]) or f"no {name}"
+        raise CheckpointError(f"{source.path}: holds {has}, expected one {name}")
+    return found[0]
+
+
+# config.json, and the file that it names
+
+
+def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Return the network's settings, what messages call them, and notes.
+
+    `config_path` is tried as it stands below the folder, then by its last part; where neither is
+    there, the settings of the released models are taken.
+    """
+    config = _object(source, _file(source, "config.json"))
+    named = config.get("config_path")
+    label = source.label(_file(source, "config.json"))
+    if not isinstance(named, str) or not named:
+        raise CheckpointError(f"{label}: config_path is {named!r:.80}, expected a file's name")
+    folder = PurePosixPath(_file(source, "config.json")).parent
+    for candidate in (PurePosixPath(named), PurePosixPath(named.replace("\\", "/")).name):
+        file = str(folder / candidate)
+        if _is_there(source, file):
+            return _object(source, file), source.label(file), ()
+    note = (
+        f"{label}: config_path is {named!r:.80}, which is not there; the settings of the released "
+        f"models were taken"
+    )
+    return dict(_RELEASED), f"the released settings in place of {named!r:.80}", (note,)
+
+
+def _is_there(source: Source, file: str) -> bool:
+    """Tell whether a file lies in the model's own folder or below."""
+    parts = PurePosixPath(file)
+    if not isinstance(source, Folder) or parts.is_absolute() or ".." in parts.parts:
+        return file in source.files()
+    return (source.path / file).is_file()
+
+
+def _object(source: Source, file: str) -> dict[str, Any]:
+    label = source.label(file)
+    try:
+        values = json.loads(source.read(file, _GREATEST_JSON))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{label}: holds a {type(values).__name__}, expected an object")
+    return values
+
+
+def _described(
+    source: Source, settings: Mapping[str, Any], label: str, embedder: Mapping[str, Tensor]
+) -> tuple[ElmoConfig, Lexicon]:
+    value = _Values(label, settings)
+    if value.of("encoder", "name") != "elmo":
+        raise value.wrong("encoder.name", value.of("encoder", "name"), "'elmo'")
+    if value.of("token_embedder", "name") != "cnn":
+        raise value.wrong("token_embedder.name", value.of("token_embedder", "name"), "'cnn'")
+    word, character = value.whole("word_dim"), value.whole("char_dim")
+    limit = value.of("token_embedder", "max_characters_per_token")
+    projection = value.of("encoder", "projection_dim")
+    pickle = source.label(_file(source, _EMBEDDER))
+    characters = _dictionary(source, "char.dic") if character else {}
+    words = _dictionary(source, "word.dic") if word else {}
+    try:
+        alphabet = Lexicon(characters, words, limit)
+        config = ElmoConfig(
+            _char_cnn(value, alphabet.size, own=not word) if character else None,
+            LSTMConfig(
+                layers=value.of("encoder", "n_layers"),
+                cell=value.of("encoder", "dim"),
+                projection=projection,
+                cell_clip=value.clip("cell_clip"),
+                projection_clip=value.clip("proj_clip"),
+                skip=True,
+                forget_bias=0.0,  # the stored bias holds it already
+            ),
+            WordsConfig(alphabet.word_count, word, projection=True) if word else None,
+        )
+    except (ConfigError, AlphabetError, TypeError) as error:
+        raise CheckpointError(f"{label}: {error}") from error
+    for dictionary, rows, name in (
+        ("char.dic", alphabet.size if character else 0, "char_emb_layer.embedding.weight"),
+        ("word.dic", alphabet.word_count if word else 0, "word_emb_layer.embedding.weight"),
+    ):
+        if rows and name in embedder and embedder[name].shape[0] != rows:
+            raise CheckpointError(
+                f"{pickle}: {name} has {embedder[name].shape[0]:,} rows, expected {rows:,} by the "
+                f"greatest id in {source.label(_file(source, dictionary))}"
+            )
+    return config, alphabet
+
+
+def _char_cnn(value: "_Values", characters: int, own: bool) -> CharCNNConfig:
+    """Return the character CNN; beside a table of words the projection is not its `own`."""
+    filters = value.of("token_embedder", "filters")
+    sound = isinstance(filters, list) and all(
+        isinstance(pair, list) and len(pair) == 2 for pair in filters
+    )
+    if not sound:
+        raise value.wrong("token_embedder.filters", filters, "a list of [width, count]")
+    return CharCNNConfig(
+        characters=characters,
+        embedding=value.whole("char_dim"),
+        filters=tuple((width, count) for width, count in filters),
+        highways=value.of("token_embedder", "n_highway"),
+        activation=value.of("token_embedder", "activation"),
+        max_characters=value.of("token_embedder", "max_characters_per_token"),
+        projection=own,
+    )
+
+
+class _Values:
+    """The settings, each read with its check."""
+
+    def __init__(self, label: str, values: Mapping[str, Any]) -> None:
+        self.label = label
+        self.values = values
+
+    def of(self, section: str, key: str) -> Any:
+        part = self.values.get(section)
+        if not isinstance(part, dict):
+            raise self.wrong(section, part, "an object")
+        return part.get(key)
+
+    def whole(self, key: str) -> int:
+        """Return a width of the token embedder; 0 says that there is no such input."""
+        value = self.of("token_embedder", key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.wrong(f"token_embedder.{key}", value, "a whole number of at least 0")
+        return value
+
+    def clip(self, key: str) -> float | None:
+        """Return a clip; null and 0 mean that there is none."""
+        value = self.of("encoder", key)
+        if value is None:
+            return None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < float("inf"):
+            raise self.wrong(f"encoder.{key}", value, "a number of at least 0, or null")
+        return float(value) or None
+
+    def wrong(self, key: str, value: object, expected: str) -> CheckpointError:
+        return CheckpointError(f"{self.label}: {key} is {value!r:.80}, expected {expected}")
+
+
+# char.dic and word.dic
+
+
+def _dictionary(source: Source, name: str) -> dict[str, int]:
+    """Read lines of a text, a TAB and an id.
+
+    The tools strip a line before they split it, so a text of white space alone is lost and becomes
+    U+3000 (ELMoForManyLangs `elmo.py`, read of the lexicons); of several the last one stays.
+    """
+    file = _file(source, name)
+    label = source.label(file)
+    try:
+        content = source.read(file, _GREATEST_DICTIONARY).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
+    ids: dict[str, int] = {}
+    # at line feeds alone: some texts are other separators of lines, as U+0085 and U+2028
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        text, _, digits = line.rstrip("\r").rpartition("\t")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
+            raise CheckpointError(
+                f"{label}: line {number} is {line!r:.80}, expected a text, a TAB and an id"
+            )
+        ids[text if text.strip() else _SPACE] = int(digits)
+    if not ids:
+        raise CheckpointError(f"{label}: is empty, expected a text, a TAB and an id on each line")
+    return ids
+
+
+# The two pickles
+
+
+def _decode(config: ElmoConfig, embedder: Stored, encoder: Stored) -> dict[str, Tensor]:
+    """Return the tensors as `Elmo.state_dict` names them. Everything stored must be asked for."""
+    cnn, words, lstm = config.char_cnn, config.words, config.lstm
+    tensors: dict[str, Tensor] = {}
+    if words:
+        table = embedder.take("word_emb_layer.embedding.weight", words.count, words.width)
+        tensors["token_embedder.words"] = table
+    if cnn:
+        table = embedder.take("char_emb_layer.embedding.weight", cnn.characters, cnn.embedding)
+        tensors["token_embedder.char_cnn.characters"] = table
+        tensors |= char_cnn_of(embedder, cnn, "convolutions.{}", "highways._layers.{}")
+    owner = "token_embedder" if words else "token_embedder.char_cnn"
+    tensors |= projection_of(embedder, "projection", owner, config)
+    tensors |= bilm_of(encoder, lstm)
+    embedder.refuse_more()
+    encoder.refuse_more()
+    return tensors

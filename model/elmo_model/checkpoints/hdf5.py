@@ -1,0 +1,83 @@
+"""HDF5 files: arrays by name, read only where the file holds what it declares."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.source import Source, head
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+# Weights are stored as they are, or a little compressed; a dataset that declares more than this
+# many times what it stores would only fill the memory.
+_GREATEST_RATIO = 100
+
+
+def is_hdf5(path: Path) -> bool:
+    """Tell whether a file starts as HDF5 files do."""
+    return head(path, len(_MAGIC)) == _MAGIC
+
+
+@dataclass(frozen=True, slots=True)
+class Datasets:
+    """The datasets of an open file by their paths. Links out of the file are not followed."""
+
+    label: str
+    datasets: dict[str, h5py.Dataset]
+
+    def names(self) -> Collection[str]:
+        """Return the paths of all datasets."""
+        return self.datasets.keys()
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return the shape of one; None for what has none."""
+        shape: tuple[int, ...] | None = self.datasets[name].shape
+        return shape
+
+    def numbers(self, name: str) -> NDArray[np.float32]:
+        """Return one. Raises CheckpointError for another type, or less stored than declared."""
+        dataset, label = self.datasets[name], f"{self.label}: {name}"
+        if dataset.dtype.kind != "f" or dataset.dtype.itemsize != 4:
+            raise CheckpointError(f"{label} is of type {dataset.dtype}, expected float32")
+        stored = dataset.id.get_storage_size()
+        if dataset.is_virtual or dataset.external or dataset.nbytes > _GREATEST_RATIO * stored:
+            raise CheckpointError(
+                f"{label} stores {stored:,} bytes in this file, expected {dataset.nbytes:,}"
+            )
+        array = np.empty(dataset.shape, dtype=np.float32)
+        dataset.read_direct(array)
+        return array
+
+
+@contextmanager
+def datasets(source: Source, file: str) -> Iterator[Datasets]:
+    """Open a file. Raises CheckpointError, also while it is read, where it is not whole."""
+    found = Datasets(source.label(file), {})
+
+    def collect(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found.datasets[name] = item
+
+    with source.open(file) as stream:
+        try:
+            with h5py.File(stream, "r") as content:
+                content.visititems(collect)
+                yield found
+        except CheckpointError:
+            raise
+        except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{found.label}: is not a whole HDF5 file: {reason}") from error
+
+
+def write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays to a new file."""
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array)

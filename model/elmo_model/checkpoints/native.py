@@ -1,0 +1,181 @@
+"""Our own format: one safetensors file that describes itself in its header."""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmo_model import alphabets
+from elmo_model.alphabets import Alphabet, AlphabetError, WordAlphabet
+from elmo_model.atomic_files import replacing
+from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of, shapes
+from elmo_model.checkpoints.source import head
+from elmo_model.config import ConfigError, ElmoConfig
+from elmo_model.elmo import Elmo
+from elmo_model.task import Task
+
+NAME = "native"
+
+_FORMAT = "elmo-serve"
+_VERSION = "1"
+_GREATEST_HEADER = 100_000_000  # bytes, the limit of safetensors itself
+_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+def recognises(path: Path) -> bool:
+    """Tell whether this is a safetensors file: the length of a JSON header, and the header."""
+    if path.is_dir():
+        return False
+    start = head(path, 9)
+    if len(start) < 9:
+        return False
+    (length,) = struct.unpack("<Q", start[:8])
+    return start[8:] == b"{" and length <= min(_GREATEST_HEADER, path.stat().st_size)
+
+
+def read(path: Path) -> Checkpoint:
+    """Read one file. Raises CheckpointError where it is foreign or not whole."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            config, alphabet = _described(path, header)
+            _refuse_more_parts_than(len(file.keys()), path, config)
+            tensors = _tensors(path, file, shapes(config, alphabet))
+            tasks = _tasks(path, header, config.layers)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
+    return Checkpoint(header.get("name", path.stem), NAME, config, alphabet, tensors, tasks)
+
+
+def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> None:
+    """Write a network to one file, whole or not at all, its numbers as float32 or 16 bits wide."""
+    checkpoint = checkpoint_of(elmo)
+    header = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "name": checkpoint.name,
+        "config": json.dumps(checkpoint.config.to_dict()),
+        "alphabet": json.dumps(checkpoint.alphabet.to_dict()),
+    }
+    if checkpoint.tasks:
+        header["tasks"] = json.dumps([asdict(task) for task in checkpoint.tasks])
+    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in checkpoint.tensors.items()}
+    with replacing(Path(path)) as temporary:
+        save_file(tensors, temporary, metadata=header)
+
+
+def _described(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alphabet]:
+    if header.get("format") != _FORMAT:
+        raise CheckpointError(
+            f"{path}: header format is {header.get('format')!r:.80}, expected {_FORMAT!r}"
+        )
+    if header.get("format_version") != _VERSION:
+        found = header.get("format_version")
+        raise CheckpointError(
+            f"{path}: header format_version is {found!r:.80}, expected {_VERSION!r}"
+        )
+    try:
+        config = ElmoConfig.from_dict(_object(path, header, "config"))
+        alphabet = alphabets.from_dict(_object(path, header, "alphabet"))
+    except (ConfigError, AlphabetError) as error:
+        raise CheckpointError(f"{path}: header {error}") from error
+    cnn, words = config.char_cnn, config.words
+    sizes = []
+    if cnn:
+        sizes.append(("char_cnn.characters", cnn.characters, alphabet.size))
+        sizes.append(("char_cnn.max_characters", cnn.max_characters, alphabet.max_characters))
+    if words:
+        rows = alphabet.word_count if isinstance(alphabet, WordAlphabet) else 0
+        sizes.append(("words.count", words.count, rows))
+    for key, size, expected in sizes:
+        if size != expected:
+            raise CheckpointError(
+                f"{path}: header {key} is {size}, expected {expected} by the alphabet"
+            )
+    return config, alphabet
+
+
+def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
+    value = _json(path, header, key)
+    if not isinstance(value, dict):
+        raise CheckpointError(
+            f"{path}: header {key} is a {type(value).__name__}, expected an object"
+        )
+    return value
+
+
+def _json(path: Path, header: Mapping[str, str], key: str) -> Any:
+    try:
+        return json.loads(header[key])
+    except KeyError:
+        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
+
+
+def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ...]:
+    if "tasks" not in header:
+        return ()
+    values = _json(path, header, "tasks")
+    try:
+        return tuple(_task(value, layers) for value in values)
+    except (TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path}: header tasks are not sound: {error}") from error
+
+
+def _task(values: Any, layers: int) -> Task:
+    weights, gamma = [float(weight) for weight in values["weights"]], float(values["gamma"])
+    if len(weights) != layers or not all(map(math.isfinite, (*weights, gamma))):
+        raise ValueError(f"weights are {weights!r:.80}, expected {layers} finite numbers")
+    named, norm = (values[key] for key in ("name", "layer_norm"))
+    text = values["description"]
+    if not isinstance(named, str) or not isinstance(text, str) or not isinstance(norm, bool):
+        raise TypeError(f"{named!r:.80} has members of another type than expected")
+    return Task(named, tuple(weights), gamma, norm, text)
+
+
+def _refuse_more_parts_than(tensors: int, path: Path, config: ElmoConfig) -> None:
+    """A header may promise a million layers; each has tensors of its own."""
+    cnn = config.char_cnn
+    for key, parts in (
+        ("lstm.layers", config.lstm.layers),
+        ("char_cnn.highways", cnn.highways if cnn else 0),
+        ("char_cnn.filters", len(cnn.filters) if cnn else 0),
+    ):
+        if parts > tensors:
+            raise CheckpointError(
+                f"{path}: header {key} asks for {parts:,} parts, found {tensors} tensors"
+            )
+
+
+def _tensors(path: Path, file: Any, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    names = set(file.keys())
+    if missing := sorted(expected.keys() - names):
+        raise CheckpointError(
+            f"{path}: {missing[0]} is missing, expected shape {expected[missing[0]]} by the header"
+        )
+    if unknown := sorted(names - expected.keys()):
+        raise CheckpointError(f"{path}: {unknown[0]} is found, but not expected by the header")
+    tensors = {}
+    for name, shape in expected.items():
+        stored = file.get_slice(name)
+        if tuple(stored.get_shape()) != shape:
+            raise CheckpointError(
+                f"{path}: {name} has shape {tuple(stored.get_shape())}, "
+                f"expected {shape} by the header"
+            )
+        if stored.get_dtype() not in _TYPES:
+            raise CheckpointError(
+                f"{path}: {name} is of type {stored.get_dtype()}, expected {', '.join(_TYPES)}"
+            )
+        # a copy of its own: what is mapped would follow the file when that is replaced
+        tensors[name] = file.get_tensor(name).to(torch.float32, copy=True)
+    return tensors

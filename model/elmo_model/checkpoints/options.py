@@ -1,0 +1,183 @@
+"""The options file of bilm-tf: sizes and rules of a network, each value checked as it is read."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.layout import FORGET_BIAS
+from elmo_model.checkpoints.source import Source
+from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
+
+_GREATEST = 1 << 20  # bytes
+
+
+def read(source: Source, file: str) -> "Options":
+    """Read an options file. Raises CheckpointError for what is no JSON object."""
+    return parse(source.label(file), source.read(file, _GREATEST))
+
+
+def parse(label: str, content: bytes) -> "Options":
+    """Read the text of an options file, which messages call `label`."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: is not JSON: {error}") from error
+    options = Options(label, values)
+    options.section()
+    return options
+
+
+def config_of(options: "Options", names: Collection[str], words: int | None = None) -> ElmoConfig:
+    """Return the configuration that options and the names of the arrays together describe.
+
+    With `words`, the length of a vocabulary, the characters that options may name are left alone.
+    Raises CheckpointError for what contradicts itself.
+    """
+    cell, projection = options.whole("lstm", "dim"), options.whole("lstm", "projection_dim")
+    skip = options.section("lstm").get("use_skip_connections", False)
+    if not isinstance(skip, bool):
+        raise options.wrong("lstm.use_skip_connections", skip, "true or false")
+    char_cnn = _char_cnn(options, names, projection) if words is None else None
+    try:
+        return ElmoConfig(
+            char_cnn,
+            LSTMConfig(
+                layers=options.whole("lstm", "n_layers", default=1),
+                cell=cell,
+                projection=projection,
+                cell_clip=options.clip("cell_clip"),
+                projection_clip=options.clip("proj_clip"),
+                skip=skip,
+                projected=cell != projection
+                or "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in names,
+                forget_bias=FORGET_BIAS,
+            ),
+            None if words is None else WordsConfig(words, projection, projection=False),
+        )
+    except ConfigError as error:
+        raise CheckpointError(f"{options.label}: {error}") from error
+
+
+def options_of(config: ElmoConfig) -> dict[str, Any]:
+    """Return the options that describe a network without an alignment."""
+    cnn, lstm = config.char_cnn, config.lstm
+    options: dict[str, Any] = {
+        "lstm": {
+            "cell_clip": lstm.cell_clip,
+            "use_skip_connections": lstm.skip,
+            "n_layers": lstm.layers,
+            "proj_clip": lstm.projection_clip,
+            "projection_dim": lstm.projection,
+            "dim": lstm.cell,
+        },
+    }
+    if cnn:
+        options["char_cnn"] = {
+            "embedding": {"dim": cnn.embedding},
+            "filters": [list(pair) for pair in cnn.filters],
+            "n_highway": cnn.highways,
+            "n_characters": Utf8Alphabet.size,
+            "max_characters_per_token": cnn.max_characters,
+            "activation": cnn.activation,
+        }
+    return options
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The values of an options file, each read with its check."""
+
+    label: str
+    values: Any
+
+    @property
+    def spells(self) -> bool:
+        """Whether the model reads characters; it knows whole words alone otherwise."""
+        return "char_cnn" in self.section()
+
+    def section(self, *keys: str) -> dict[str, Any]:
+        """Return the object under these keys; the file itself without any."""
+        value = self.values
+        for depth, key in enumerate(keys):
+            if key not in value:
+                name = ".".join(keys[: depth + 1])
+                raise CheckpointError(f"{self.label}: {name} is missing, expected an object")
+            value = value[key]
+            if not isinstance(value, dict):
+                raise self.wrong(".".join(keys[: depth + 1]), value, "an object")
+        if not isinstance(value, dict):
+            raise CheckpointError(
+                f"{self.label}: holds a {type(value).__name__}, expected an object"
+            )
+        return value
+
+    def whole(self, *keys: str, least: int = 1, default: int | None = None) -> int:
+        """Return a whole number of at least `least`."""
+        name, value = ".".join(keys), self.section(*keys[:-1]).get(keys[-1], default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.wrong(name, value, f"a whole number of at least {least}")
+        return value
+
+    def clip(self, key: str) -> float | None:
+        """Return a clip; absent, null and 0 mean that there is none."""
+        value = self.section("lstm").get(key)
+        if value is None:
+            return None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < float("inf"):
+            raise self.wrong(f"lstm.{key}", value, "a number of at least 0, or null")
+        return float(value) or None
+
+    def filters(self) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of width and count."""
+        value = self.section("char_cnn").get("filters")
+        pairs = value if isinstance(value, list) else []
+        sound = all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in pair)
+            for pair in pairs
+        )
+        if not pairs or not sound:
+            raise self.wrong("char_cnn.filters", value, "a list of [width, count]")
+        return tuple((width, count) for width, count in pairs)
+
+    def wrong(self, name: str, value: object, expected: str) -> CheckpointError:
+        return CheckpointError(f"{self.label}: {name} is {value!r:.80}, expected {expected}")
+
+
+def _char_cnn(options: Options, names: Collection[str], projection: int) -> CharCNNConfig:
+    filters = options.filters()
+    limit = options.whole("char_cnn", "max_characters_per_token", least=3)
+    widest = max(width for width, _ in filters)
+    if widest > limit:
+        raise options.wrong(
+            "char_cnn.max_characters_per_token",
+            limit,
+            f"at least {widest}, the widest of char_cnn.filters",
+        )
+    activation = options.section("char_cnn").get("activation")
+    if activation not in ("relu", "tanh"):
+        raise options.wrong("char_cnn.activation", activation, "'relu' or 'tanh'")
+    # Training writes 261, inference wants 262; the network is the same.
+    characters = options.section("char_cnn").get("n_characters")
+    if characters not in (None, 261, 262):
+        raise options.wrong("char_cnn.n_characters", characters, "261 or 262")
+    highways = options.section("char_cnn").get("n_highway")
+    width = sum(count for _, count in filters)
+    try:
+        return CharCNNConfig(
+            characters=Utf8Alphabet.size,
+            embedding=options.whole("char_cnn", "embedding", "dim"),
+            filters=filters,
+            highways=0 if highways is None else options.whole("char_cnn", "n_highway", least=0),
+            activation=activation,
+            max_characters=limit,
+            # bilm-tf leaves a projection out where the sizes agree; AllenNLP never does.
+            projection=width != projection or "CNN_proj/W_proj" in names,
+        )
+    except ConfigError as error:
+        raise CheckpointError(f"{options.label}: {error}") from error

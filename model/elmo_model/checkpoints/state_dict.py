@@ -1,0 +1,118 @@
+"""State dicts of AllenNLP's modules, which ELMoForManyLangs took over: their tensors as ours."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+
+
+class Stored:
+    """Tensors of a file by name, below a prefix; each is taken with its expected shape.
+
+    `origin` says in messages what the shapes were expected by.
+    """
+
+    def __init__(
+        self, label: str, tensors: Mapping[str, Tensor], origin: str, prefix: str = ""
+    ) -> None:
+        self._label = label
+        self._tensors = tensors
+        self._origin = origin
+        self._prefix = prefix
+        self._left = {name for name in tensors if name.startswith(prefix)}
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        """Return a float32 tensor of this shape. Raises CheckpointError where there is none."""
+        name = self._prefix + name
+        if name not in self._tensors:
+            raise CheckpointError(
+                f"{self._label}: {name} is missing, expected shape {shape} by {self._origin}"
+            )
+        tensor = self._tensors[name]
+        if tuple(tensor.shape) != shape:
+            raise CheckpointError(
+                f"{self._label}: {name} has shape {tuple(tensor.shape)}, "
+                f"expected {shape} by {self._origin}"
+            )
+        if tensor.dtype != torch.float32 or tensor.layout != torch.strided:
+            raise CheckpointError(f"{self._label}: {name} is {tensor.dtype}, expected float32")
+        held = tensor.untyped_storage().nbytes()
+        if tensor.nbytes > held:  # strides of 0 say more than a file holds
+            raise CheckpointError(
+                f"{self._label}: {name} stores {held:,} bytes, expected {tensor.nbytes:,}"
+            )
+        self._left.discard(name)
+        return tensor.detach().contiguous()
+
+    def refuse_more(self) -> None:
+        """Raise CheckpointError for a tensor that was not taken."""
+        if self._left:
+            raise CheckpointError(
+                f"{self._label}: {min(self._left)} is found, but not expected by {self._origin}"
+            )
+
+
+def char_cnn_of(
+    stored: Stored, cnn: CharCNNConfig, convolution: str, highway: str
+) -> dict[str, Tensor]:
+    """Return convolutions and highways by what the two are called, {} for a number."""
+    ours = "token_embedder.char_cnn"
+    tensors: dict[str, Tensor] = {}
+    for number, (span, count) in enumerate(cnn.filters):
+        theirs, name = convolution.format(number), f"{ours}.convolutions.{number}"
+        shape = (count, cnn.embedding, span)
+        tensors[f"{name}.weight"] = stored.take(f"{theirs}.weight", *shape)
+        tensors[f"{name}.bias"] = stored.take(f"{theirs}.bias", count)
+    for number in range(cnn.highways):
+        theirs, name = highway.format(number), f"{ours}.highways.{number}"
+        for part, columns in (("weight", (cnn.width,)), ("bias", ())):
+            halves = stored.take(f"{theirs}.{part}", 2 * cnn.width, *columns)
+            transform, gate = halves.chunk(2)
+            tensors[f"{name}.transform.{part}"] = transform.clone()
+            # Their gate keeps the input, ours lets the transformed branch through: 1 - sigmoid(x)
+            # is sigmoid(-x).
+            tensors[f"{name}.carry.{part}"] = -gate
+    return tensors
+
+
+def projection_of(stored: Stored, name: str, ours: str, config: ElmoConfig) -> dict[str, Tensor]:
+    """Return the projection to the token vector, which belongs to the module `ours`."""
+    width = config.lstm.projection
+    return {
+        f"{ours}.projection.weight": stored.take(f"{name}.weight", width, config.token_width),
+        f"{ours}.projection.bias": stored.take(f"{name}.bias", width),
+    }
+
+
+def bilm_of(stored: Stored, lstm: LSTMConfig) -> dict[str, Tensor]:
+    """Return the LSTMs of both directions.
+
+    The forget gate's stored bias holds what is added at run time; `forget_bias` is taken off it.
+    """
+    tensors: dict[str, Tensor] = {}
+    gates, width = 4 * lstm.cell, lstm.projection
+    for direction in ("forward", "backward"):
+        for number in range(lstm.layers):
+            theirs = f"{direction}_layer_{number}"
+            name = f"bilm.{direction}_stack.layers.{number}"
+            inputs = stored.take(f"{theirs}.input_linearity.weight", gates, width)
+            recurrent = stored.take(f"{theirs}.state_linearity.weight", gates, width)
+            bias = _gates(stored.take(f"{theirs}.state_linearity.bias", gates))
+            # At most 6e-8 off: only what lies below 0.5 is rounded here.
+            bias[2 * lstm.cell : 3 * lstm.cell] -= lstm.forget_bias
+            tensors[f"{name}.input.weight"] = _gates(inputs)
+            tensors[f"{name}.recurrent.weight"] = _gates(recurrent)
+            tensors[f"{name}.bias"] = bias
+            tensors[f"{name}.projection.weight"] = stored.take(
+                f"{theirs}.state_projection.weight", width, lstm.cell
+            )
+    return tensors
+
+
+def _gates(stored: Tensor) -> Tensor:
+    """Map rows of gates i, f, candidate, o to i, candidate, f, o."""
+    i, f, j, o = stored.chunk(4)
+    return torch.cat((i, j, f, o))

@@ -1,0 +1,118 @@
+"""ELMo as a TensorFlow Hub module or SavedModel: a folder, or gzipped tar, with `variables/`.
+
+A module has no options file. Its variables give all sizes; the rules, which they do not show, are
+those of the published models that the modules were made from.
+"""
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.checkpoints import layout, options, tars, tensor_bundle
+from elmo_model.checkpoints.bilm_tf import Variables
+from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.source import Folder, Held, Source
+from elmo_model.config import ElmoConfig
+from elmo_model.task import Task
+
+NAME = "tf-hub"
+
+_INDEX = "variables.index"
+_WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
+_OTHERS = ("config.json", "weights.th", "best.th")  # of AllenNLP's archives
+_RULES = "clips of 3, relu and 50 characters a token"
+
+
+def recognises(path: Path) -> bool:
+    """Tell whether a module lies here: `variables/variables.index`, in a folder or an archive."""
+    if path.is_dir():
+        return (path / "variables" / _INDEX).is_file() or (
+            path.name == "variables" and (path / _INDEX).is_file()
+        )
+    return tars.is_tar(path) and _holds_variables(path)
+
+
+def read(path: Path) -> Checkpoint:
+    """Read the module that lies here. Raises CheckpointError where it is not whole."""
+    source = _source(path)
+    with tensor_bundle.open_bundle(source, _INDEX) as bundle:
+        arrays = Variables.of(bundle)
+        config = options.config_of(_sizes(arrays), arrays.names())
+        tensors = layout.decode(arrays, config, "in the other variables")
+        layout.refuse_unexpected(arrays, config, "in the other variables")
+        tasks = _tasks(bundle, config)
+    note = f"{bundle.label}: says no rules; {_RULES} were taken, as in all published models"
+    folder = path.parent if path.name == "variables" else path
+    name = folder.resolve().name.split(".tar")[0].removesuffix(".tgz")
+    alphabet = Utf8Alphabet(config.char_cnn.max_characters if config.char_cnn else 0)
+    return Checkpoint(name, NAME, config, alphabet, tensors, tasks, (note,))
+
+
+def _source(path: Path) -> Source:
+    if path.is_dir():
+        return Folder(path if path.name == "variables" else path / "variables")
+    held = tars.read(path, lambda name: PurePosixPath(name).parent.name == "variables")
+    return Held(path, {PurePosixPath(name).name: content for name, content in held.items()})
+
+
+def _holds_variables(path: Path) -> bool:
+    """Tell a module from another archive by the first file that one of the two has."""
+    for name in map(PurePosixPath, tars.names(path)):
+        if name.parent.name == "variables":
+            return True
+        if name.name in _OTHERS:
+            return False
+    return False
+
+
+def _sizes(arrays: Variables) -> options.Options:
+    """Return what an options file would say of these variables."""
+
+    def size(name: str, axis: int, axes: int) -> int:
+        shape = arrays.shape(name) if name in arrays.names() else None
+        if shape is None or len(shape) != axes:
+            raise CheckpointError(
+                f"{arrays.label}: {name} is missing, expected a variable of {axes} axes"
+            )
+        return shape[axis]
+
+    cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
+    filters: list[list[int]] = []
+    while (name := f"CNN/W_cnn_{len(filters)}") in arrays.names():
+        filters.append([size(name, 1, 4), size(name, 3, 4)])
+    highways = layers = 0
+    while f"CNN_high_{highways}/W_carry" in arrays.names():
+        highways += 1
+    while f"{cell.format(layers)}/B" in arrays.names():
+        layers += 1
+    values: dict[str, Any] = {
+        "lstm": {
+            "cell_clip": 3,
+            "proj_clip": 3,
+            "use_skip_connections": True,
+            "n_layers": layers,
+            "dim": size(f"{cell.format(0)}/B", 0, 1) // 4,
+            "projection_dim": size("CNN_proj/W_proj", 1, 2),
+        },
+        "char_cnn": {
+            "activation": "relu",
+            "embedding": {"dim": size("char_embed", 1, 2)},
+            "filters": filters,
+            "n_highway": highways,
+            "max_characters_per_token": 50,
+        },
+    }
+    return options.Options(arrays.label, values)
+
+
+def _tasks(bundle: tensor_bundle.Bundle, config: ElmoConfig) -> tuple[Task, ...]:
+    """Return the mix that the module answers as `elmo`, where it holds one."""
+    if not {_WEIGHTS, _SCALING} <= set(bundle.names()):
+        return ()
+    weights, scaling = bundle.numbers(_WEIGHTS).reshape(-1), bundle.numbers(_SCALING).reshape(-1)
+    if len(weights) != config.layers or len(scaling) != 1:
+        raise CheckpointError(
+            f"{bundle.label}: {_WEIGHTS} has {len(weights)} numbers, expected {config.layers}"
+        )
+    text = "The layer aggregation of the TensorFlow Hub module, as it was trained"
+    return (Task("elmo", tuple(weights.tolist()), float(scaling[0]), description=text),)

@@ -1,0 +1,43 @@
+"""Frozen vectors of chosen tokens."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_model.elmo import Elmo
+
+_TOKENS = 4096  # of a batch
+
+
+def vectors_of(
+    elmo: Elmo, sentences: Sequence[Sequence[str]], places: Sequence[Sequence[int]]
+) -> Tensor:
+    """Map sentences, and for each the places of chosen tokens, to (L + 1, N, 2P) on the host.
+
+    The N tokens come in the order given; every sentence is read alone, as it is served.
+    """
+    counts = np.array([len(chosen) for chosen in places], dtype=np.int64)
+    firsts = np.cumsum(counts) - counts
+    found = torch.empty(elmo.layers, int(counts.sum()), elmo.dimension)
+    order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
+    for batch in _batches(order, sentences):
+        answers = elmo.embed([sentences[number] for number in batch])
+        for number, layers in zip(batch, answers, strict=True):
+            chosen = layers[:, list(places[number])].float().cpu()
+            found[:, firsts[number] : firsts[number] + counts[number]] = chosen
+    return found
+
+
+def _batches(order: Sequence[int], sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+    batches: list[list[int]] = []
+    tokens = 0
+    for number in order:
+        length = len(sentences[number]) + 2
+        if not batches or tokens + length > _TOKENS:
+            batches.append([])
+            tokens = 0
+        batches[-1].append(number)
+        tokens += length
+    return batches

@@ -1,0 +1,41 @@
+"""The published small shape with random numbers: it shows that all works, and means nothing."""
+
+from dataclasses import replace
+
+import torch
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.checkpoints.checkpoint import revision
+from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.elmo import Elmo, Origin
+from elmo_model.layers.initialise import initialise
+
+NAME = "random-small"
+
+_SEED = 20180215
+_CONFIG = ElmoConfig(
+    CharCNNConfig(
+        characters=Utf8Alphabet.size,
+        embedding=16,
+        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+        highways=1,
+        activation="relu",
+        max_characters=50,
+    ),
+    LSTMConfig(layers=2, cell=1024, projection=128, cell_clip=3.0, projection_clip=3.0, skip=True),
+)
+
+
+def build(token_cache_size: int) -> Elmo:
+    """Return the network, the same one every time."""
+    with torch.device("meta"):  # nothing is drawn twice
+        elmo = Elmo(
+            _CONFIG,
+            Utf8Alphabet(),
+            Origin(NAME, "random", ""),
+            token_cache_size=token_cache_size,
+        )
+    elmo.to_empty(device="cpu")
+    initialise(elmo, torch.Generator().manual_seed(_SEED))
+    elmo.origin = replace(elmo.origin, revision=revision(_CONFIG, elmo.state_dict()))
+    return elmo.eval()

@@ -1,0 +1,157 @@
+"""How well a biLM predicts text: bilm-tf's figure, and one that no batch size changes."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_model.training.batches import Batch, Spelling
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.direction import NO_CANDIDATES, Layout
+from elmo_model.training.language_model import LanguageModel
+from elmo_model.training.row_stream import Rows, RowStream
+from elmo_model.training.vocabulary import Vocabulary
+
+_POSITIONS = 8192  # characters, or tokens, that pass the network at once
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """Mean negative log likelihood in nats of each direction, over `predictions` each."""
+
+    forward_loss: float
+    backward_loss: float
+    predictions: int
+
+    @property
+    def forward(self) -> float:
+        """Perplexity of the forward direction."""
+        return _exp(self.forward_loss)
+
+    @property
+    def backward(self) -> float:
+        """Perplexity of the backward direction."""
+        return _exp(self.backward_loss)
+
+    @property
+    def both(self) -> float:
+        """The geometric mean of both, as bilm-tf reports it."""
+        return _exp((self.forward_loss + self.backward_loss) / 2)
+
+
+def per_token(
+    model: LanguageModel, vocabulary: Vocabulary, sentences: Iterable[Sequence[str]]
+) -> Perplexity:
+    """Measure over all predictions, every sentence read from zero state, as it is served.
+
+    A sentence of n tokens is n + 1 predictions a direction: its tokens and its end. Batches follow
+    from the sentences' lengths and change nothing. Full softmax, without dropout.
+    """
+    training = model.training
+    model.eval()
+    totals, predictions = torch.zeros(2, dtype=torch.float64), 0
+    try:
+        with torch.no_grad():
+            for group in _groups(sorted(sentences, key=len)):
+                totals += _losses(model, vocabulary, group)
+                predictions += sum(len(sentence) + 1 for sentence in group)
+    finally:
+        model.train(training)
+    if not predictions:
+        raise ValueError("there is no sentence to measure on")
+    forward, backward = (totals / predictions).tolist()
+    return Perplexity(forward, backward, predictions)
+
+
+def bilm_tf(
+    model: LanguageModel, vocabulary: Vocabulary, corpus: Corpus, rows: int, block: int = 32
+) -> Perplexity:
+    """Measure as bilm-tf's `test` does (bilm-tf `training.py`).
+
+    Rows are full, a row takes the next sentence when its own ends, state is carried from word to
+    word for ever, and the last words that do not fill all rows count for nothing: the figure
+    depends on `rows`. bilm-tf reads one step at a time; `block` steps are read at once here.
+    """
+    cnn = model.elmo.config.char_cnn
+    assert cnn is not None
+    spelling = Spelling(corpus, vocabulary, model.elmo.alphabet, cnn, _POSITIONS)
+    training, device = model.training, model.softmax.weight.device
+    model.eval()
+    state, totals, steps = model.zero_state(rows), torch.zeros(2, dtype=torch.float64), 0
+    try:
+        with torch.no_grad():
+            for batch in _blocks(corpus, spelling, rows, block):
+                losses, state = model(batch.to(device), state)
+                totals += losses.double().cpu() * len(batch.sides[0].sizes)
+                steps += len(batch.sides[0].sizes)
+    finally:
+        model.train(training)
+    if not steps:
+        raise ValueError(f"the text does not fill {rows} rows once, expected fewer rows")
+    forward, backward = (totals / steps).tolist()
+    return Perplexity(forward, backward, steps * rows)
+
+
+def _groups(sentences: Sequence[Sequence[str]]) -> Iterable[list[Sequence[str]]]:
+    group: list[Sequence[str]] = []
+    tokens = 0
+    for sentence in sentences:
+        if group and tokens + len(sentence) + 2 > _POSITIONS:
+            yield group
+            group, tokens = [], 0
+        group.append(sentence)
+        tokens += len(sentence) + 2
+    if group:
+        yield group
+
+
+def _losses(
+    model: LanguageModel, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
+) -> Tensor:
+    """Map sentences to the summed losses of both directions (2,)."""
+    begin, end = model.elmo.alphabet.begin, model.elmo.alphabet.end
+    framed = [(begin, *sentence, end) for sentence in sentences]
+    representations, _ = model.elmo(sentences)
+    top = representations.layers[-1]
+    width = top.shape[1] // 2
+    device = top.device
+    numbers = torch.tensor([n for words in framed for n in vocabulary.numbers(words)]).to(device)
+    last = torch.cumsum(torch.tensor([len(words) for words in framed]), 0) - 1
+    inner = torch.ones(len(numbers), dtype=torch.bool)
+    inner[last] = False  # a place with a next word in its sentence
+    here = inner.nonzero().squeeze(1).to(device)
+    # the forward direction predicts the next word from here, the backward this word from the next
+    forward = model.softmax.full(top[here, :width], numbers[here + 1])
+    backward = model.softmax.full(top[here + 1, width:], numbers[here])
+    return torch.stack((forward.double().sum(), backward.double().sum())).cpu()
+
+
+def _blocks(corpus: Corpus, spelling: Spelling, rows: int, block: int) -> Iterator[Batch]:
+    """Yield up to `block` steps at a time, each filled as a batch of its own."""
+    streams = [RowStream(corpus, rows, 1, backward=b, seed=None) for b in (False, True)]
+    while steps := list(islice(_steps(streams, rows), block)):
+        # block after block of one step, side by side: (rows, steps)
+        both = [np.concatenate([step[d].inputs for step in steps], axis=1) for d in (0, 1)]
+        targets = [np.concatenate([step[d].targets for step in steps], axis=1) for d in (0, 1)]
+        characters, index = spelling.spell(np.stack(both))
+        layout = Layout.of(np.zeros_like(both[0], dtype=bool), fresh=False)
+        forward, backward = (
+            layout.side(index[d], spelling.targets[targets[d]], NO_CANDIDATES, 0) for d in (0, 1)
+        )
+        yield Batch(characters, (forward, backward), rows)
+
+
+def _steps(streams: Sequence[RowStream], rows: int) -> Iterator[tuple[Rows, Rows]]:
+    while True:
+        forward, backward = (stream.next_batch(0, rows) for stream in streams)
+        if forward is None or backward is None:
+            return
+        yield forward, backward
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf

@@ -1,0 +1,135 @@
+"""How sentences fill the rows of a batch: always full, each row going on where it stopped."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.training.corpus import Corpus, Numbers
+
+_LISTED = 8192  # sentences whose places are Python numbers at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a stream of rows stands: enough to go on from there.
+
+    `cycle` epochs are over and `taken` sentences of the next are begun; `places` and `left` are,
+    for each row, the next token's place and the pairs that its sentence still has.
+    """
+
+    cycle: int
+    taken: int
+    places: Numbers
+    left: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Numbers of words (rows, steps): what is read, what comes next, and where sentences begin."""
+
+    inputs: Numbers
+    targets: Numbers
+    begins: NDArray[np.bool_]
+
+
+class RowStream:
+    """Endless batches of `rows` full rows of `steps` (input, target) pairs of one direction.
+
+    Rows are filled in order; one whose sentence is used up takes the next sentence and goes on in
+    the same batch, so that the next sentence's `<S>` follows the last word (bilm-tf `data.py`,
+    `_get_batch`). The last boundary of a sentence is a target only. The backward direction reads
+    every sentence from its end. With a seed every epoch has an order of its own: the shards at
+    random, the sentences of a shard at random. Without one it is that of the files, the last shard
+    first, once.
+    """
+
+    def __init__(
+        self, corpus: Corpus, rows: int, steps: int, *, backward: bool, seed: int | None
+    ) -> None:
+        self._corpus = corpus
+        self._rows, self._steps = rows, steps
+        self._backward, self._seed = backward, seed
+        nothing = np.zeros(rows, dtype=np.int64)
+        self.restore(Cursor(0, 0, nothing, nothing))
+
+    def cursor(self) -> Cursor:
+        """Return where the stream stands."""
+        return Cursor(self._cycle, self._taken, np.array(self._places), np.array(self._left))
+
+    def restore(self, cursor: Cursor) -> None:
+        """Go on from where a stream with the same arguments stood."""
+        self._cycle, self._taken = cursor.cycle, cursor.taken
+        self._places, self._left = cursor.places.tolist(), cursor.left.tolist()
+        self._order = self._order_of(self._cycle)
+        self._next = self._sentences()
+
+    def next_batch(self, first: int, last: int) -> Rows | None:
+        """Fill all rows and return them.
+
+        Of the rows only first:last are returned; None where the sentences ended before the last
+        row was full.
+        """
+        places, left, steps = self._places, self._left, self._steps
+        stride = -1 if self._backward else 1
+        begins: list[int] = []
+        runs: list[int] = []
+        news: list[bool] = []
+        # plain numbers in plain loops: thousands of rows are filled between two steps of a GPU
+        for row in range(self._rows):
+            place, rest, room, new = places[row], left[row], steps, False
+            mine = first <= row < last
+            while True:
+                run = room if room < rest else rest
+                if mine and run:
+                    begins.append(place)
+                    runs.append(run)
+                    news.append(new)
+                place += stride * run
+                rest -= run
+                room -= run
+                if not room:
+                    break
+                sentence = next(self._next, None)
+                if sentence is None:
+                    return None
+                (place, rest), new = sentence, True
+            places[row], left[row] = place, rest
+        starts, lengths = np.array(begins, dtype=np.int64), np.array(runs, dtype=np.int64)
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        here = np.repeat(starts, lengths) + stride * within
+        tokens = self._corpus.tokens
+        shape = last - first, steps
+        inputs, targets = tokens[here].reshape(shape), tokens[here + stride].reshape(shape)
+        begun = np.zeros(len(here), dtype=bool)
+        begun[(np.cumsum(lengths) - lengths)[news]] = True
+        return Rows(inputs.astype(np.int64), targets.astype(np.int64), begun.reshape(shape))
+
+    def _sentences(self) -> Iterator[tuple[int, int]]:
+        """Yield the first place and the pairs of sentence after sentence."""
+        while True:
+            while self._taken < len(self._order):
+                some = self._order[self._taken : self._taken + _LISTED]
+                begins, ends = self._corpus.starts[some], self._corpus.starts[some + 1]
+                firsts = ends - 1 if self._backward else begins
+                for pair in zip(firsts.tolist(), (ends - begins - 1).tolist(), strict=True):
+                    self._taken += 1
+                    yield pair
+            if self._seed is None:
+                return
+            self._cycle, self._taken = self._cycle + 1, 0
+            self._order = self._order_of(self._cycle)
+
+    def _order_of(self, cycle: int) -> Numbers:
+        bounds = np.cumsum([0, *(shard.sentences for shard in self._corpus.shards)])
+        shards: list[np.ndarray[Any, Any]] = [
+            np.arange(begin, end) for begin, end in pairwise(bounds)
+        ]
+        if self._seed is None:
+            return np.concatenate(shards[::-1])
+        generator = np.random.default_rng([self._seed, self._backward, cycle])
+        chosen = [shards[number] for number in generator.permutation(len(shards))]
+        return np.concatenate([generator.permutation(shard) for shard in chosen])

@@ -1,0 +1,173 @@
+"""A run: the folder that holds it, and all that decides its numbers."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.atomic_files import replacing
+from elmo_model.checkpoints import allennlp, native
+from elmo_model.checkpoints.checkpoint import revision
+from elmo_model.config import ElmoConfig
+from elmo_model.elmo import Elmo, Origin
+from elmo_model.layers.initialise import initialise
+from elmo_model.training.language_model import LanguageModel
+from elmo_model.training.recipe import Recipe
+from elmo_model.training.sampled_softmax import Softmax
+from elmo_model.training.snapshot import Snapshot, latest
+from elmo_model.training.vocabulary import Vocabulary
+
+
+class RunError(ValueError):
+    """A run that cannot be started or gone on with; the message names the key and both values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What decides the numbers of a run: two runs of one plan give the same weights.
+
+    `text` names every shard with its size. On a GPU the order of additions may differ from run to
+    run, and the weights with it in the last digits.
+    """
+
+    name: str
+    config: ElmoConfig
+    recipe: Recipe
+    words: int
+    steps: int
+    seed: int
+    precision: str
+    text: tuple[tuple[str, int], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON knows them, that `from_dict` reads again."""
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "config": self.config.to_dict(),
+            "recipe": asdict(self.recipe),
+            "text": [list(pair) for pair in self.text],
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(
+            **{
+                **values,
+                "config": ElmoConfig.from_dict(values["config"]),
+                "recipe": Recipe(**values["recipe"]),
+                "text": tuple((name, size) for name, size in values["text"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where a run keeps its files."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.path / "vocabulary.txt"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves.svg"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    def begin(self, plan: Plan, vocabulary: Vocabulary) -> None:
+        """Write the plan, or find that the run in this folder has the same.
+
+        Raises RunError for a run with another plan: its snapshots belong to that.
+        """
+        if not self.plan.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            vocabulary.write(self.vocabulary)
+            with replacing(self.plan) as temporary:
+                temporary.write_text(json.dumps(plan.to_dict(), indent=1), encoding="utf-8")
+            return
+        known = _flat(self.read_plan().to_dict())
+        for key, value in _flat(plan.to_dict()).items():
+            if known.get(key) != value:
+                raise RunError(
+                    f"{self.path}: the run here has {key} {known.get(key)!r:.80}, found "
+                    f"{value!r:.80}; expected the same, or another folder"
+                )
+        if Vocabulary.read(self.vocabulary) != vocabulary:
+            raise RunError(f"{self.vocabulary}: holds other words than this text and size give")
+
+    def read_plan(self) -> Plan:
+        """Read the plan of the run in this folder. Raises RunError where there is none."""
+        try:
+            return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{self.path}: holds no run of elmo train: {error}") from error
+
+    def export(self, model: LanguageModel, plan: Plan) -> None:
+        """Write the network in our format and as the published pair, for serving and AllenNLP."""
+        elmo = model.elmo
+        number = revision(elmo.config, elmo.state_dict())
+        elmo.origin = Origin(plan.name, native.NAME, number)
+        native.save(elmo, self.path / "model.safetensors")
+        allennlp.write(elmo, self.path / "published")
+
+
+def new_model(plan: Plan) -> LanguageModel:
+    """Return the language model of a plan with its first numbers."""
+    model = _empty_model(plan)
+    generator = torch.Generator().manual_seed(plan.seed)
+    initialise(model.elmo, generator)
+    model.softmax.initialise(generator)
+    return model
+
+
+def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
+    """Return the language model of a run's last snapshot. Raises RunError where there is none."""
+    plan = folder.read_plan()
+    path = latest(folder.snapshots)
+    if path is None:
+        raise RunError(f"{folder.path}: holds no snapshot yet")
+    model = _empty_model(plan)
+    model.load_state_dict(Snapshot.read(path).weights)
+    return model.eval(), Vocabulary.read(folder.vocabulary), plan
+
+
+def _empty_model(plan: Plan) -> LanguageModel:
+    config, dropout = plan.config, plan.recipe.dropout
+    if config.char_cnn is None:
+        raise RunError("char_cnn is missing, expected a network that reads characters")
+    with torch.device("meta"):
+        elmo = Elmo(
+            config,
+            Utf8Alphabet(config.char_cnn.max_characters),
+            Origin(plan.name, native.NAME, ""),
+            dropout=dropout,
+            token_cache_size=0,
+        )
+        model = LanguageModel(elmo, Softmax(plan.words, config.lstm.projection), dropout)
+    return model.to_empty(device="cpu")
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": each for inner, each in _flat(value).items()}
+        else:
+            flat[key] = value
+    return flat

@@ -1,0 +1,102 @@
+"""Snapshots: all that a run needs to go on as if it had never stopped."""
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from elmo_model.atomic_files import replacing
+from elmo_model.state import State
+from elmo_model.training.row_stream import Cursor
+
+_VERSION = 1
+_KEPT = 2
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be gone on from; the message names file, found and expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run after `step` steps: weights, optimiser, the rows' state, and where the text stands.
+
+    Dropout and sampled words follow from the seed and the step's number; they need no memory.
+    `seconds` is the time trained so far.
+    """
+
+    step: int
+    seconds: float
+    weights: dict[str, Tensor]
+    optimiser: dict[str, Any]
+    state: State
+    cursors: tuple[Cursor, ...]
+
+    def write(self, folder: Path) -> Path:
+        """Write a file of its own, whole or not at all, and remove all but the last two."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.step:09d}.pt"
+        content = {
+            "version": _VERSION,
+            "step": self.step,
+            "seconds": self.seconds,
+            "weights": self.weights,
+            "optimiser": self.optimiser,
+            "h": self.state.h,
+            "c": self.state.c,
+            "cursors": [
+                {
+                    "cycle": cursor.cycle,
+                    "taken": cursor.taken,
+                    "places": torch.from_numpy(cursor.places),
+                    "left": torch.from_numpy(cursor.left),
+                }
+                for cursor in self.cursors
+            ],
+        }
+        with replacing(path) as temporary:
+            torch.save(content, temporary)
+        for old in _files(folder)[:-_KEPT]:
+            old.unlink()
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read one file. Raises SnapshotError where it is foreign or not whole."""
+        try:
+            # never unpickles anything but tensors and plain values
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            raise SnapshotError(f"{path}: is no whole snapshot: {error}") from error
+        version = content.get("version") if isinstance(content, dict) else None
+        if version != _VERSION:
+            raise SnapshotError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
+        return cls(
+            content["step"],
+            content["seconds"],
+            content["weights"],
+            content["optimiser"],
+            State(content["h"], content["c"]),
+            tuple(
+                Cursor(
+                    cursor["cycle"],
+                    cursor["taken"],
+                    cursor["places"].numpy(),
+                    cursor["left"].numpy(),
+                )
+                for cursor in content["cursors"]
+            ),
+        )
+
+
+def latest(folder: Path) -> Path | None:
+    """Return the last snapshot of a folder, None where there is none."""
+    files = _files(folder)
+    return files[-1] if files else None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*.pt"))

@@ -1,0 +1,286 @@
+"""The training loop: batches in, weights moved, snapshots and figures out."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo_model.atomic_files import replacing
+from elmo_model.state import State
+from elmo_model.training.batches import Batch, Batches, Spelling, made_ahead
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.curves import curves
+from elmo_model.training.joined_loop import use_time_loop
+from elmo_model.training.log import Log, read
+from elmo_model.training.optimiser import clip_by_norm, optimiser_for
+from elmo_model.training.perplexity import per_token
+from elmo_model.training.processes import Processes
+from elmo_model.training.progress import Display, display
+from elmo_model.training.run import Folder, Plan, new_model
+from elmo_model.training.schedule import learning_rate
+from elmo_model.training.snapshot import Snapshot, latest
+from elmo_model.training.vocabulary import Vocabulary
+
+# Characters of distinct words that pass the CNN at once: on a CPU they should stay in the cache, on
+# a GPU the launches cost more than the padding.
+_PIECE = {"cpu": 8192, "cuda": 1 << 17}
+_ASKED_EVERY = 10  # steps between two questions whether another process was told to stop
+
+
+class TrainingError(RuntimeError):
+    """A run that came to nothing; the message says at which step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a run does beside training: how often it reports, measures and saves, in steps.
+
+    `seconds` ends the run early, saved; None lets it go to its last step. `time_loop` is one of
+    TIME_LOOPS.
+    """
+
+    log_every: int = 100
+    measure_every: int = 5000
+    save_every: int = 5000
+    seconds: float | None = None
+    time_loop: str = "joined"
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended: after which step of how many, and whether it was told to stop."""
+
+    step: int
+    steps: int
+    stopped: bool
+
+
+class Trainer:
+    """One process of a run."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        plan: Plan,
+        habits: Habits,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        processes: Processes,
+    ) -> None:
+        self._folder, self._plan, self._habits = folder, plan, habits
+        self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
+        self._device = processes.device
+        self.model = new_model(plan).to(self._device).train()
+        use_time_loop(self.model.elmo.bilm, habits.time_loop)
+        self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
+        self._together = processes.together(self.model)
+        self._batches = self._new_batches()
+        rows = plan.recipe.rows // processes.count
+        self._state = self.model.zero_state(rows)
+        self._step, self._seconds = 0, 0.0
+
+    def run(self, heldout: Sequence[Sequence[str]], told: Callable[[], bool]) -> Outcome:
+        """Train to the last step, or until `told` says to stop; save and export either way.
+
+        A snapshot in the folder is gone on from. Raises TrainingError when the loss is no number.
+        """
+        if (path := latest(self._folder.snapshots)) is not None:
+            self._restore(Snapshot.read(path))
+        log = Log(self._folder.log, self._step) if self._processes.first else None
+        title, shown = self._plan.name, self._habits.shown and self._processes.first
+        with display(title, self._plan.steps, self._step, shown=shown) as shows:
+            stopped = self._train(heldout, told, log, shows)
+            if self._processes.first:
+                self._finish()
+            self._processes.wait()
+        return Outcome(self._step, self._plan.steps, stopped)
+
+    def _train(
+        self,
+        heldout: Sequence[Sequence[str]],
+        told: Callable[[], bool],
+        log: Log | None,
+        shows: Display,
+    ) -> bool:
+        figures = _Figures(self._plan, self._step, self._seconds)
+        begin = time.perf_counter() - self._seconds
+        batch: Batch | None = None
+        stopped = False
+        pinned = self._device.type == "cuda"
+        with made_ahead(self._batches, self._step, pinned=pinned) as batches:
+            while self._step < self._plan.steps and not stopped:
+                batch = next(batches)
+                losses, norm = self._move(batch.to(self._device))
+                figures.add(losses, norm)
+                self._step += 1
+                self._seconds = time.perf_counter() - begin
+                shows.advance(self._step)
+                if self._due(self._habits.log_every):
+                    means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
+                    line = figures.line(self._step, self._seconds, means)
+                    self._refuse_no_number(line["loss"])
+                    if log is not None:
+                        log.write(line)
+                    shows.report(_spoken(line))
+                stopped = self._stops(told)
+                last = stopped or self._step == self._plan.steps
+                if heldout and self._due(self._habits.measure_every, last) and log is not None:
+                    log.write(self._measure(heldout, shows))
+                if self._due(self._habits.save_every, last):
+                    self._refuse_no_number(norm.item())
+                    self._save(batch)
+                begin = time.perf_counter() - self._seconds  # only training counts
+        return stopped and self._step < self._plan.steps
+
+    def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Take one step; return the two losses and the norm of the gradient, on the device."""
+        recipe = self._plan.recipe
+        rate = learning_rate(recipe, self._step, self._plan.steps)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        # dropout follows from the step, so a run that goes on draws what it would have drawn
+        torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
+        with torch.autocast(
+            self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
+        ):
+            losses, self._state = self._together(batch, self._state)
+        loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = clip_by_norm(self.model.parameters(), recipe.clip_norm)
+        self._optimiser.step()
+        return losses.detach(), norm
+
+    def _refuse_no_number(self, value: float) -> None:
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"loss or gradient is {value} at step {self._step}; the last snapshot is as it was"
+            )
+
+    def _stops(self, told: Callable[[], bool]) -> bool:
+        if self._processes.count > 1 and self._step % _ASKED_EVERY:
+            return False
+        limit = self._habits.seconds
+        late = limit is not None and self._seconds >= limit
+        return self._processes.any(told() or late)
+
+    def _due(self, every: int, last: bool = False) -> bool:
+        return last or self._step % every == 0 or self._step == self._plan.steps
+
+    def _measure(self, heldout: Sequence[Sequence[str]], shows: Display) -> dict[str, Any]:
+        found = per_token(self.model, self._vocabulary, heldout)
+        shows.report(f"held-out perplexity {found.both:.2f}")
+        return {
+            "step": self._step,
+            "tokens": self._step * _tokens(self._plan),
+            "heldout_perplexity": found.both,
+            "heldout_perplexity_forward": found.forward,
+            "heldout_perplexity_backward": found.backward,
+        }
+
+    def _save(self, batch: Batch) -> None:
+        """Write a snapshot; the rows of all processes lie in it side by side."""
+        h = torch.cat(self._processes.gather(self._state.h), dim=1)
+        c = torch.cat(self._processes.gather(self._state.c), dim=1)
+        if not self._processes.first:
+            return
+        weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
+        optimiser = self._optimiser.state_dict()
+        state = State(h, c)
+        snapshot = Snapshot(self._step, self._seconds, weights, optimiser, state, batch.cursors)
+        snapshot.write(self._folder.snapshots)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        self.model.load_state_dict(snapshot.weights)
+        self._optimiser.load_state_dict(snapshot.optimiser)
+        self._batches.restore(snapshot.cursors)
+        rows = self._state.rows
+        mine = slice(self._processes.rank * rows, (self._processes.rank + 1) * rows)
+        self._state = State(
+            snapshot.state.h[:, mine].to(self._device), snapshot.state.c[:, mine].to(self._device)
+        )
+        self._step, self._seconds = snapshot.step, snapshot.seconds
+
+    def _finish(self) -> None:
+        self._folder.export(self.model, self._plan)
+        with replacing(self._folder.curves) as temporary:
+            picture = curves(read(self._folder.log), self._plan.name)
+            temporary.write_text(picture, encoding="utf-8")
+
+    def _new_batches(self) -> Batches:
+        plan, processes = self._plan, self._processes
+        alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
+        assert cnn is not None  # or the model would not have been made
+        piece = _PIECE.get(self._device.type, _PIECE["cuda"])
+        return Batches(
+            self._corpus,
+            Spelling(self._corpus, self._vocabulary, alphabet, cnn, piece),
+            rows=plan.recipe.rows,
+            steps=plan.recipe.unroll,
+            samples=plan.recipe.samples,
+            words=plan.words,
+            seed=plan.seed,
+            fresh=plan.recipe.fresh,
+            share=(processes.rank, processes.count),
+        )
+
+
+class _Figures:
+    """Losses since the last report, kept on the device: reading one would make the host wait."""
+
+    def __init__(self, plan: Plan, step: int, seconds: float) -> None:
+        self._plan, self._from = plan, (step, seconds)
+        self._losses: list[Tensor] = []
+        self._norms: list[Tensor] = []
+
+    def add(self, losses: Tensor, norm: Tensor) -> None:
+        self._losses.append(losses)
+        self._norms.append(norm)
+
+    def losses(self) -> Tensor:
+        """Return the mean losses (2,) of this process since the last report."""
+        return torch.stack(self._losses).double().mean(dim=0)
+
+    def line(self, step: int, seconds: float, losses: Tensor) -> dict[str, Any]:
+        forward, backward = losses.tolist()
+        norm = float(torch.stack(self._norms).mean())
+        steps, time_taken = step - self._from[0], seconds - self._from[1]
+        self._losses, self._norms, self._from = [], [], (step, seconds)
+        return {
+            "step": step,
+            "tokens": step * _tokens(self._plan),
+            "seconds": round(seconds, 3),
+            "tokens_per_second": round(steps * _tokens(self._plan) / max(time_taken, 1e-9), 1),
+            "learning_rate": learning_rate(self._plan.recipe, step - 1, self._plan.steps),
+            "gradient_norm": norm,
+            "loss": (forward + backward) / 2,
+            "loss_forward": forward,
+            "loss_backward": backward,
+            "perplexity_forward": math.exp(min(forward, 700.0)),
+            "perplexity_backward": math.exp(min(backward, 700.0)),
+        }
+
+
+def _tokens(plan: Plan) -> int:
+    """Return the tokens that a step reads in each direction."""
+    return plan.recipe.rows * plan.recipe.unroll
+
+
+def _spoken(line: dict[str, Any]) -> str:
+    return (
+        f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}  perplexity "
+        f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward"
+    )
+
+
+def _mixed(*numbers: int) -> int:
+    """Return one seed of several numbers, different for any others."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed * 1_000_003 + number + 1) % (1 << 63)
+    return mixed

@@ -1,0 +1,65 @@
+"""The words that a biLM predicts, the frequent ones first."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+
+_SPECIAL = (BEGIN, END, UNKNOWN)
+_SKIPPED = "!!!MAXTERMID"  # a line of some old files that is no word
+
+
+class VocabularyError(ValueError):
+    """A vocabulary that nothing can be trained with; the message names what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words by descending frequency, three special ones among them.
+
+    The order matters: the sampled softmax takes a word's rank for its frequency (log-uniform law).
+    Every other word is `<UNK>` where it is predicted; where it is read it keeps its characters.
+    """
+
+    words: tuple[str, ...]
+    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index = {word: number for number, word in enumerate(self.words)}
+        if missing := [word for word in _SPECIAL if word not in index]:
+            raise VocabularyError(f"vocabulary lacks {', '.join(missing)}")
+        object.__setattr__(self, "index", index)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def of(cls, counts: Iterable[tuple[str, int]], size: int) -> Self:
+        """Take the `size` most frequent words, the special ones included; ties go by spelling."""
+        if size < len(_SPECIAL):
+            raise VocabularyError(f"vocabulary size is {size}, expected {len(_SPECIAL)} or more")
+        ordinary = (pair for pair in counts if pair[0] not in _SPECIAL)
+        ranked = sorted(ordinary, key=lambda pair: (-pair[1], pair[0]))
+        return cls((*_SPECIAL, *(word for word, _ in ranked[: size - len(_SPECIAL)])))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read one word a line; an empty line is the empty word (bilm-tf `data.py`, Vocabulary)."""
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            words = [line.strip() for line in lines]
+        return cls(tuple(word for word in words if word != _SKIPPED))
+
+    def write(self, path: Path) -> None:
+        """Write one word a line, whole or not at all."""
+        # not above: processes that only encode text would wait for torch, which comes with it
+        from elmo_model.atomic_files import replacing  # noqa: PLC0415
+
+        with replacing(path) as temporary:
+            temporary.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
+
+    def numbers(self, words: Iterable[str]) -> list[int]:
+        """Map words to their numbers, those that are not here to that of `<UNK>`."""
+        unknown = self.index[UNKNOWN]
+        return [self.index.get(word, unknown) for word in words]

@@ -1,0 +1,63 @@
+"""The command `elmo info`."""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from elmo_serve.commands.published import located
+from elmo_serve.commands.terminal import fail
+
+
+@click.command()
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(model: str, as_json: bool) -> None:
+    """Say what MODEL is: a checkpoint's path or a built-in name."""
+    from elmo_model.checkpoints import CheckpointError
+    from elmo_model.pretrained import describe_model
+
+    try:
+        model = located(model)
+        config, origin, parameters = describe_model(model)
+    except CheckpointError as error:
+        fail(str(error), code=1)
+    except OSError as error:
+        fail(f"{model} cannot be read: {error.strerror or error}", code=1)
+    facts = {
+        "name": origin.name,
+        "format": origin.format,
+        "revision": origin.revision,
+        "layers": config.layers,
+        "dimension": config.dimension,
+        "parameters": parameters,
+    }
+    hyper = config.to_dict()
+    if as_json:
+        click.echo(json.dumps({**facts, "configuration": hyper}, indent=2))
+        return
+    for part, values in hyper.items():
+        if isinstance(values, dict):
+            facts |= {f"{part}.{key}": value for key, value in values.items()}
+        else:
+            facts[part] = values
+    width = max(map(len, facts))
+    for key, value in facts.items():
+        click.echo(f"{key:<{width}}  {_written(value)}")
+
+
+def _written(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return " ".join("x".join(map(str, pair)) for pair in value)
+        case _:
+            return str(value)

@@ -1,0 +1,84 @@
+"""The command `elmo serve`: every setting is one of its options."""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+from collections.abc import Sequence
+
+import click
+from click.core import ParameterSource
+
+from elmo_serve.commands.published import with_located_model
+from elmo_serve.commands.terminal import fail
+
+
+class _SettingsCommand(click.Command):
+    """A command with one option per field of Settings, made when they are asked for."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*_settings_options(), *super().get_params(ctx)]
+
+
+@click.command(cls=_SettingsCommand)
+@click.pass_context
+def serve(ctx: click.Context, /, **values: str | None) -> None:
+    """Serve a model over HTTP.
+
+    Each option is also an environment variable; an option wins over its variable, and an empty
+    variable counts as unset.
+    """
+    from elmo_serve.settings import SettingsError, from_strings, option, variable
+
+    _warn_of_misspelt_variables()
+    spoken = {
+        name: option(name)
+        for name in values
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    try:
+        settings = from_strings(values, spoken)
+        if settings.tasks is not None:
+            from elmo_serve.tasks import open_folder
+
+            open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
+        from elmo_serve.http.server import serve as run
+
+        code = run(with_located_model(settings))
+    except SettingsError as error:
+        fail(str(error), code=2)
+    ctx.exit(code)
+
+
+@functools.cache
+def _settings_options() -> Sequence[click.Option]:
+    from elmo_serve.settings import Settings, allowed, default, option, variable
+
+    options = []
+    for name, field in Settings.model_fields.items():
+        usual = default(name)
+        options.append(
+            click.Option(
+                [option(name)],
+                envvar=variable(name),
+                show_envvar=True,
+                metavar="VALUE",
+                help=f"{field.description} Allowed: {allowed(name)}."
+                + (f" Default: {usual}." if usual is not None else ""),
+            )
+        )
+    return options
+
+
+def _warn_of_misspelt_variables() -> None:
+    from elmo_serve.settings import PREFIX, Settings, variable
+
+    known = [variable(name) for name in Settings.model_fields]
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            # Only a near miss is named: Kubernetes sets ELMO_SERVICE_HOST and the like by itself.
+            for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.85):
+                click.echo(f"elmo: {name} is no setting; did you mean {meant}?", err=True)

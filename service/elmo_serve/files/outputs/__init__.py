@@ -1,0 +1,16 @@
+"""Files of vectors: one format a file, one table."""
+
+from __future__ import annotations
+
+from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
+from elmo_serve.files.outputs.output_format import OutputFormat
+
+OUTPUTS: dict[str, OutputFormat] = {
+    "allennlp": allennlp.NUMBERED,
+    "elmoformanylangs": elmoformanylangs.HDF5,
+    "elmoformanylangs-text": elmoformanylangs.TEXT,
+    "npz": npz.FORMAT,
+    "parquet": parquet.FORMAT,
+}
+
+BY_SUFFIX = {".hdf5": "allennlp", ".h5": "allennlp", ".npz": "npz", ".parquet": "parquet"}

@@ -1,0 +1,1 @@
+"""The HTTP side of the service: the application, its routes, middleware and media types."""

@@ -1,0 +1,40 @@
+"""GET /docs: the contract in a browser, with nothing fetched from elsewhere."""
+
+from __future__ import annotations
+
+import importlib.resources
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.responses import FileResponse, HTMLResponse
+
+from elmo_serve.errors import UnknownRoute, shown
+
+router = APIRouter(include_in_schema=False)
+
+_SCRIPT, _STYLE, _ICON = _FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
+_FOLDER = Path(str(importlib.resources.files("fastapi_offline"))) / "static"
+
+
+@router.head("/docs")
+@router.get("/docs")
+async def page() -> HTMLResponse:
+    """Return the page; its links are relative, for a proxy may serve it below a path."""
+    return get_swagger_ui_html(
+        openapi_url="./openapi.json",
+        title="elmo-serve",
+        swagger_js_url=f"./docs/{_SCRIPT}",
+        swagger_css_url=f"./docs/{_STYLE}",
+        swagger_favicon_url=f"./docs/{_ICON}",
+        swagger_ui_parameters={"validatorUrl": None},
+    )
+
+
+@router.head("/docs/{name}")
+@router.get("/docs/{name}")
+async def part(name: str) -> FileResponse:
+    """Return a file that the page names."""
+    if name not in _FILES:
+        raise UnknownRoute(f"No route {shown(f'/docs/{name}')}; /docs lists them.")
+    return FileResponse(_FOLDER / name)

@@ -1,0 +1,47 @@
+"""GET /info: the model, and every limit in force."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from fastapi import APIRouter
+
+from elmo_serve.errors import Unauthorized, Unavailable
+from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.problem_details import documented
+from elmo_serve.http.schemas import InfoAnswer, LimitsAnswer
+from elmo_serve.http.state import TheServer
+
+router = APIRouter()
+
+VERSION = importlib.metadata.version("elmo-serve")
+
+
+@router.head("/info", include_in_schema=False)
+@router.get(
+    "/info", summary="Describe the model", responses=documented((Unauthorized, Unavailable))
+)
+async def info(server: TheServer) -> InfoAnswer:
+    """Return what is served, where it runs and what it allows."""
+    model, settings = server.info, server.settings
+    seats = server.engine.pool.seats
+    return InfoAnswer(
+        model=model.name,
+        revision=model.revision,
+        format=model.format,
+        layers=model.layers,
+        dimension=model.dimension,
+        parameters=model.parameters,
+        precision=model.precision,
+        devices=[seat.device for seat in seats],
+        limits=LimitsAnswer(
+            max_batch_tokens=max(seat.budget for seat in seats),
+            **{
+                name: getattr(settings, name)
+                for name in LimitsAnswer.model_fields
+                if name != "max_batch_tokens"
+            },
+        ),
+        media_types=list(ENCODINGS),
+        version=VERSION,
+    )

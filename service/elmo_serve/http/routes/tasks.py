@@ -1,0 +1,121 @@
+"""/tasks: the named scalar mixes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from elmo_model.task import Task
+from elmo_serve.errors import (
+    Conflict,
+    DeadlineExceeded,
+    FieldError,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownTask,
+    UnsupportedMediaType,
+    pointer,
+    shown,
+)
+from elmo_serve.http import headers
+from elmo_serve.http import request_body as arriving
+from elmo_serve.http.parsing import parse_task
+from elmo_serve.http.problem_details import documented
+from elmo_serve.http.schemas import TaskAnswer, TaskList
+from elmo_serve.http.state import TheServer
+from elmo_serve.tasks import NAME
+
+router = APIRouter()
+
+# Only said, not checked here: a name that cannot be is that of an unknown task.
+Name = Annotated[
+    str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{NAME}$"})
+]
+
+_ALWAYS = (Unauthorized, InternalError, Unavailable)
+_BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
+
+
+@router.head("/tasks", include_in_schema=False)
+@router.get("/tasks", summary="List the tasks", responses=documented(_ALWAYS))
+async def list_tasks(server: TheServer) -> TaskList:
+    """Return all registered tasks in the order of their names."""
+    found = await asyncio.to_thread(server.tasks.list)
+    return TaskList(tasks=[_answer(task) for task in found])
+
+
+@router.head("/tasks/{name}", include_in_schema=False)
+@router.get("/tasks/{name}", summary="Get a task", responses=documented((*_ALWAYS, UnknownTask)))
+async def get_task(name: Name, server: TheServer) -> TaskAnswer:
+    """Return one task."""
+    return _answer(await asyncio.to_thread(server.tasks.get, name))
+
+
+@router.put(
+    "/tasks/{name}",
+    summary="Register a task, or replace it",
+    responses={
+        201: {"model": TaskAnswer, "description": "There was none of this name."},
+        **documented(
+            (
+                *_ALWAYS,
+                MalformedBody,
+                Conflict,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+                DeadlineExceeded,
+            )
+        ),
+    },
+    openapi_extra={"requestBody": {"required": True, **_BODY}},
+)
+async def put_task(
+    name: Name, request: Request, server: TheServer, response: Response
+) -> TaskAnswer:
+    """Keep a task on disk; the next request sees it."""
+    headers.check_json(request.scope)
+    timeout_seconds = server.settings.request_timeout_seconds
+    body = parse_task(await arriving.read(request.receive, timeout_seconds))
+    if not re.fullmatch(NAME, name):
+        raise InvalidRequest(
+            f"The path names task {shown(name)}; a name is 1 to 64 of A-Z a-z 0-9 . _ - "
+            "and starts with a letter or a digit."
+        )
+    if "name" in body.model_fields_set and body.name != name:
+        detail = f"the body names {shown(body.name)} and the path {shown(name)}"
+        # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
+        raise Conflict(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
+    task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
+    created = await asyncio.to_thread(server.tasks.put, task)
+    response.status_code = 201 if created else 200
+    return _answer(task)
+
+
+@router.delete(
+    "/tasks/{name}",
+    summary="Forget a task",
+    status_code=204,
+    response_class=Response,
+    responses=documented((*_ALWAYS, UnknownTask, Conflict)),
+)
+async def delete_task(name: Name, server: TheServer) -> None:
+    """Remove a task."""
+    await asyncio.to_thread(server.tasks.delete, name)
+
+
+def _answer(task: Task) -> TaskAnswer:
+    return TaskAnswer(
+        name=task.name,
+        weights=list(task.weights),
+        gamma=task.gamma,
+        layer_norm=task.layer_norm,
+        description=task.description,
+    )

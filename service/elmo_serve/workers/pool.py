@@ -1,0 +1,325 @@
+"""The seats where workers sit: started, watched, replaced when they fall."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from elmo_serve.metrics import Metrics
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+    Worker,
+)
+from elmo_serve.workers.watchdog import Pace, Patience, Watch
+
+_log = logging.getLogger("elmo_serve.workers")
+
+_LEAST_TOKENS = 256  # a batch below this is bound by latency, not by its tokens
+_FIRST_DELAY, _LONGEST_DELAY = 0.1, 30.0
+_SOUND_SECONDS = 60.0
+_HOPELESS_STARTS = 5
+_PROBATION_BATCHES = 32  # large batches without a failure, before a larger one is tried
+
+_LONGEST_AHEAD_SECONDS = 0.03  # of a full batch: beside a longer one the pause is 2 % or less
+_LEAST_WAIT_SECONDS = 0.001  # the event loop knows no shorter one
+_AHEAD_SECONDS = 0.005  # before a batch is done: some times the pause between two
+
+_LOADING = "the model is loading"
+
+State = Literal["loading", "ready", "down"]
+
+
+class Owner(Protocol):
+    """Who owns the work: the engine."""
+
+    def on_ready(self, ready: Ready) -> None:
+        """A seat can take batches."""
+
+    def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
+        """A batch is in its segment."""
+
+    def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
+        """A batch raised; the worker lives."""
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """A worker is gone, in the middle of ``running``, before it came to ``waiting``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatPlan:
+    """A place for a worker: its device, its largest batch, and how to make one."""
+
+    device: str
+    batch_tokens: int
+    make: Callable[[], Worker]
+    patience: Patience = field(default_factory=Patience)
+
+
+class Seat:
+    """A place for a worker, and whoever sits there now."""
+
+    def __init__(
+        self, plan: SeatPlan, owner: Owner, metrics: Metrics, changed: Callable[[], None]
+    ) -> None:
+        self.device = plan.device
+        self.budget = plan.batch_tokens
+        self.state: State = "loading"
+        self.reason = _LOADING
+        self.info: ModelInfo | None = None
+        self.failed_starts = 0
+        self.failure = ""  # why the last start failed
+        self.worker: Worker = plan.make()
+        self._plan = plan
+        self._owner = owner
+        self._metrics = metrics
+        self._changed = changed
+        self._assigned: deque[Batch] = deque()
+        self._watch = Watch(self._lose_patience)
+        self._pace = Pace(plan.patience, _LEAST_TOKENS)
+        self._restart: asyncio.TimerHandle | None = None
+        self.seconds = 0.0  # that the last batch took, as seen from here: its way included
+        self._began = 0.0
+        self._full_pace = 0.0  # seconds a padded token, of the last batch that was about full
+        self._ready_since = 0.0
+        self._delay = _FIRST_DELAY
+        self._sound_batches = 0
+        self._stopping = False
+        metrics.worker_up.labels(plan.device).inc(0)
+        metrics.worker_restarts.labels(plan.device).inc(0)
+        metrics.batch_budget.labels(plan.device).set(self.budget)
+
+    @property
+    def batches(self) -> int:
+        """Batches that run or wait at the worker."""
+        return len(self._assigned)
+
+    @property
+    def full_seconds(self) -> float:
+        """Return about how long a full batch takes; 0 while nothing is known."""
+        return self._full_pace * self.budget
+
+    @property
+    def seconds_left(self) -> float:
+        """Return about how long the batch that runs still takes; 0 while nothing is known."""
+        if not self._assigned:
+            return 0.0
+        end = self._began + self._full_pace * self._assigned[0].padded_tokens
+        return max(0.0, end - time.monotonic())
+
+    def start(self) -> None:
+        """Let the worker load the model."""
+        self._watch.expect(self._plan.patience.load)
+        worker = self.worker
+        worker.start(
+            lambda message: self._said(message) if worker is self.worker else None,
+            lambda reason: self._ended(reason) if worker is self.worker else None,
+        )
+
+    def submit(self, batch: Batch) -> None:
+        """Give the worker a batch; it runs behind those it already has."""
+        self._assigned.append(batch)
+        if len(self._assigned) == 1:
+            self._began = time.monotonic()
+            self._expect_next()
+        self.worker.submit(batch)
+
+    async def stop(self) -> None:
+        """Let the worker end; the seat stays empty."""
+        self._stopping = True
+        self._watch.expect(None)
+        if self._restart is not None:
+            self._restart.cancel()
+        if self.state == "loading":
+            self.worker.kill()
+        if self._restart is None or self.state != "down":
+            await self.worker.stop()
+
+    def _said(self, message: Message) -> None:
+        match message:
+            case Ready():
+                self._sit_down(message)
+            case LoadFailed(reason):
+                self.reason = reason  # the worker ends by itself
+            case Done() | Failed():
+                self._batch_ended(message)
+
+    def _sit_down(self, ready: Ready) -> None:
+        self.info = ready.info
+        self.state, self.reason = "ready", ""
+        self.failed_starts = 0
+        self._ready_since = time.monotonic()
+        self._watch.expect(None)
+        self._pace.start_from(ready.seconds_per_token)
+        self._full_pace = self._full_pace or ready.seconds_per_token
+        self._metrics.worker_up.labels(self.device).inc()
+        _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
+        self._changed()
+        self._owner.on_ready(ready)
+
+    def _batch_ended(self, message: Done | Failed) -> None:
+        batch = self._assigned.popleft()
+        now = time.monotonic()
+        self.seconds, self._began = now - self._began, now
+        self._pace.learn(batch.padded_tokens, self.seconds)
+        if 2 * batch.padded_tokens >= self.budget:
+            self._full_pace = self.seconds / batch.padded_tokens
+        self._fit_budget(batch, message)
+        self._expect_next()
+        if isinstance(message, Done):
+            self._owner.on_done(batch, message, self)
+        else:
+            self._owner.on_failed(batch, message, self)
+
+    def _ended(self, reason: str) -> None:
+        if self._stopping:
+            return
+        was = self.state
+        said, self.state = self.reason, "down"
+        self.reason = said if was == "loading" and said != _LOADING else f"the worker {reason}"
+        if was == "ready":
+            self._metrics.worker_up.labels(self.device).dec()
+            if time.monotonic() - self._ready_since > _SOUND_SECONDS:
+                self._delay = _FIRST_DELAY
+        else:
+            self.failed_starts += 1
+            self.failure = self.reason
+        self._watch.expect(None)
+        running, waiting = None, list(self._assigned)
+        self._assigned.clear()
+        if was == "ready" and waiting:
+            running = waiting.pop(0)
+        _log.error("worker lost", extra={"device": self.device, "reason": self.reason})
+        self._restart = asyncio.get_running_loop().call_later(self._delay, self._replace)
+        self._delay = min(2 * self._delay, _LONGEST_DELAY)
+        self._changed()
+        self._owner.on_lost(running, waiting, self.reason)
+
+    def _replace(self) -> None:
+        self._restart = None
+        self.state, self.reason = "loading", _LOADING
+        self._metrics.worker_restarts.labels(self.device).inc()
+        self.worker = self._plan.make()
+        self.start()
+
+    def _expect_next(self) -> None:
+        """Wait for the batch that runs now, if there is one."""
+        size = self._assigned[0].padded_tokens if self._assigned else None
+        self._watch.expect(None if size is None else self._pace.bound(size))
+
+    def _lose_patience(self, seconds: float) -> None:
+        _log.error(
+            "worker hangs", extra={"device": self.device, "silent_seconds": round(seconds, 1)}
+        )
+        self._metrics.failures.labels("worker_hung").inc()
+        self.worker.kill()
+
+    def _fit_budget(self, batch: Batch, message: Done | Failed) -> None:
+        """Halve the batches that the device had no memory for; let them grow back slowly."""
+        if isinstance(message, Failed) and message.memory:
+            # Of what failed, not of the budget: a batch cut before the last halving says no more.
+            self.budget = max(1, min(self.budget, batch.padded_tokens // 2))
+            self._sound_batches = 0
+            _log.warning(
+                "device memory is short, batches are halved",
+                extra={"device": self.device, "tokens": self.budget},
+            )
+        elif self.budget < self._plan.batch_tokens and 2 * batch.padded_tokens > self.budget:
+            self._sound_batches += 1
+            if self._sound_batches >= _PROBATION_BATCHES:
+                self._sound_batches = 0
+                self.budget = min(self._plan.batch_tokens, self.budget + self.budget // 8 + 1)
+        self._metrics.batch_budget.labels(self.device).set(self.budget)
+
+
+class Pool:
+    """All seats. Ready while one of them is; fit while one of them may be again."""
+
+    def __init__(self, plans: Sequence[SeatPlan], owner: Owner, metrics: Metrics) -> None:
+        self._changes = asyncio.Event()
+        self.seats = [Seat(plan, owner, metrics, self._changes.set) for plan in plans]
+
+    def start(self) -> None:
+        """Start a worker in every seat."""
+        for seat in self.seats:
+            seat.start()
+
+    async def stop(self) -> None:
+        """Let every worker end."""
+        await asyncio.gather(*(seat.stop() for seat in self.seats))
+
+    async def first_outcome(self) -> str | None:
+        """Wait for the first start: None once a worker is ready, the reason when none can be."""
+        while True:
+            if self.is_ready:
+                return None
+            if all(seat.failed_starts for seat in self.seats):
+                return self.seats[0].failure  # its reason may be that it loads again
+            self._changes.clear()
+            await self._changes.wait()
+
+    @property
+    def ready_count(self) -> int:
+        """Workers that can answer."""
+        return sum(seat.state == "ready" for seat in self.seats)
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether a worker can answer."""
+        return self.ready_count > 0
+
+    @property
+    def is_fit(self) -> bool:
+        """Say whether this process can still recover by itself."""
+        return any(seat.failed_starts < _HOPELESS_STARTS for seat in self.seats)
+
+    @property
+    def reason(self) -> str:
+        """Why no worker is ready."""
+        return "; ".join(dict.fromkeys(f"{seat.device}: {seat.reason}" for seat in self.seats))
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """What the workers found in the checkpoint, once one of them is or was ready."""
+        return next((seat.info for seat in self.seats if seat.info), None)
+
+    def free(self, queued_tokens: int) -> Seat | None:
+        """Return the seat that should get the next batch.
+
+        An idle worker takes what there is. A busy one is given one batch ahead, only a full one and
+        only where batches are short: the pause between two is about half a millisecond. And only
+        shortly before it is done, since those who arrive in the meantime wait behind it: when that
+        will be is known to some tenths of a batch, which is why long ones are not given ahead.
+        """
+        seat = self._least_busy()
+        if seat is None or (seat.batches and not self._takes_ahead(seat, queued_tokens)):
+            return None
+        return seat if seat.seconds_left <= _AHEAD_SECONDS else None
+
+    def free_in(self, queued_tokens: int) -> float | None:
+        """Return the seconds after which a seat that is busy now is to be looked at again."""
+        seat = self._least_busy()
+        if seat is None or not self._takes_ahead(seat, queued_tokens):
+            return None
+        return max(_LEAST_WAIT_SECONDS, seat.seconds_left - _AHEAD_SECONDS)
+
+    def _least_busy(self) -> Seat | None:
+        ready = [seat for seat in self.seats if seat.state == "ready"]
+        return min(ready, key=lambda seat: (seat.batches, seat.seconds_left), default=None)
+
+    def _takes_ahead(self, seat: Seat, queued_tokens: int) -> bool:
+        return (
+            seat.batches == 1
+            and queued_tokens >= seat.budget
+            and seat.full_seconds <= _LONGEST_AHEAD_SECONDS
+        )

@@ -1,0 +1,90 @@
+"""The fused kernel gives what the plain step gives; without a GPU, in Triton's interpreter."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.inference.cuda_graphs.gates import agree, fastest, plain
+
+ROOT = Path(__file__).parents[4]
+NEEDS_TRITON = "Triton comes with torch for CUDA"
+
+
+def test_without_cuda_or_float32_the_step_is_the_plain_one() -> None:
+    assert fastest(torch.zeros(1)) is plain
+    assert fastest(torch.zeros(1, dtype=torch.float64)) is plain
+
+
+def test_the_plain_step_agrees_with_itself_and_with_no_other() -> None:
+    def without_clip(*arguments: object) -> torch.Tensor:
+        addend, product, c, _, dtype = arguments
+        return plain(addend, product, c, None, dtype)  # type: ignore[arg-type]
+
+    def of_another_type(*arguments: object) -> torch.Tensor:
+        return plain(*arguments).double()  # type: ignore[arg-type]
+
+    cpu = torch.device("cpu")
+    assert agree(plain, cpu)
+    assert not agree(without_clip, cpu)
+    assert not agree(of_another_type, cpu)
+
+
+def test_the_kernel_agrees_with_the_plain_step_and_keeps_what_is_no_number() -> None:
+    pytest.importorskip("triton", reason=NEEDS_TRITON)
+    run(
+        """
+        import torch
+        from elmo_model.inference.cuda_graphs.fused_gates import fused
+        from elmo_model.inference.cuda_graphs.gates import agree
+
+        assert agree(fused, torch.device("cpu"))
+        whole = torch.full((1, 4), 9.0)
+        fused(torch.zeros(1, 16), torch.zeros(1, 16), whole, 2, torch.float32)
+        assert whole.tolist() == [[4.0] * 4]
+        c = torch.tensor([[float("nan"), float("inf"), -9.0, 0.5]])
+        half = fused(torch.zeros(1, 16), torch.zeros(1, 16), c, 0.5, torch.float32)
+        assert c[0, 0].isnan() and half[0, 0].isnan()
+        assert c[0, 1:].tolist() == [1.0, -1.0, 0.25]
+        """,
+        TRITON_INTERPRET="1",
+    )
+
+
+def test_the_kernel_is_compiled_for_the_gpus_that_torch_knows() -> None:
+    pytest.importorskip("triton", reason=NEEDS_TRITON)
+    run(
+        """
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+        from elmo_model.inference.cuda_graphs.fused_gates import _kernel
+
+        for capability in (75, 80, 86, 89, 90):
+            for half in ("fp32", "bf16", "fp16"):
+                types = ["*fp32", f"*{half}", "*fp32", f"*{half}", "i32", "fp32"]
+                signature = dict(zip(_kernel.arg_names, [*types, "constexpr", "constexpr"]))
+                values = {"clipped": True, "block": 512}
+                source = ASTSource(fn=_kernel, signature=signature, constexprs=values)
+                compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+                assert compiled.asm["cubin"]
+        """
+    )
+
+
+def run(program: str, **environment: str) -> None:
+    """Run it in an interpreter of its own: Triton asks once which way it goes."""
+    lines = [line.removeprefix("        ") for line in program.splitlines()]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,65 @@
+"""Two losses at once have the numbers and gradients of one after the other."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.training.parallel_loss import abreast
+
+
+def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Return losses, what else the runs return, and the gradients of input and parameters."""
+    generator = torch.Generator().manual_seed(0)
+    shared, left, right, both = (
+        torch.randn(6, 6, dtype=torch.float64, generator=generator).requires_grad_()
+        for _ in range(4)
+    )
+
+    def run(own: Tensor, inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        top = torch.tanh(inputs @ own) @ both
+        return top.square().sum(), (top.detach(),)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        if at_once:
+            losses, others = abreast(
+                lambda inputs: run(left, inputs),
+                lambda inputs: run(right, inputs),
+                shared,
+                [left, right, both],
+            )
+        else:
+            pairs = [run(own, shared) for own in (left, right)]
+            losses = torch.stack([loss for loss, _ in pairs])
+            others = (pairs[0][1], pairs[1][1])
+        (losses * torch.tensor([2.0, 3.0])).sum().backward()
+    finally:
+        torch.set_num_threads(before)
+    gradients = [leaf.grad for leaf in (shared, left, right, both) if leaf.grad is not None]
+    return losses.detach(), [*others[0], *others[1]], gradients
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_numbers_and_gradients_are_those_of_one_after_the_other(threads: int) -> None:
+    expected, said, gradients = losses_of(at_once=False, threads=1)
+    found, also_said, others = losses_of(at_once=True, threads=threads)
+    torch.testing.assert_close(found, expected)
+    assert len(gradients) == len(others) == 4
+    for one, other in zip([*said, *gradients], [*also_said, *others], strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_a_run_raises_is_raised_when_both_are_done() -> None:
+    done = []
+
+    def fails(inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        raise ArithmeticError("no loss")
+
+    def works(inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        done.append(True)
+        return inputs.sum(), ()
+
+    with pytest.raises(ArithmeticError, match="no loss"):
+        abreast(works, fails, torch.zeros(2, requires_grad=True), [])
+    assert done == [True]

@@ -1,0 +1,312 @@
+"""POST /embed through the front door: the golden vectors, and every sentence of the contract."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from elmo_serve.http.media_types import ENCODINGS
+from tests.support import reference
+from tests.support.checkpoints import read_pair
+from tests.support.servers import SMALL, Running
+
+Array = npt.NDArray[Any]
+
+NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+BINARY = (NPZ, SAFETENSORS, ARROW)
+LAYERS, WIDTH = 3, 32
+MIX = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
+WANTED: list[dict[str, Any]] = [
+    {},
+    {"layers": "all"},
+    {"layers": "top"},
+    {"layers": "average"},
+    {"layers": [1]},
+    {"layers": [2, 0]},
+    {"mix": MIX},
+    {"mix": {**MIX, "layer_norm": True}},
+]
+SENTENCES = [["The", "cat", "sat", "."], [], ["Zürich", "", "東京", "x" * 60], ["alone"]]
+
+
+def answer(client: httpx.Client, media_type: str, **body: Any) -> httpx.Response:
+    response = client.post("/embed", json=body, headers={"Accept": media_type})
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == media_type
+    return response
+
+
+def vectors(client: httpx.Client, sentences: Any, media_type: str = NPZ, **wanted: Any) -> Any:
+    response = answer(client, media_type, sentences=sentences, **wanted)
+    return ENCODINGS[media_type].decode(response.content)
+
+
+def carried_by_json() -> list[tuple[int, list[str]]]:
+    """Return the golden sentences, with their numbers, that UTF-8 can write."""
+    content = json.loads((SMALL.parent / "sentences.json").read_text(encoding="utf-8"))
+    return [
+        (number, sentence)
+        for number, sentence in enumerate(content["sentences"])
+        if all(token.encode("utf-8", "ignore").decode() == token for token in sentence)
+    ]
+
+
+def golden(number: int) -> Array:
+    """Return what AllenNLP answered in float64 for a sentence, boundaries cut."""
+    with np.load(SMALL / "stateless_f64.npz") as file:
+        name = next(name for name in file if name.endswith(f"_s{number}_full"))
+        return np.asarray(file[name][:, 1:-1])
+
+
+def test_vectors_are_those_of_allennlp(client: httpx.Client) -> None:
+    numbers, sentences = zip(*carried_by_json(), strict=True)
+    assert len(numbers) == 11  # all but the one with a lone surrogate
+
+    found = vectors(client, sentences)
+
+    for number, sentence, array in zip(numbers, sentences, found, strict=True):
+        assert array.shape == (LAYERS, len(sentence), WIDTH)
+        np.testing.assert_allclose(array, golden(number), rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("pooling", ["none", "mean", "max"])
+def test_all_media_types_say_the_same_to_the_bit(
+    client: httpx.Client, dtype: str, pooling: str
+) -> None:
+    for wanted in WANTED:
+        body = {"sentences": SENTENCES, "dtype": dtype, "pooling": pooling, **wanted}
+        binary = [
+            ENCODINGS[media_type].decode(answer(client, media_type, **body).content)
+            for media_type in BINARY
+        ]
+        text = json.loads(answer(client, JSON, **body).content)["embeddings"]
+
+        for spoken, *arrays in zip(text, *binary, strict=True):
+            one = np.asarray(spoken, dtype)
+            for array in arrays:
+                assert array.dtype == np.dtype(dtype)
+                np.testing.assert_array_equal(array, one.reshape(array.shape))
+            assert len({array.shape for array in arrays}) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stack"),
+    [
+        ({}, (3,)),
+        ({"layers": "all"}, (3,)),
+        ({"layers": [1]}, (1,)),
+        ({"layers": [2, 0]}, (2,)),
+        ({"layers": "top"}, ()),
+        ({"layers": "average"}, ()),
+        ({"mix": MIX}, ()),
+    ],
+)
+@pytest.mark.parametrize("media_type", BINARY)
+def test_shapes_are_those_of_the_contract(
+    client: httpx.Client, wanted: dict[str, Any], stack: tuple[int, ...], media_type: str
+) -> None:
+    for array, sentence in zip(
+        vectors(client, SENTENCES, media_type, **wanted), SENTENCES, strict=True
+    ):
+        assert array.shape == (*stack, len(sentence), WIDTH)
+    for array in vectors(client, SENTENCES, media_type, pooling="mean", **wanted):
+        assert array.shape == (*stack, WIDTH)
+
+
+def test_layers_come_in_the_order_they_are_asked_for(client: httpx.Client) -> None:
+    everything = vectors(client, SENTENCES)
+
+    for wanted, select in (
+        ("top", lambda x: x[2]),
+        ([0], lambda x: x[[0]]),
+        ([2, 0], lambda x: x[[2, 0]]),
+        ([1, 1], lambda x: x[[1, 1]]),
+        ([1.0], lambda x: x[[1]]),
+    ):
+        for found, whole in zip(vectors(client, SENTENCES, layers=wanted), everything, strict=True):
+            np.testing.assert_array_equal(found, select(whole))
+
+
+def test_average_is_the_plain_mean_of_the_layers(client: httpx.Client) -> None:
+    for found, whole in zip(
+        vectors(client, SENTENCES, layers="average"), vectors(client, SENTENCES), strict=True
+    ):
+        np.testing.assert_allclose(found, whole.mean(0), rtol=0, atol=1e-6)
+
+
+def test_a_mix_is_gamma_times_the_layers_weighted_by_softmax(client: httpx.Client) -> None:
+    scalars = np.asarray(MIX["weights"], np.float64)
+    shares = np.exp(scalars) / np.exp(scalars).sum()
+
+    for found, whole in zip(
+        vectors(client, SENTENCES, mix=MIX), vectors(client, SENTENCES), strict=True
+    ):
+        expected = 1.5 * np.tensordot(shares, whole.astype(np.float64), 1)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6)
+
+
+def test_layer_norm_is_over_a_sentence_with_its_boundaries(client: httpx.Client) -> None:
+    options, weights = read_pair(SMALL)
+    mix = {"weights": [0.1, 0.2, -0.7], "gamma": 0.5, "layer_norm": True}
+
+    for found, sentence in zip(vectors(client, SENTENCES, mix=mix), SENTENCES, strict=True):
+        layers, _ = reference.representations(sentence, options, weights)
+        mixed = reference.scalar_mix(layers, [0.1, 0.2, -0.7], 0.5, layer_norm=True)
+        np.testing.assert_allclose(found, mixed[1:-1], rtol=0, atol=5e-5)
+
+
+def test_gamma_and_layer_norm_have_the_defaults_of_the_contract(client: httpx.Client) -> None:
+    short = vectors(client, SENTENCES, mix={"weights": [0, 1, 2]})
+    long = vectors(client, SENTENCES, mix={"weights": [0, 1, 2], "gamma": 1.0, "layer_norm": False})
+
+    for one, two in zip(short, long, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_pooling_is_over_the_tokens_and_nothing_pools_to_zeros(client: httpx.Client) -> None:
+    whole = vectors(client, SENTENCES)
+
+    for pooling, pool in (("mean", np.mean), ("max", np.max)):
+        for found, layers in zip(vectors(client, SENTENCES, pooling=pooling), whole, strict=True):
+            expected = pool(layers, axis=1) if layers.shape[1] else np.zeros((LAYERS, WIDTH))
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_float16_is_the_nearest_to_float32(client: httpx.Client) -> None:
+    for half, single in zip(
+        vectors(client, SENTENCES, dtype="float16"), vectors(client, SENTENCES), strict=True
+    ):
+        np.testing.assert_array_equal(half, single.astype(np.float16))
+
+
+def test_a_request_without_sentences_has_an_answer_without_vectors(client: httpx.Client) -> None:
+    assert [vectors(client, [], media_type) for media_type in BINARY] == [[]] * len(BINARY)
+    body = answer(client, JSON, sentences=[]).json()
+    assert (body["embeddings"], body["usage"]) == ([], {"sentences": 0, "tokens": 0})
+
+
+def test_json_says_what_it_holds(client: httpx.Client) -> None:
+    for wanted, layers in (
+        ({}, [0, 1, 2]),
+        ({"layers": "top"}, [2]),
+        ({"layers": [2, 0]}, [2, 0]),
+        ({"layers": "average"}, None),
+        ({"mix": MIX}, None),
+    ):
+        body = answer(client, JSON, sentences=SENTENCES, **wanted).json()
+        assert list(body) == ["model", "dimension", "layers", "embeddings", "usage"]
+        assert (body["model"], body["dimension"], body["layers"]) == ("small", WIDTH, layers)
+        assert body["usage"] == {"sentences": 4, "tokens": 9}
+
+
+def test_safetensors_say_what_they_hold(client: httpx.Client) -> None:
+    for wanted, layers in (({}, "0,1,2"), ({"layers": [2, 0]}, "2,0"), ({"mix": MIX}, "")):
+        content = answer(client, SAFETENSORS, sentences=SENTENCES, **wanted).content
+        size = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+
+        assert (metadata["model"], metadata["dimension"], metadata["layers"]) == (
+            "small",
+            str(WIDTH),
+            layers,
+        )
+        assert size % 8 == 0  # tensors lie on their boundaries
+
+
+def test_the_answer_depends_on_the_request_alone(client: httpx.Client) -> None:
+    alone = [vectors(client, [sentence])[0] for sentence in SENTENCES]
+
+    for company in (
+        SENTENCES,
+        [*SENTENCES[::-1], ["w"] * 100],
+        [s for s in SENTENCES for _ in "ab"],
+    ):
+        for sentence, found in zip(company, vectors(client, company), strict=True):
+            if sentence in SENTENCES:
+                expected = alone[SENTENCES.index(sentence)]
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_requests_for_different_layers_and_tasks_do_not_mix(server: Running) -> None:
+    with server.client() as client:
+        expected = [vectors(client, SENTENCES, **wanted) for wanted in WANTED]
+
+        with ThreadPoolExecutor(8) as pool:
+            found = pool.map(
+                lambda index: vectors(client, SENTENCES, **WANTED[index % len(WANTED)]), range(64)
+            )
+
+            for index, arrays in enumerate(found):
+                for one, two in zip(arrays, expected[index % len(WANTED)], strict=True):
+                    np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+
+
+def test_headers_of_an_answer(client: httpx.Client) -> None:
+    for media_type in ENCODINGS:
+        response = answer(client, media_type, sentences=SENTENCES)
+
+        assert response.headers["vary"] == "Accept"
+        assert int(response.headers["content-length"]) == len(response.content)
+        assert re.fullmatch(
+            r"queue;dur=\d+\.\d, infer;dur=\d+\.\d, encode;dur=\d+\.\d",
+            response.headers["server-timing"],
+        )
+        assert set(response.headers) == {
+            *("date", "content-type", "content-length", "vary", "server-timing", "x-request-id")
+        }
+
+
+def test_the_last_of_equal_keys_counts(client: httpx.Client) -> None:
+    content = '{"sentences": [["a"]], "sentences": [["b"], ["c"]], "layers": "top"}'
+
+    response = client.post("/embed", content=content, headers={"Accept": NPZ, "Content-Type": JSON})
+
+    for one, two in zip(
+        ENCODINGS[NPZ].decode(response.content),
+        vectors(client, [["b"], ["c"]], layers="top"),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+
+
+def test_a_body_without_content_type_is_taken_for_json(client: httpx.Client) -> None:
+    response = client.post("/embed", content=b'{"sentences": []}')
+
+    assert response.status_code == 200
+
+
+def test_a_body_may_come_in_chunks(client: httpx.Client) -> None:
+    text = json.dumps({"sentences": SENTENCES, "layers": "top"}).encode()
+    pieces = (text[start : start + 7] for start in range(0, len(text), 7))
+
+    response = client.post("/embed", content=pieces, headers={"Content-Type": JSON, "Accept": NPZ})
+
+    for one, two in zip(
+        ENCODINGS[NPZ].decode(response.content),
+        vectors(client, SENTENCES, layers="top"),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [200, 1_200])
+def test_large_requests_and_answers_come_whole(client: httpx.Client, count: int) -> None:
+    """Bodies of megabytes are read, and answers written, by other code than small ones."""
+    sentences = [["x" * 40, f"{index}", "."][: 1 + index % 3] for index in range(count)]
+    few = [*range(0, count, count // 7)]
+
+    answers = {name: vectors(client, sentences, name, layers="top") for name in ENCODINGS}
+
+    expected = vectors(client, [sentences[index] for index in few], layers="top")
+    for first, *others in zip(*answers.values(), strict=True):
+        for other in others:
+            np.testing.assert_array_equal(first, other)
+    for index, alone in zip(few, expected, strict=True):
+        np.testing.assert_allclose(answers[NPZ][index], alone, rtol=0, atol=1e-5)

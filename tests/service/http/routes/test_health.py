@@ -1,0 +1,105 @@
+"""The probes: what they say is what is true, from the first answer to the last."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.checkpoints import original_size_pair
+from tests.support.servers import SMALL, Running, running
+
+
+def status(server: Running, probe: str) -> int:
+    return httpx.get(f"{server.url}/health/{probe}").status_code
+
+
+def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task").glob("*/children")  # each belongs to the thread that made it
+    return [int(child) for file in found for child in file.read_text().split()]
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def test_a_server_that_answers_is_live_and_ready(client: httpx.Client) -> None:
+    assert client.get("/health/live").json() == {"status": "live"}
+    assert client.get("/health/ready").json() == {"status": "ready"}
+
+
+def test_while_the_model_loads_it_is_live_and_not_ready(tmp_path: Path) -> None:
+    model = original_size_pair(tmp_path / "large")
+
+    with running(tmp_path, until_ready=False, model=model) as server:
+        ready = httpx.get(server.url + "/health/ready")
+        assert ready.status_code == 503
+        assert "loading" in ready.json()["detail"]
+        assert int(ready.headers["retry-after"]) >= 1
+        assert status(server, "live") == 200
+        for path in ("/info", "/tasks"):
+            answer = httpx.get(server.url + path)
+            assert answer.status_code == 503
+            assert "loading" in answer.json()["detail"]
+        assert httpx.post(server.url + "/embed", json={"sentences": []}).status_code == 503
+        for path in ("/metrics", "/openapi.json", "/docs"):
+            assert httpx.get(server.url + path).status_code == 200
+
+
+def test_a_model_that_cannot_be_ends_the_server_with_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught, running(tmp_path, model=tmp_path / "nowhere"):
+        pass
+
+    log = str(caught.value)
+    assert "CRITICAL" in log
+    assert "nowhere" in log
+    assert "Traceback" not in log
+
+
+def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server:
+        for child in children(server.pid):
+            if "spawn_main" in command(child):
+                os.kill(child, signal.SIGKILL)
+        until(lambda: status(server, "ready") == 503)
+        assert status(server, "live") == 200
+        until(lambda: status(server, "ready") == 200)
+        answer = httpx.post(server.url + "/embed", json={"sentences": [["back"]]})
+        assert answer.status_code == 200
+        assert server.metric("elmo_worker_restarts_total", device="cpu") >= 1
+
+
+def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"max_sentence_tokens": 1, "max_batch_tokens": 3}
+    with running(tmp_path, model=SMALL, **settings) as server:
+        body = {"sentences": [[f"{index}"] for index in range(400)], "pooling": "mean"}
+        answers: list[httpx.Response] = []
+        sender = threading.Thread(
+            target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, timeout=60))
+        )
+        sender.start()
+        until(lambda: server.metric("elmo_queue_sentences") > 0)
+
+        os.kill(server.pid, signal.SIGTERM)
+        until(lambda: status(server, "ready") == 503)
+
+        refused = httpx.post(server.url + "/embed", json=body)
+        assert refused.status_code == 503
+        assert "draining" in refused.json()["detail"]
+        assert int(refused.headers["retry-after"]) >= 1
+        assert status(server, "live") == 200
+        sender.join()
+        assert len(answers[0].json()["embeddings"]) == 400
+        assert server.process.wait(20) == 0

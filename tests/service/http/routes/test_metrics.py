@@ -1,0 +1,180 @@
+"""GET /metrics: for Prometheus, in both of its formats."""
+
+import re
+import shutil
+import subprocess
+import time
+
+import httpx
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.servers import Running
+
+CONTRACT = (
+    "http_requests_total{method,route,status}",
+    "http_request_duration_seconds{route}",
+    "sentences_total",
+    "tokens_total",
+    "queue_sentences",
+    "queue_tokens",
+    "queue_wait_seconds",
+    "batch_sentences",
+    "batch_tokens",
+    "batch_padding_ratio",
+    "batch_duration_seconds{device}",
+    "token_cache_hits_total",
+    "token_cache_misses_total",
+    "failures_total{reason}",
+    "cancelled_sentences_total{stage}",
+    "worker_up{device}",
+    "worker_restarts_total{device}",
+    "model_info{name,revision,format,precision,version}",
+)
+OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+PROMETHEUS = {
+    "Accept": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,"
+    "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+}
+
+
+@pytest.fixture
+def text(client: httpx.Client) -> str:
+    """What a server says that has answered something."""
+    client.post("/embed", json={"sentences": [["a", "b"]]}).raise_for_status()
+    return client.get("/metrics").text
+
+
+def test_every_metric_of_the_contract_is_there(text: str) -> None:
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = re.sub("_(bucket|count|sum)$", "", sample.name)
+            found.setdefault(name, set()).update(sample.labels)
+    found["elmo_worker_restarts_total"] = {"device"}  # a child of it comes with the first restart
+
+    for entry in CONTRACT:
+        name, _, labels = entry.rstrip("}").partition("{")
+        assert found[f"elmo_{name}"] - {"le"} == set(filter(None, labels.split(","))), name
+
+
+def test_names_follow_the_rules(text: str) -> None:
+    families = list(text_string_to_metric_families(text))
+
+    for family in families:
+        assert family.name.startswith("elmo_")
+        assert family.documentation.endswith(".")
+        counts = family.type == "counter"
+        assert counts == any(sample.name.endswith("_total") for sample in family.samples) or (
+            counts and not family.samples
+        )
+    assert "_created" not in text
+    assert not re.search("_(milli|micro)seconds|_(kilo|mega)bytes|_minutes|_percent", text)
+
+
+def test_promtool_finds_nothing_to_say(text: str) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+
+    run = subprocess.run(
+        [promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+    )
+
+    assert (run.returncode, run.stdout + run.stderr) == (0, "")
+
+
+def test_openmetrics_is_for_whoever_asks(client: httpx.Client) -> None:
+    for headers in (OPENMETRICS, PROMETHEUS):
+        answer = client.get("/metrics", headers=headers)
+
+        assert answer.headers["content-type"] == (
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        )
+        assert answer.text.endswith("# EOF\n")
+        families = list(openmetrics.text_string_to_metric_families(answer.text))
+        assert len(families) > 20
+        assert "_created" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "text/plain", "garbage", ",", "text/html", "text/plain;version=x"]
+)
+def test_text_is_for_everybody_else(client: httpx.Client, accept: str) -> None:
+    answer = client.get("/metrics", headers={"Accept": accept})
+
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.headers["vary"] == "Accept"
+
+
+def test_a_request_counts_once_under_its_route(client: httpx.Client, server: Running) -> None:
+    labels = {"method": "GET", "route": "/tasks/{name}", "status": "404"}
+    before = server.metric("elmo_http_requests_total", **labels)
+
+    client.get("/tasks/one")
+    client.get("/tasks/two")
+
+    assert server.metric("elmo_http_requests_total", **labels) == before + 2
+
+
+def test_unknown_routes_and_methods_share_one_label(client: httpx.Client) -> None:
+    for number in range(5):
+        client.request("PROPFIND", f"/nowhere/{number}")
+        client.get(f"/nowhere/{number}")
+
+    text = client.get("/metrics").text
+    assert "nowhere" not in text
+    assert 'method="any",route="unknown",status="404"' in text
+
+
+def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Running) -> None:
+    names = ("elmo_sentences_total", "elmo_tokens_total", "elmo_batch_sentences_count")
+    before = [server.metric(name) for name in names]
+    words = [f"{time.monotonic_ns()}", "again"]
+
+    client.post("/embed", json={"sentences": [words, [], words]}).raise_for_status()
+
+    sentences, tokens, batches = (
+        server.metric(name) - was for name, was in zip(names, before, strict=True)
+    )
+    assert (sentences, tokens) == (3, 4)
+    assert batches >= 1
+    hits = server.metric("elmo_token_cache_hits_total")
+    client.post("/embed", json={"sentences": [words]}).raise_for_status()
+    assert server.metric("elmo_token_cache_hits_total") >= hits + 2
+
+
+def test_a_client_that_leaves_takes_its_queued_sentences_along(slow: Running) -> None:
+    before = slow.metric("elmo_cancelled_sentences_total", stage="queued")
+    computed = slow.metric("elmo_batch_sentences_sum")
+    body = {"sentences": [[f"left {index}"] for index in range(4_000)]}
+
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(slow.url + "/embed", json=body, timeout=1)
+
+    deadline = time.monotonic() + 10
+    while slow.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    cancelled = slow.metric("elmo_cancelled_sentences_total", stage="queued") - before
+    assert cancelled > 500
+    assert slow.metric("elmo_batch_sentences_sum") - computed <= 4_000 - cancelled
+    assert slow.metric("elmo_http_requests_total", route="/embed", status="499") >= 1
+
+
+def test_what_is_late_is_not_computed(slow: Running) -> None:
+    computed = slow.metric("elmo_batch_sentences_sum")
+    failures = slow.metric("elmo_failures_total", reason="deadline")
+    body = {"sentences": [[f"late {index}"] for index in range(4_000)]}
+
+    answer = httpx.post(slow.url + "/embed", json=body, headers={"X-Request-Timeout": "1.5"})
+
+    assert answer.status_code == 504
+    assert slow.metric("elmo_queue_sentences") == 0
+    assert slow.metric("elmo_batch_sentences_sum") - computed < 3_500
+    assert slow.metric("elmo_failures_total", reason="deadline") == failures + 1
+
+
+def test_metrics_are_open_where_keys_are_asked_for(narrow: Running) -> None:
+    assert httpx.get(narrow.url + "/metrics").status_code == 200

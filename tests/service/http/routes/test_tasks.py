@@ -1,0 +1,209 @@
+"""/tasks: named scalar mixes, kept in a folder, seen by the next request."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from elmo_serve.http.media_types import ENCODINGS, npz
+from tests.support.servers import SMALL, Running, running
+
+NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
+JSON = {"Content-Type": "application/json"}
+SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
+
+pytestmark = pytest.mark.usefixtures("tasks")
+
+
+def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
+    response = client.post(
+        "/embed",
+        json={"sentences": SENTENCES, **wanted},
+        headers={"Accept": npz.ENCODING.media_type},
+    )
+    assert response.status_code == 200, response.text
+    return ENCODINGS[npz.ENCODING.media_type].decode(response.content)
+
+
+def test_what_is_put_is_there(client: httpx.Client) -> None:
+    created = client.put("/tasks/ner", json=NER)
+
+    assert created.status_code == 201
+    assert created.json() == client.get("/tasks/ner").json() == {"name": "ner", **NER}
+
+
+def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
+    client.put("/tasks/ner", json=NER)
+
+    replaced = client.put("/tasks/ner", json={"name": "ner", "weights": [1, 2, 3]})
+
+    assert replaced.status_code == 200
+    assert client.get("/tasks/ner").json() == {
+        **{"name": "ner", "weights": [1.0, 2.0, 3.0]},
+        **{"gamma": 1.0, "layer_norm": False, "description": ""},
+    }
+
+
+def test_tasks_are_listed_by_name(client: httpx.Client) -> None:
+    assert client.get("/tasks").json() == {"tasks": []}
+    for name in ("srl", "coref", "ner"):
+        client.put(f"/tasks/{name}", json=NER)
+
+    tasks = client.get("/tasks").json()["tasks"]
+
+    assert [task["name"] for task in tasks] == ["coref", "ner", "srl"]
+    assert tasks[1] == {"name": "ner", **NER}
+
+
+def test_a_deleted_task_is_gone(client: httpx.Client) -> None:
+    client.put("/tasks/ner", json=NER)
+
+    gone = client.delete("/tasks/ner")
+
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert client.get("/tasks/ner").status_code == 404
+    assert client.delete("/tasks/ner").status_code == 404
+    assert client.get("/tasks").json() == {"tasks": []}
+
+
+def test_a_put_is_seen_by_the_next_request(client: httpx.Client) -> None:
+    for number in range(20):
+        mix = {"weights": [number, 0, -number], "gamma": 1 + number / 7}
+        client.put("/tasks/ner", json=mix).raise_for_status()
+
+        for one, two in zip(vectors(client, task="ner"), vectors(client, mix=mix), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_tasks_do_not_mix(client: httpx.Client) -> None:
+    others = {**NER, "weights": [3, 2, 1], "layer_norm": False}
+    client.put("/tasks/a", json=NER)
+    client.put("/tasks/b", json=others)
+    mixes = {
+        name: {key: value for key, value in task.items() if key != "description"}
+        for name, task in (("a", NER), ("b", others))
+    }
+
+    for name, mix in mixes.items():
+        for one, two in zip(vectors(client, task=name), vectors(client, mix=mix), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_a_task_is_known_to_every_server_with_the_folder(
+    client: httpx.Client, tasks: Path, tmp_path: Path
+) -> None:
+    client.put("/tasks/ner", json=NER)
+
+    with running(tmp_path, model=SMALL, tasks=tasks, worker="thread") as other:
+        assert httpx.get(other.url + "/tasks/ner").json() == {"name": "ner", **NER}
+        httpx.delete(other.url + "/tasks/ner").raise_for_status()
+
+    assert client.get("/tasks/ner").status_code == 404
+
+
+def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) -> None:
+    (tasks / "by-hand.json").write_text(json.dumps({"name": "by-hand", **NER}))
+
+    assert client.get("/tasks/by-hand").json() == {"name": "by-hand", **NER}
+    assert [task["name"] for task in client.get("/tasks").json()["tasks"]] == ["by-hand"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "pointer", "said"),
+    [
+        ({}, 422, "/weights", "is required"),
+        ({"weights": []}, 422, "/weights", "must not be empty"),
+        ({"weights": [1, 2]}, 422, "/weights", "2 numbers, this model takes 3"),
+        ({"weights": [1, 2, "3"]}, 422, "/weights/2", "must be a number; found '3'"),
+        ({"weights": [1, 2, 1e39]}, 422, "/weights/2", "must be at most 3.4"),
+        ({"weights": [1, 2, 3], "gamma": None}, 422, "/gamma", "must be a number; found null"),
+        ({"weights": [1, 2, 3], "gamma": 1e9}, 422, "/gamma", "at most 1000"),
+        ({"weights": [1, 2, 3], "scale": 1}, 422, "/scale", "gamma, layer_norm, name, description"),
+        ({"weights": [1, 2, 3], "name": "a b"}, 422, "/name", "A-Z a-z 0-9"),
+        ({"weights": [1, 2, 3], "name": "srl"}, 409, "/name", "names 'srl' and the path 'ner'"),
+        (
+            {"weights": [1, 2, 3], "description": "x" * 1_001},
+            422,
+            "/description",
+            "1000 characters",
+        ),
+        ([1, 2, 3], 422, "", "must be an object; found a list"),
+        (None, 422, "", "must be an object; found null"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused(
+    client: httpx.Client, content: Any, status: int, pointer: str, said: str
+) -> None:
+    answer = client.put("/tasks/ner", content=json.dumps(content), headers=JSON)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    faults = {fault["pointer"]: fault["detail"] for fault in answer.json()["errors"]}
+    assert said in faults[pointer]
+    assert client.get("/tasks/ner").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b'{"weights": [1, 2, 3], "description": "\xff"}',
+        rb'{"weights": [1, 2, 3], "description": "\ud800"}',
+        b'{"weights": [1, 2, ' + b"9" * 5_000 + b"]}",
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_not_json_is_400(client: httpx.Client, content: bytes) -> None:
+    answer = client.put("/tasks/ner", content=content, headers=JSON)
+
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("The body is not JSON: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "%2e%2e", "-a", "a b", "%00", "%ff", "é", "x" * 65, ".hidden", "a%0a"]
+)
+def test_a_name_that_cannot_be_is_no_task(client: httpx.Client, tasks: Path, name: str) -> None:
+    before = sorted(tasks.parent.rglob("*"))
+
+    assert client.get(f"/tasks/{name}").status_code == 404
+    assert client.delete(f"/tasks/{name}").status_code in (404, 405)
+    refused = client.put(f"/tasks/{name}", json=NER)
+
+    assert refused.status_code in (404, 405, 422)
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert sorted(tasks.parent.rglob("*")) == before
+
+
+def test_names_that_differ_in_case_alone_are_409(client: httpx.Client) -> None:
+    client.put("/tasks/ner", json=NER)
+
+    refused = client.put("/tasks/NER", json=NER)
+
+    assert refused.status_code == 409
+    assert "'ner'" in refused.json()["detail"]
+
+
+def test_without_a_folder_there_are_no_tasks_and_none_can_be_put(
+    narrow_client: httpx.Client,
+) -> None:
+    assert narrow_client.get("/tasks").json() == {"tasks": []}
+    for answer, status in (
+        (narrow_client.get("/tasks/ner"), 404),
+        (narrow_client.put("/tasks/ner", json=NER), 409),
+        (narrow_client.delete("/tasks/ner"), 404),
+        (narrow_client.post("/embed", json={"sentences": [], "task": "ner"}), 404),
+    ):
+        assert answer.status_code == status
+        assert "ELMO_TASKS" in answer.json()["detail"]
+
+
+def test_the_folder_is_where_the_setting_says(client: httpx.Client, server: Running) -> None:
+    client.put("/tasks/ner", json=NER)
+
+    file = server.log_file.parent / "tasks" / "ner.json"
+    assert json.loads(file.read_text()) == {"name": "ner", **NER}

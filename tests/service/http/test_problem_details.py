@@ -1,0 +1,475 @@
+"""Errors on the wire: each with its status, its place, and words that name the good values."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from elmo_serve.errors import ERRORS, TYPE_PREFIX
+from elmo_serve.settings import Settings
+from tests.support.servers import SMALL, Running, running
+
+JSON = {"Content-Type": "application/json"}
+STATUS = {error.slug: error.status for error in ERRORS}
+GIVEN = [["a"]]
+INTERNAL = ("Traceback", "pydantic", "Error:", "Exception", "Input should", "/work", "service/")
+
+
+def problem(response: httpx.Response, slug: str) -> dict[str, Any]:
+    """Check everything that is true of every error, and return its members."""
+    assert response.headers["content-type"] == "application/problem+json"
+    members: dict[str, Any] = response.json()
+    assert members["type"] == TYPE_PREFIX + slug, members
+    assert response.status_code == members["status"] == STATUS[slug]
+    assert members["instance"] == response.headers["x-request-id"]
+    assert set(members) - {"errors"} == {"type", "title", "status", "detail", "instance"}
+    for fault in members.get("errors", []):
+        assert set(fault) == {"pointer", "detail"}
+    assert not any(word in response.text for word in INTERNAL), response.text
+    return members
+
+
+def refused(client: httpx.Client, slug: str = "invalid-request", **body: Any) -> dict[str, Any]:
+    return problem(client.post("/embed", json=body), slug)
+
+
+def raw(server: Running, head: str, body: bytes = b"") -> Iterator[bytes]:
+    """Send bytes, and yield what comes back until the server has nothing more to say for now."""
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode("latin-1") + body)
+        connection.settimeout(0.3)
+        try:
+            while data := connection.recv(65536):
+                yield data
+        except TimeoutError:
+            return
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "EOF"),
+        (b"{", "EOF"),
+        (b'{"sentences": [["a"]],}', "line 1 column 23"),
+        (b'{"sentences": [["\xff"]]}', "unicode"),
+        ('{"sentences": []}'.encode("utf-16"), "line 1 column 1"),
+        (b'\xef\xbb\xbf{"sentences": []}', "line 1 column 1"),
+        (rb'{"sentences": [["\ud800"]]}', "hex escape"),
+        (b'{"sentences": [[%s]]}' % (b"9" * 5_000), "number out of range"),
+        (b"[" * 100_000, "recursion limit"),
+        (b'{"sentences": [["' + b"x" * 100_000, "EOF"),
+        (b"sentences=a", "line 1 column 1"),
+    ],
+)
+def test_what_is_not_json_is_400(client: httpx.Client, content: bytes, said: str) -> None:
+    members = problem(client.post("/embed", content=content, headers=JSON), "malformed-body")
+
+    assert members["detail"].startswith("The body is not JSON: ")
+    assert said in members["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "said"),
+    [
+        ({}, "/sentences", "is required"),
+        ({"sentences": "abc"}, "/sentences", "must be a list; found 'abc'"),
+        ({"sentences": ["abc"]}, "/sentences/0", "must be a list; found 'abc'"),
+        ({"sentences": [[], None]}, "/sentences/1", "must be a list; found null"),
+        ({"sentences": [["a", "b"], ["c", 3]]}, "/sentences/1/1", "must be a string; found 3"),
+        ({"sentences": [[True]]}, "/sentences/0/0", "must be a string; found true"),
+        ({"sentences": [["a", {}]]}, "/sentences/0/1", "must be a string; found an object"),
+        (
+            {"sentences": GIVEN, "a/b~": 1},
+            "/a~1b~0",
+            "sentences, layers, task, mix, pooling, dtype",
+        ),
+        ({"sentences": GIVEN, "list[": 1}, "/list[", "is no field"),
+        ({"sentences": GIVEN, "layers": "first"}, "/layers", "'all', 'top', 'average' or a list"),
+        ({"sentences": GIVEN, "layers": 1}, "/layers", "'all', 'top', 'average' or a list"),
+        ({"sentences": GIVEN, "layers": None}, "/layers", "found null"),
+        ({"sentences": GIVEN, "layers": []}, "/layers", "must not be empty"),
+        ({"sentences": GIVEN, "layers": [0, -1]}, "/layers/1", "at least 0; found -1"),
+        ({"sentences": GIVEN, "layers": ["1"]}, "/layers/0", "a whole number; found '1'"),
+        ({"sentences": GIVEN, "layers": [0.5]}, "/layers/0", "a whole number; found 0.5"),
+        ({"sentences": GIVEN, "layers": [True]}, "/layers/0", "a whole number; found true"),
+        ({"sentences": GIVEN, "layers": [{}]}, "/layers/0", "a whole number; found an object"),
+        ({"sentences": GIVEN, "layers": [10**40]}, "/layers/0", "there is no layer 1000"),
+        ({"sentences": GIVEN, "layers": [0, 3]}, "/layers/1", "no layer 3; there are 0 to 2"),
+        ({"sentences": GIVEN, "layers": [0, 1, 2, 0]}, "/layers", "4 layers; there are 3"),
+        ({"sentences": GIVEN, "layers": [0] * 300}, "/layers", "at most 256"),
+        ({"sentences": GIVEN, "task": None}, "/task", "must be a string; found null"),
+        ({"sentences": GIVEN, "task": "../x"}, "/task", "A-Z a-z 0-9 . _ -"),
+        ({"sentences": GIVEN, "task": "ner\n"}, "/task", "A-Z a-z 0-9 . _ -"),
+        ({"sentences": GIVEN, "mix": None}, "/mix", "must be an object; found null"),
+        ({"sentences": GIVEN, "mix": {}}, "/mix/weights", "is required"),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, 2]}},
+            "/mix/weights",
+            "2 numbers, this model takes 3",
+        ),
+        (
+            {"sentences": GIVEN, "mix": {"weights": ["1", 2, 3]}},
+            "/mix/weights/0",
+            "a number; found '1'",
+        ),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, True, 3]}},
+            "/mix/weights/1",
+            "a number; found true",
+        ),
+        ({"sentences": GIVEN, "mix": {"weights": [1, 2, 1e39]}}, "/mix/weights/2", "at most 3.4"),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "gamma": 1e6}},
+            "/mix/gamma",
+            "at most 1000",
+        ),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "gamma": 10**400}},
+            "/mix/gamma",
+            "a number",
+        ),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "layer_norm": 1}},
+            "/mix/layer_norm",
+            "true or false; found 1",
+        ),
+        (
+            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "x": 1}},
+            "/mix/x",
+            "there are weights, gamma, layer_norm",
+        ),
+        (
+            {"sentences": GIVEN, "pooling": "sum"},
+            "/pooling",
+            "'none', 'mean' or 'max'; found 'sum'",
+        ),
+        (
+            {"sentences": GIVEN, "dtype": "float64"},
+            "/dtype",
+            "'float32' or 'float16'; found 'float64'",
+        ),
+        ([], "", "must be an object; found a list"),
+        (None, "", "must be an object; found null"),
+    ],
+)
+def test_what_breaks_the_schema_is_422_and_pointed_to(
+    client: httpx.Client, body: Any, pointer: str, said: str
+) -> None:
+    response = client.post("/embed", content=json.dumps(body), headers=JSON)
+
+    members = problem(response, "invalid-request")
+    faults = {fault["pointer"]: fault["detail"] for fault in members["errors"]}
+    assert said in faults[pointer]
+    assert said in members["detail"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_numbers_are_finite(client: httpx.Client, number: str) -> None:
+    content = f'{{"sentences": [], "mix": {{"weights": [1, 2, {number}]}}}}'
+
+    members = problem(client.post("/embed", content=content, headers=JSON), "invalid-request")
+
+    assert members["errors"][0]["pointer"] == "/mix/weights/2"
+    assert "must be" in members["detail"]
+
+
+def test_every_fault_beside_the_first_is_listed(client: httpx.Client) -> None:
+    members = refused(client, sentences=[[1]], layers=[-1, 0, "x"], pooling="sum", foo=1)
+
+    pointers = [fault["pointer"] for fault in members["errors"]]
+    assert pointers == ["/sentences/0/0", "/layers/0", "/layers/2", "/pooling", "/foo"]
+
+
+def test_a_million_faults_are_refused_in_few_words(client: httpx.Client) -> None:
+    for content in (
+        b'{"sentences": [[' + b"0," * 1_000_000 + b"0]]}",
+        b'{"sentences": [' + b"0," * 1_000_000 + b"0]}",
+        b'{"sentences": [],' + b",".join(b'"%d": 0' % number for number in range(50_000)) + b"}",
+    ):
+        response = client.post("/embed", content=content, headers=JSON)
+
+        problem(response, "invalid-request")
+        assert len(response.content) < 5_000
+
+
+@pytest.mark.parametrize("names", [("layers", "task"), ("task", "mix"), ("layers", "mix")])
+def test_layers_task_and_mix_exclude_each_other(
+    client: httpx.Client, names: tuple[str, str]
+) -> None:
+    values: dict[str, Any] = {"layers": "all", "task": "ner", "mix": {"weights": [1, 2, 3]}}
+
+    members = refused(client, sentences=GIVEN, **{name: values[name] for name in names})
+
+    assert [fault["pointer"] for fault in members["errors"]] == [f"/{name}" for name in names]
+    assert " and ".join(names) in members["detail"]
+
+
+def test_a_long_value_is_cut_in_the_message(client: httpx.Client) -> None:
+    members = refused(client, sentences=GIVEN, pooling="x" * 100_000)
+
+    assert len(members["detail"]) < 200
+
+
+def test_an_unknown_task_is_404_and_names_those_there_are(
+    client: httpx.Client, tasks: object
+) -> None:
+    assert (
+        "none is registered" in refused(client, "unknown-task", sentences=[], task="ner")["detail"]
+    )
+
+    client.put("/tasks/sentiment", json={"weights": [1, 2, 3]}).raise_for_status()
+
+    members = refused(client, "unknown-task", sentences=GIVEN, task="ner")
+    assert "'ner'" in members["detail"]
+    assert "'sentiment'" in members["detail"]
+
+
+@pytest.mark.parametrize("path", ["/", "/embed/", "/embeddings", "/tasks/a/b", "/health", "/%00"])
+def test_an_unknown_route_is_404(client: httpx.Client, path: str) -> None:
+    problem(client.get(path), "unknown-route")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/embed", {"POST"}),
+        ("/tasks", {"GET", "HEAD"}),
+        ("/tasks/ner", {"DELETE", "GET", "HEAD", "PUT"}),
+        ("/info", {"GET", "HEAD"}),
+        ("/health/live", {"GET", "HEAD"}),
+        ("/health/ready", {"GET", "HEAD"}),
+        ("/metrics", {"GET", "HEAD"}),
+        ("/docs", {"GET", "HEAD"}),
+        ("/openapi.json", {"GET", "HEAD"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "method", ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"]
+)
+def test_another_method_is_405_and_told_which_there_are(
+    client: httpx.Client, path: str, allowed: set[str], method: str
+) -> None:
+    if method in allowed:
+        return
+
+    response = client.request(method, path)
+
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == allowed
+    if method != "HEAD":
+        members = problem(response, "method-not-allowed")
+        assert all(name in members["detail"] for name in allowed)
+
+
+@pytest.mark.parametrize(
+    "path", ["/tasks", "/info", "/health/live", "/health/ready", "/metrics", "/openapi.json"]
+)
+def test_head_answers_like_get_without_a_body(client: httpx.Client, path: str) -> None:
+    got, headed = client.get(path), client.head(path)
+
+    assert headed.status_code == got.status_code == 200
+    assert headed.content == b""
+    assert headed.headers["content-type"] == got.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Content-Type", "text/plain"),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Content-Type", "application/jsonx"),
+        ("Content-Type", ""),
+        ("Content-Encoding", "gzip"),
+        ("Content-Encoding", "gzip, identity"),
+    ],
+)
+def test_another_media_type_is_415(client: httpx.Client, header: str, value: str) -> None:
+    for method, path in (("POST", "/embed"), ("PUT", "/tasks/ner")):
+        response = client.request(method, path, content=b"{}", headers={**JSON, header: value})
+
+        members = problem(response, "unsupported-media-type")
+        assert repr(value) in members["detail"]
+        assert "application/json" in members["detail"] or "not compressed" in members["detail"]
+
+
+@pytest.mark.parametrize(
+    "value", ["Application/JSON", "application/json; charset=utf-8", "application/json ;x=y"]
+)
+def test_json_is_known_by_its_type_alone(client: httpx.Client, value: str) -> None:
+    response = client.post("/embed", content=b'{"sentences": []}', headers={"Content-Type": value})
+
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0", "-1", "0.0", "nan", "inf", "1e400", "abc", "", "1_0", "0x10", "60s", "1,5", "+1", "1 2"],
+)
+def test_a_deadline_is_a_number_above_0(client: httpx.Client, value: str) -> None:
+    response = client.post("/embed", json={"sentences": []}, headers={"X-Request-Timeout": value})
+
+    members = problem(response, "invalid-request")
+    assert repr(value) in members["detail"]
+    assert "seconds above 0" in members["detail"]
+
+
+@pytest.mark.parametrize("value", ["1", "0.5", ".5", "5.", "1e2", "3E+1", "999999999", "1e300"])
+def test_a_deadline_is_any_number_of_seconds(client: httpx.Client, value: str) -> None:
+    response = client.post("/embed", json={"sentences": []}, headers={"X-Request-Timeout": value})
+
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize("value", ["1e-9", "5e-324", "0.05"])
+def test_a_deadline_that_passes_is_504(slow: Running, value: str) -> None:
+    body = {"sentences": [[str(number)] for number in range(1_000)]}
+
+    response = httpx.post(slow.url + "/embed", json=body, headers={"X-Request-Timeout": value})
+
+    members = problem(response, "deadline-exceeded")
+    assert " s" in members["detail"]
+
+
+def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None:
+    """Whole or not at all: the second request does not fit beside the first, the third does."""
+    limits: dict[str, Any] = {
+        "max_sentence_tokens": 1,
+        "max_batch_tokens": 3,
+        "max_queue_tokens": 6_000,
+    }
+    bulk = {"sentences": [[f"{index}"] for index in range(1_800)], "pooling": "mean"}
+    with (
+        running(tmp_path, model=SMALL, **limits) as server,
+        ThreadPoolExecutor(1) as pool,
+        server.client() as bulky,
+    ):
+        first = pool.submit(bulky.post, "/embed", json=bulk)
+        deadline = time.monotonic() + 10
+        while not server.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+        second = httpx.post(server.url + "/embed", json=bulk)
+        third = httpx.post(server.url + "/embed", json={"sentences": [["small"]]}, timeout=60)
+
+        members = problem(second, "overloaded")
+        assert "6000 tokens" in members["detail"]
+        assert 1 <= int(second.headers["retry-after"]) <= 60
+        assert third.status_code == 200, third.text
+        assert not first.done(), "a small request does not wait behind a bulk one"
+        server.process.kill()  # nobody waits for the rest
+        assert isinstance(first.exception(), httpx.TransportError)
+
+
+def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) -> None:
+    """A client is a key. The first call is the whole share, so nothing fits beside it."""
+    limits: dict[str, Any] = {
+        "max_sentence_tokens": 1,
+        "max_batch_tokens": 3,
+        "max_client_tokens": 30_000,
+        "api_keys": "mine,yours",
+    }
+    bulk = {"sentences": [[f"{index}"] for index in range(10_000)], "pooling": "mean"}
+    small = {"sentences": [["small"]]}
+    mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))
+    with (
+        running(tmp_path, model=SMALL, **limits) as server,
+        ThreadPoolExecutor(1) as pool,
+        server.client(headers=mine) as bulky,
+    ):
+        first = pool.submit(bulky.post, "/embed", json=bulk)
+        deadline = time.monotonic() + 10
+        while not server.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+        second = httpx.post(server.url + "/embed", json=small, headers=mine)
+        third = httpx.post(server.url + "/embed", json=small, headers=yours, timeout=60)
+
+        members = problem(second, "client-over-share")
+        assert second.status_code == 429
+        assert "30000 of its 30000 tokens" in members["detail"]
+        assert int(second.headers["retry-after"]) >= 1
+        assert third.status_code == 200, third.text
+        assert not first.done()
+        server.process.kill()  # nobody waits for the rest
+        assert isinstance(first.exception(), httpx.TransportError)
+
+
+def test_limits_are_413_and_named_with_their_values(narrow_client: httpx.Client) -> None:
+    for body, said in (
+        (
+            {"sentences": [[]] * 4},
+            "4 sentences and at most 3 are allowed (ELMO_MAX_REQUEST_SENTENCES",
+        ),
+        (
+            {"sentences": [["a"] * 5]},
+            "5 tokens and at most 4 are allowed (ELMO_MAX_SENTENCE_TOKENS",
+        ),
+        (
+            {"sentences": [["a"] * 4] * 3, "pooling": "mean", "layers": "top"},
+            "18 tokens, boundaries included, and at most 16",
+        ),
+        ({"sentences": [["x" * 1_000]]}, "at most 1000 are allowed (ELMO_MAX_BODY_BYTES"),
+        ({"sentences": [["a"] * 4] * 2}, "at most 4000 are allowed (ELMO_MAX_ANSWER_BYTES"),
+    ):
+        members = problem(narrow_client.post("/embed", json=body), "too-large")
+        assert said in members["detail"]
+
+
+def test_a_sentence_over_the_limit_is_pointed_to(narrow_client: httpx.Client) -> None:
+    response = narrow_client.post("/embed", json={"sentences": [[], ["a"] * 5]})
+
+    assert problem(response, "too-large")["errors"][0]["pointer"] == "/sentences/1"
+
+
+def test_a_body_too_large_is_refused_before_it_comes(server: Running) -> None:
+    limit = Settings().max_body_bytes
+    head = "POST /embed HTTP/1.1\nHost: x\nContent-Type: application/json\n"
+    head += f"Content-Length: {limit + 1}\n"
+
+    for expect in ("", "Expect: 100-continue\n"):
+        answer = b"".join(raw(server, head + expect + "\n"))
+
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"application/problem+json" in answer
+        assert str(limit).encode() in answer
+
+
+def test_a_body_without_length_is_refused_where_it_grows_too_large(
+    narrow_client: httpx.Client,
+) -> None:
+    pieces = (b" " * 100 for _ in range(11))
+
+    problem(narrow_client.post("/embed", content=pieces, headers=JSON), "too-large")
+
+
+def test_what_the_limit_allows_is_allowed(narrow_client: httpx.Client) -> None:
+    body = json.dumps({"sentences": [["x"]]}).ljust(1_000)
+
+    assert narrow_client.post("/embed", content=body, headers=JSON).status_code == 200
+    assert narrow_client.post("/embed", content=body + " ", headers=JSON).status_code == 413
+
+
+def test_nothing_acceptable_is_406_before_any_work(client: httpx.Client, server: Running) -> None:
+    before = server.metric("elmo_sentences_total")
+
+    response = client.post("/embed", json={"sentences": GIVEN}, headers={"Accept": "text/html"})
+
+    members = problem(response, "not-acceptable")
+    assert response.headers["vary"] == "Accept"
+    for media_type in ("application/json", "application/x-npz", "application/vnd.safetensors"):
+        assert media_type in members["detail"]
+    assert server.metric("elmo_sentences_total") == before
+
+
+def test_what_is_no_http_is_the_servers_own_400(server: Running) -> None:
+    answer = b"".join(raw(server, "GET /\x00 HTTP/1.1\nHost: x\n\n"))
+
+    assert answer.startswith(b"HTTP/1.1 400 ")

@@ -1,0 +1,137 @@
+"""ElmoEmbedder: the methods and shapes of AllenNLP 0.9, over HTTP and in process."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_client import CannotSend, ElmoEmbedder
+from elmo_model.checkpoints import CheckpointError
+from elmo_serve.files.sentence import FileError
+from tests.support import golden
+from tests.support.servers import SMALL, Running
+
+SENTENCES = [["The", "cat", "sat", "."], [], ["a"], ["The", "cat", "sat", "."]]
+
+
+@pytest.fixture(scope="module", params=["in process", "over HTTP"])
+def embedder(request: pytest.FixtureRequest, server: Running) -> Iterator[ElmoEmbedder]:
+    where = [server.url]
+    if request.param == "in process":
+        where = [str(SMALL / "options.json"), str(SMALL / "weights.hdf5")]
+    embedder = ElmoEmbedder(*where)
+    yield embedder
+    embedder.close()
+
+
+def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> None:
+    one = embedder.embed_sentence(SENTENCES[0])
+    several = embedder.embed_batch(SENTENCES)
+    many = embedder.embed_sentences(iter(SENTENCES), batch_size=3)
+
+    assert one.shape == (3, 4, 32) and one.dtype == np.float32
+    assert [each.shape for each in several] == [(3, 4, 32), (3, 0, 32), (3, 1, 32), (3, 4, 32)]
+    assert iter(many) is many
+    for batched, streamed in zip(several, many, strict=True):
+        np.testing.assert_allclose(batched, streamed, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(several[0], one, rtol=0, atol=1e-5)
+    assert embedder.embed_batch([]) == []
+
+
+def test_vectors_are_allennlps_from_zero_state(embedder: ElmoEmbedder) -> None:
+    expected = golden.arrays("stateless_f64")
+    _, members, sentences = next(golden.batches())
+
+    for member, vectors in zip(members, embedder.embed_batch(sentences), strict=True):
+        answer = expected[f"b0_s{member}_full"][:, 1:-1]
+        np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
+
+
+def test_a_sentence_always_answers_the_same(embedder: ElmoEmbedder) -> None:
+    first, second = (embedder.embed_sentence(SENTENCES[0]) for _ in range(2))
+
+    np.testing.assert_array_equal(first, second)
+
+
+def test_state_is_carried_when_it_is_asked_for() -> None:
+    expected = golden.arrays("stateful_f64")
+    embedder = ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5", stateful=True)
+
+    for batch, members, sentences in golden.batches():
+        for member, vectors in zip(members, embedder.embed_batch(sentences), strict=True):
+            answer = expected[f"b{batch}_s{member}_full"][:, 1:-1]
+            np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embed_file_writes_what_the_command_writes(
+    embedder: ElmoEmbedder, tmp_path: Path, output_format: str
+) -> None:
+    lines = io.StringIO("The cat sat .\n a \nThe cat sat .\n")
+    output = tmp_path / "out.hdf5"
+    output.write_text("replaced, as it always was")
+
+    embedder.embed_file(lines, output, output_format, batch_size=2)
+
+    whole = embedder.embed_batch([["The", "cat", "sat", "."], ["a"]])
+    of = {"all": lambda v: v, "top": lambda v: v[-1], "average": lambda v: v.mean(0)}
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+        assert json.loads(file["sentence_to_index"][0]) == {"The cat sat .": "2", "a": "1"}
+        for number, vectors in ((0, whole[0]), (1, whole[1]), (2, whole[0])):
+            expected = of[output_format](vectors)
+            np.testing.assert_allclose(file[str(number)][()], expected, rtol=0, atol=1e-5)
+
+
+def test_embed_file_knows_the_flags(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+
+    embedder.embed_file(["a b\n", "c\n"], output, use_sentence_keys=True)
+    with h5py.File(output) as file:
+        assert set(file) == {"a b", "c"}
+    embedder.embed_file(["a b\n", "c\n"], output, forget_sentences=True)
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1"}
+    with pytest.raises(FileError, match="no tokens in 1 of 2 sentences"):
+        embedder.embed_file(["a\n", "\n"], output)
+
+
+def test_the_two_files_may_lie_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    options, weights = tmp_path / "a" / "one.json", tmp_path / "b" / "two.h5"
+    options.write_bytes((SMALL / "options.json").read_bytes())
+    weights.write_bytes((SMALL / "weights.hdf5").read_bytes())
+
+    assert ElmoEmbedder(options, weights).embed_sentence(["a"]).shape == (3, 1, 32)
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotSend, match="download both first"):
+        ElmoEmbedder("https://example.org/options.json", "https://example.org/weights.hdf5")
+    with pytest.raises(CannotSend, match="keeps no state"):
+        ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
+    with pytest.raises(CheckpointError):
+        ElmoEmbedder(tmp_path / "options.json", tmp_path / "weights.hdf5")
+
+
+def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
+    code = "from elmo_client import ElmoEmbedder; ElmoEmbedder()"
+    environment = {**os.environ, "ELMO_CACHE": str(tmp_path), "ELMO_OFFLINE": "true"}
+
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
+    )
+
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("elmo_serve.model_cache.download_error.DownloadError: ")
+    assert str(tmp_path / "original") in last

@@ -1,0 +1,190 @@
+"""A child process: messages and memory reach it, and nothing it does holds up the front."""
+
+import asyncio
+import contextlib
+import multiprocessing.popen_spawn_posix  # noqa: F401  # not when files can no longer be opened
+import os
+import resource
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentPool
+
+
+def add_up(parent: Parent) -> None:
+    """Answer the sum of the first bytes of the segments that a message names."""
+    parent.send(os.getpid())
+    while True:
+        names = parent.receive()
+        parent.send(sum(parent.memory(name)[0] for name in names))
+
+
+def give_up(parent: Parent) -> None:
+    """End at the first message."""
+    parent.receive()
+    raise SystemExit(3)
+
+
+def take_and_die(parent: Parent) -> None:
+    """Hold on to nothing; be killed while waiting."""
+    parent.send("up")
+    time.sleep(60)
+
+
+class Front:
+    """What a front hears of a child."""
+
+    def __init__(self, main: Any) -> None:
+        self.segments = SegmentPool()
+        self.messages: asyncio.Queue[Any] = asyncio.Queue()
+        self.ended: asyncio.Queue[str] = asyncio.Queue()
+        self.child = Child(
+            "test", main, (), self.segments, self.messages.put_nowait, self.ended.put_nowait
+        )
+
+    def lend(self, count: int) -> tuple[list[Segment], list[Bytes]]:
+        lent = [self.segments.lend(1) for _ in range(count)]
+        for number, (_, array) in enumerate(lent):
+            array[0] = number % 7
+        return [segment for segment, _ in lent], [array for _, array in lent]
+
+    async def heard(self) -> Any:
+        return await asyncio.wait_for(self.messages.get(), 20)
+
+    async def end(self) -> str:
+        return await asyncio.wait_for(self.ended.get(), 20)
+
+
+@asynccontextmanager
+async def front(main: Any) -> AsyncIterator[Front]:
+    made = Front(main)
+    made.child.start()
+    yield made
+    await made.child.stop()
+
+
+async def test_memory_is_shared_and_forgotten_segments_are_let_go() -> None:
+    async with front(add_up) as f:
+        pid = await f.heard()
+        for _ in range(3):
+            segments, arrays = f.lend(5)
+            f.child.send(segments, *segments)
+            assert await f.heard() == 0 + 1 + 2 + 3 + 4
+            del segments, arrays
+        held = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+        assert held < 20
+
+
+@pytest.mark.parametrize("count", [11, 300, 600])
+async def test_one_message_may_name_more_segments_than_a_socket_holds(count: int) -> None:
+    async with front(add_up) as f:
+        await f.heard()
+        segments, _arrays = f.lend(count)
+        start = time.monotonic()
+        f.child.send(segments, *segments)
+        assert time.monotonic() - start < 1
+
+        assert await f.heard() == sum(number % 7 for number in range(count))
+
+
+async def test_a_stopped_child_does_not_stop_the_front() -> None:
+    async with front(add_up) as f:
+        pid = await f.heard()
+        os.kill(pid, signal.SIGSTOP)
+        start = time.monotonic()
+        kept = []
+        for _ in range(50):
+            segments, arrays = f.lend(20)
+            f.child.send(segments, *segments)
+            kept.append(arrays)
+        assert time.monotonic() - start < 2
+        os.kill(pid, signal.SIGCONT)
+
+        expected = sum(number % 7 for number in range(20))
+        assert [await f.heard() for _ in range(50)] == [expected] * 50
+
+
+async def test_a_killed_child_is_reported_once_with_its_signal() -> None:
+    async with front(take_and_die) as f:
+        await f.heard()
+        f.child.kill()
+
+        assert await f.end() == "killed by SIGKILL"
+        segments, _arrays = f.lend(1)
+        f.child.send(segments, *segments)  # too late, and harmless
+        assert f.ended.empty()
+
+
+async def test_a_child_that_ends_is_reported_with_its_status() -> None:
+    async with front(give_up) as f:
+        f.child.send("go")
+
+        assert await f.end() == "exited with status 3"
+
+
+async def test_a_child_that_is_killed_while_it_is_spawned_does_not_live() -> None:
+    f = Front(add_up)
+    f.child.start()
+    f.child.kill()
+    await f.child.stop()
+
+    assert await f.end() == "killed by SIGKILL"
+
+
+@pytest.mark.faults
+async def test_stopping_ends_a_child_that_hangs() -> None:
+    f = Front(add_up)
+    f.child.start()
+    pid = await f.heard()
+    os.kill(pid, signal.SIGSTOP)
+    await f.child.stop()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_child_ends_by_itself_when_its_front_hangs_up() -> None:
+    f = Front(add_up)
+    f.child.start()
+    pid = await f.heard()
+    start = time.monotonic()
+    await f.child.stop()
+
+    assert time.monotonic() - start < 2
+    assert await f.end() == "exited with status 0"
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        raise AssertionError("it lives")
+
+
+async def test_signals_to_the_whole_group_are_left_to_the_front() -> None:
+    async with front(add_up) as f:
+        pid = await f.heard()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(pid, number)
+        segments, arrays = f.lend(1)
+        arrays[0][0] = np.uint8(9)
+        f.child.send(segments, *segments)
+
+        assert await f.heard() == 9
+
+
+async def test_a_process_that_cannot_be_spawned_is_reported() -> None:
+    f = Front(add_up)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so
+    try:
+        f.child.start()
+        reason = await f.end()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert reason == "could not be spawned: Too many open files"
+    await f.child.stop()

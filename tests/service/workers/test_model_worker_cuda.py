@@ -1,0 +1,61 @@
+"""On a CUDA device: a start with graphs, and memory that is really short."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+
+from elmo_serve.workers.messages import Batch, Done, Failed, Output, RunnerSettings
+from elmo_serve.workers.model_worker import Runner, load
+from elmo_serve.workers.shared_memory import SegmentPool
+from tests.support.checkpoints import write_pair
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.filterwarnings("default::UserWarning"),  # Triton's, of its settings
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+MEAN = Output(layers=(2,), pooling="mean")
+DIMENSION = 8
+
+
+def loaded(folder: Path, precision: str = "float32") -> Runner:
+    return load(RunnerSettings(str(folder), "cuda:0", precision, 1000, 0, 1, 4096, "info", "text"))
+
+
+def batch(segments: SegmentPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
+    size = MEAN.size(tokens, DIMENSION)
+    segment, memory = segments.lend(rows * size)
+    texts = (orjson.dumps(["word"] * tokens),) * rows
+    offsets = tuple(range(0, rows * size, size))
+    cost = rows * (tokens + 2)
+    return Batch(1, texts, (MEAN,) * rows, offsets, cost, cost, segment), memory
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_a_start_keeps_its_graphs(
+    tmp_path: Path, precision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        runner = loaded(write_pair(tmp_path), precision)
+    assert "CUDA graphs" not in caplog.text
+    assert isinstance(runner.run(*batch(SegmentPool(), 3, 20)), Done)
+
+
+def test_memory_that_is_short_on_the_device_is_said_and_passes(tmp_path: Path) -> None:
+    runner, segments = loaded(write_pair(tmp_path)), SegmentPool()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    room = 64 << 20
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(0) + room) / total, 0)
+    try:
+        failed = runner.run(*batch(segments, 2000, 500))  # its vectors alone take 96 MB
+        done = runner.run(*batch(segments, 20, 50))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, 0)
+    assert isinstance(failed, Failed) and failed.memory, failed
+    assert isinstance(done, Done), done

@@ -1,0 +1,128 @@
+"""What the network itself answers, called directly, to compare the service's answers with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo_model.pretrained import open_model
+
+Array = NDArray[Any]
+
+TOLERANCES = {"float32": 1e-5, "float16": 1e-3}
+"""Largest difference, relative to the largest number of the sentence."""
+
+TASK = {"weights": [0.3, -1.0, 0.8], "gamma": 1.7, "layer_norm": True}
+
+_LONGEST = 120
+_COMMON = (
+    "the of and to in a is that was for on as with by he it at from his an are were which be this "
+    "or had first not has its also one their after new who two have been her she but other when "
+    "time during there into all year city may more some about most can between over only made used "
+    "through many then no world up however would part him university state film these season such "
+    "than while known under school second well work later war years born out american being team "
+    ", . ( ) \" ' - ; : Zürich naïve 東京 1984 3.14"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that can be checked: which sentences, and the other fields of its body."""
+
+    sentences: tuple[int, ...]
+    options: dict[str, Any]
+
+
+class Answers:
+    """Some sentences and all layers of each, computed once."""
+
+    def __init__(self, model: str, sentences: Sequence[list[str]]) -> None:
+        elmo = open_model(model)
+        self.sentences = list(sentences)
+        self._layers: list[Array] = []
+        with torch.inference_mode():
+            for start in range(0, len(sentences), 16):
+                found, _ = elmo(self.sentences[start : start + 16])
+                self._layers += [layers.numpy().copy() for layers in found.sentences()]
+        self.layer_count = elmo.layers
+
+    def expected(self, index: int, options: dict[str, Any]) -> Array:
+        """Return the vectors of a sentence for the fields of a request, in float64."""
+        layers = self._layers[index].astype(np.float64)
+        mix = TASK if "task" in options else options.get("mix")
+        if mix is not None:
+            layers = _mixed(layers, **mix)
+        else:
+            wanted = options.get("layers", "all")
+            if wanted == "average":
+                layers = layers.mean(0)
+            elif wanted == "top":
+                layers = layers[-1]
+            elif wanted != "all":
+                layers = layers[wanted]
+        return _pooled(layers[..., 1:-1, :], options.get("pooling", "none"))
+
+    def difference(self, found: Array, index: int, options: dict[str, Any]) -> float:
+        """Return the largest difference in units of what is tolerated: above 1 it is wrong."""
+        expected = self.expected(index, options)
+        if found.shape != expected.shape or found.dtype.name != options.get("dtype", "float32"):
+            return float("inf")
+        if not found.size:
+            return 0.0
+        allowed = TOLERANCES[found.dtype.name] * float(np.abs(expected).max())
+        furthest = float(np.abs(found - expected).max())
+        if allowed == 0:  # an empty sentence pools to zeros
+            return 0.0 if furthest == 0 else float("inf")
+        return furthest / allowed if np.isfinite(furthest) else float("inf")
+
+
+def sentences(text: Path | None, count: int, source: random.Random) -> list[list[str]]:
+    """Make distinct sentences of 0 to 120 words in the frequencies of a text.
+
+    Half are lines of the text, half are pieces of any length. Without a text the words are common
+    ones in the frequencies of Zipf's law.
+    """
+    if text is None:
+        common = _COMMON.split()
+        weights = [1 / rank for rank in range(1, len(common) + 1)]
+        words = source.choices(common, weights, k=60 * count)
+        lines = [words[start : start + 20] for start in range(0, len(words), 20)]
+    else:
+        with text.open(encoding="utf-8") as file:
+            lines = [line.split() for line, _ in zip(file, range(50_000), strict=False)]
+        words = [word for line in lines for word in line]
+    made: dict[tuple[str, ...], None] = {(): None}
+    while len(made) < count:
+        if source.random() < 0.5:
+            sentence = source.choice(lines)[:_LONGEST]
+        else:
+            start = source.randrange(len(words))
+            sentence = words[start : start + source.randint(0, _LONGEST)]
+        made[tuple(sentence)] = None
+    return [list(sentence) for sentence in made]
+
+
+def _mixed(layers: Array, weights: list[float], gamma: float, layer_norm: bool) -> Array:
+    if layer_norm:
+        mean = layers.mean((1, 2), keepdims=True)
+        variance = ((layers - mean) ** 2).mean((1, 2), keepdims=True)
+        layers = (layers - mean) / np.sqrt(variance + 1e-13)
+    shares = np.exp(np.asarray(weights) - max(weights))
+    mixed: Array = gamma * np.tensordot(shares / shares.sum(), layers, 1)
+    return mixed
+
+
+def _pooled(vectors: Array, pooling: str) -> Array:
+    if pooling == "none":
+        return vectors
+    if not vectors.shape[-2]:
+        return np.zeros((*vectors.shape[:-2], vectors.shape[-1]))
+    pooled: Array = vectors.mean(-2) if pooling == "mean" else vectors.max(-2)
+    return pooled

@@ -1,0 +1,32 @@
+"""The command line as its users run it, without the variables of whoever runs the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from click.testing import CliRunner, Result
+
+from elmo_model.pretrained import open_model
+from elmo_serve.cli import main
+
+SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60]]
+
+
+def elmo(*arguments: object, **environment: str) -> Result:
+    clean = {name: None for name in os.environ if name.startswith("ELMO_")}
+    return CliRunner().invoke(main, list(map(str, arguments)), env={**clean, **environment})
+
+
+def vectors(path: Path) -> list[np.ndarray]:
+    return [each.numpy() for each in open_model(path).embed(SENTENCES)]
+
+
+def assert_equal_to_the_bit(left: Path, right: Path) -> None:
+    one, two = open_model(left).state_dict(), open_model(right).state_dict()
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    for mine, theirs in zip(vectors(left), vectors(right), strict=True):
+        np.testing.assert_array_equal(mine, theirs)

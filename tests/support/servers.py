@@ -1,0 +1,133 @@
+"""A real `elmo serve` in a process of its own, for as long as a test wants it.
+
+with running(tmp_path, model=SMALL, max_body_bytes=1000) as server:
+    httpx.get(server.url + "/info")
+    assert "ready" in server.log
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
+
+_COMMAND = Path(sys.executable).with_name("elmo")
+_LISTENING = re.compile(r"running on (http://\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers; `url` has no slash at its end."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    @property
+    def pid(self) -> int:
+        """The process id of the front."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything it has logged so far."""
+        return self.log_file.read_text(encoding="utf-8")
+
+    def client(self, **options: Any) -> httpx.Client:
+        """Return a client that takes paths, to be closed by the caller."""
+        return httpx.Client(base_url=self.url, timeout=30, **options)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return one number of /metrics by its sample name; 0 when there is none."""
+        for line in httpx.get(self.url + "/metrics").text.splitlines():
+            sample, _, value = line.rpartition(" ")
+            if sample.split("{")[0] == name and all(
+                f'{key}="{wanted}"' in sample for key, wanted in labels.items()
+            ):
+                return float(value)
+        return 0.0
+
+    def stop(self, seconds: float = 20) -> int:
+        """Send SIGTERM and return the exit status; a server that does not end is killed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+@contextmanager
+def running(
+    folder: Path,
+    *,
+    until_ready: bool = True,
+    command: Sequence[str | Path] = (_COMMAND, "serve"),
+    **settings: object,
+) -> Iterator[Running]:
+    """Start `elmo serve` on a free port, wait until it is ready, and stop it in the end.
+
+    `settings` are those of `elmo_serve.settings`, by field name; no other variable reaches it. Its
+    log goes to `folder`, from info up, for its address is read there. With `until_ready` false it
+    is only waited for until it listens. `command` is another program that reads the same variables.
+
+    Raises RuntimeError with the log when it does not come up.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    log_file = folder / "serve.log"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    settings = {"host": "127.0.0.1", "port": 0} | settings
+    environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+        )
+    server = None
+    try:
+        server = Running(_listening(process, log_file), process, log_file)
+        if until_ready:
+            _wait_until_ready(server)
+        yield server
+    finally:
+        if server is None:
+            process.kill()
+            process.wait()
+        else:
+            server.stop()
+
+
+def _listening(process: subprocess.Popen[bytes], log_file: Path, seconds: float = 60) -> str:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := _LISTENING.search(log_file.read_text(encoding="utf-8")):
+            return found[1]
+        time.sleep(0.02)
+    raise RuntimeError(f"the server does not listen:\n{log_file.read_text(encoding='utf-8')}")
+
+
+def _wait_until_ready(server: Running, seconds: float = 180) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and server.process.poll() is None:
+        with suppress(httpx.TransportError):  # it may end while it is asked
+            if httpx.get(server.url + "/health/ready").status_code == 200:
+                return
+        time.sleep(0.02)
+    raise RuntimeError(f"the server is not ready:\n{server.log}")

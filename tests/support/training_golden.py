@@ -1,0 +1,107 @@
+"""What bilm-tf's training graph did on TensorFlow, as the tests here read it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.checkpoints import allennlp, load
+from elmo_model.elmo import Elmo
+from elmo_model.training.batches import Batch
+from elmo_model.training.direction import NO_CANDIDATES, Layout
+from elmo_model.training.language_model import LanguageModel
+from elmo_model.training.sampled_softmax import Softmax
+from elmo_model.training.vocabulary import Vocabulary
+from tests.support.checkpoints import read_pair
+
+FOLDER = Path(__file__).parents[1] / "golden" / "bilm_training"
+CHAR = FOLDER / "char"
+ROWS, STEPS = 3, 5
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def arrays(name: str) -> Arrays:
+    with np.load(FOLDER / f"{name}.npz") as file:
+        return dict(file)
+
+
+def log() -> dict[str, Any]:
+    return dict(json.loads((CHAR / "log.json").read_text(encoding="utf-8")))
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary.read(FOLDER / "vocab.txt")
+
+
+def sentences(name: str) -> list[list[str]]:
+    return [line.split() for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+def first_model(folder: Path) -> LanguageModel:
+    """Return the language model with the first weights; `folder` is scratch."""
+    pair = folder / "first"
+    pair.mkdir()
+    (pair / "options.json").write_bytes((CHAR / "options.json").read_bytes())
+    (pair / "weights.hdf5").write_bytes((CHAR / "dumped_init.hdf5").read_bytes())
+    elmo = load(pair)
+    stored = arrays("char/weights_init")
+    softmax = Softmax(*stored["lm/softmax/W"].shape)
+    softmax.load_state_dict(
+        {
+            "weight": torch.from_numpy(stored["lm/softmax/W"]),
+            "bias": torch.from_numpy(stored["lm/softmax/b"]),
+        }
+    )
+    return LanguageModel(elmo, softmax, dropout=0.0).train()
+
+
+def batch(number: int) -> Batch:
+    """Return one of the six batches as they were fed, with full softmax."""
+    stored = arrays("char/batches")
+    sides = "", "_reverse"
+    # training feeds ids without the shift by one
+    ids = [stored[f"{number}/tokens_characters{side}"] + 1 for side in sides]
+    distinct, index = np.unique(np.stack(ids).reshape(-1, 16), axis=0, return_inverse=True)
+    layout = Layout.of(np.zeros((ROWS, STEPS), dtype=bool), fresh=False)
+    forward, backward = (
+        layout.side(
+            index.reshape(2, ROWS, STEPS)[direction],
+            stored[f"{number}/next_token_id{side}"].astype(np.int64),
+            NO_CANDIDATES,
+            0,
+        )
+        for direction, side in enumerate(sides)
+    )
+    characters = torch.from_numpy(distinct.astype(np.int64))
+    return Batch((characters,), (forward, backward), ROWS)
+
+
+def published(elmo: Elmo, folder: Path) -> Arrays:
+    """Return a network's numbers by their names in a TensorFlow checkpoint."""
+    allennlp.write(elmo, folder)
+    _, datasets = read_pair(folder)
+    return {_graph_name(name): value for name, value in datasets.items()}
+
+
+def with_numbers(elmo: Elmo, numbers: dict[str, torch.Tensor]) -> Elmo:
+    """Return a network like this one that holds other numbers of the same names."""
+    other = Elmo(elmo.config, Utf8Alphabet(16), elmo.origin, token_cache_size=0)
+    other.load_state_dict(numbers)
+    return other
+
+
+def _graph_name(dataset: str) -> str:
+    for ours, theirs in (
+        ("/RNN/MultiRNNCell/", "/rnn/multi_rnn_cell/"),
+        ("/Cell", "/cell_"),
+        ("/LSTMCell/", "/lstm_cell/"),
+        ("lstm_cell/W_0", "lstm_cell/kernel"),
+        ("lstm_cell/B", "lstm_cell/bias"),
+        ("lstm_cell/W_P_0", "lstm_cell/projection/kernel"),
+    ):
+        dataset = dataset.replace(ours, theirs)
+    return f"lm/{dataset}"
