@@ -29,8 +29,8 @@ from benchmarks.machine import describe
 from elmo_model.pretrained import open_model
 from elmo_serve.http.wiring import assemble
 from elmo_serve.metrics import Metrics
+from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, Settings
-from elmo_serve.workers.messages import Output
 from tests.support.processes import children, own_memory
 from tests.support.servers import Running, running
 

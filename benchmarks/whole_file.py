@@ -25,7 +25,7 @@ from elmo_serve.files.inputs import plain
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import Text, run
 from elmo_serve.files.sources.local import Sorted
-from elmo_serve.workers.messages import Output
+from elmo_serve.output import Output
 from tests.support.processes import own_memory
 
 

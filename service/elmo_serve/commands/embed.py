@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.outputs.output_format import OutputFormat
     from elmo_serve.files.sources.source import Source
-    from elmo_serve.workers.messages import Output
+    from elmo_serve.output import Output
 
 INPUT_FORMATS: Final = ("plain", "tab", "conllu")
 OUTPUT_FORMATS: Final = (

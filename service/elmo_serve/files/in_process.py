@@ -14,9 +14,10 @@ from torch import Tensor
 from elmo_model.elmo import Elmo
 from elmo_model.pretrained import open_model
 from elmo_model.state import State
+from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
 from elmo_serve.workers import devices
-from elmo_serve.workers.messages import ModelInfo, Output
+from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.model_worker import answers_of, outputs
 
 Vectors = NDArray[Any]

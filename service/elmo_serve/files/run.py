@@ -18,7 +18,7 @@ from elmo_serve.files.outputs.output_format import Facts, OutputFormat
 from elmo_serve.files.resume import Part, sync
 from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.files.sources.source import Source
-from elmo_serve.workers.messages import Output
+from elmo_serve.output import Output
 
 _KEEP_SECONDS = 0.5
 _BLANKS_SHOWN = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elmo_serve.files.sentence import FileError
-from elmo_serve.workers.messages import Output
+from elmo_serve.output import Output
 
 
 def selection(layers: str | int, count: int) -> Output:

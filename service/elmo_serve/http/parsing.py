@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from elmo_serve.http.schemas import EmbedRequest, Mix, TaskBody
-from elmo_serve.workers.messages import Dtype, Pooling
+from elmo_serve.output import Dtype, Pooling
 
 _MOST_FAULTS: Final = 20
 

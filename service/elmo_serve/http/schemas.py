@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from elmo_serve.output import Dtype, Pooling
 from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS
-from elmo_serve.workers.messages import Dtype, Pooling
 
 MOST_LAYERS = 256
 """No model has more; a longer list is refused before it is read."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from elmo_serve.workers.messages import Output
+from elmo_serve.output import Output
 from elmo_serve.workers.shared_memory import Bytes, Segment, view
 
 BOUNDARIES = 2

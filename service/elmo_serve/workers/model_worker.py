@@ -16,6 +16,7 @@ from elmo_model.inference.malloc import keep_memory
 from elmo_model.layers.scalar_mix import layer_norm, mix
 from elmo_model.pretrained import open_model
 from elmo_model.representations import Representations
+from elmo_serve.output import Output
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -23,7 +24,6 @@ from elmo_serve.workers.messages import (
     LoadFailed,
     Message,
     ModelInfo,
-    Output,
     Ready,
     RunnerSettings,
 )

@@ -25,9 +25,10 @@ from elmo_serve.errors import (
     Unavailable,
 )
 from elmo_serve.metrics import Metrics
+from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
-from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Output, Ready
+from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
 from elmo_serve.workers.pool import Patience, SeatPlan
 from elmo_serve.workers.shared_memory import SegmentPool, view
 

@@ -10,7 +10,8 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
-from elmo_serve.workers.messages import Batch, Failed, Output, RunnerSettings
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import Batch, Failed, RunnerSettings
 from elmo_serve.workers.model_worker import (
     DeviceLostError,
     Runner,

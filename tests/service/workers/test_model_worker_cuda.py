@@ -8,7 +8,8 @@ import orjson
 import pytest
 import torch
 
-from elmo_serve.workers.messages import Batch, Done, Failed, Output, RunnerSettings
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, load
 from elmo_serve.workers.shared_memory import SegmentPool
 from tests.support.checkpoints import write_pair

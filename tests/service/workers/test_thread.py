@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from elmo_serve.workers.messages import Batch, Done, Message, Output, Ready, RunnerSettings
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import Batch, Done, Message, Ready, RunnerSettings
 from elmo_serve.workers.shared_memory import Bytes, SegmentPool, view
 from elmo_serve.workers.thread import ThreadWorker
 from tests.support.checkpoints import write_pair

@@ -10,7 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from elmo_serve.files.sentence import Sentence
-from elmo_serve.workers.messages import ModelInfo, Output
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import ModelInfo
 
 Items = Iterable[tuple[Sentence, NDArray[Any]]]
 Check = Callable[[int, Sentence], None]

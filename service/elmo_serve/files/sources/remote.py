@@ -8,7 +8,8 @@ from typing import Any
 
 from elmo_client import Client
 from elmo_serve.files.sources.source import Computed, Stateless, Tokens, Vectors
-from elmo_serve.workers.messages import ModelInfo, Output
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import ModelInfo
 
 _GROUP_BYTES = 8 * 1024**2
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.workers.messages import Dtype
+from elmo_serve.output import Dtype
 
 Chunk = bytes | memoryview
 
