@@ -91,7 +91,7 @@ def test_only_the_runner_knows_the_network(module: str) -> None:
     known = {name for name in imports(module) if top(name) in NETWORK}
 
     if module.endswith(".tasks"):
-        assert known <= {"elmo_model.task"}
+        assert known <= {"elmo_model.task", "elmo_model.atomic_files"}
     elif module != "elmo_serve.workers.model_worker":
         assert not known
 
@@ -103,7 +103,7 @@ def test_the_command_line_imports_the_network_only_where_it_is_needed(module: st
     assert not named & {*NETWORK, "fastapi", "pydantic"}
 
 
-@pytest.mark.parametrize("module", ["elmo_model.task"])
+@pytest.mark.parametrize("module", ["elmo_model.task", "elmo_model.atomic_files"])
 def test_what_the_service_reads_of_the_model_needs_no_torch(module: str) -> None:
     assert not {"torch", "numpy"} & {top(name) for name in imports(module)}
 
