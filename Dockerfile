@@ -1,11 +1,11 @@
-# elmo-serve for CPU and GPU: which of the two is a matter of the torch build that is installed.
+# The image of elmo-serve. The torch build decides whether it runs on a CPU or on a GPU.
 #
-#   docker build -t elmo-serve .
+#   docker build -t elmo-serve .                               CPU
+#   docker build -t elmo-serve:cuda --build-arg TORCH_INDEX= . CUDA, several gigabytes larger
 #
-# Build arguments: TORCH_INDEX, a package index to take torch from, and torch alone (an index of CPU
-# builds makes a small image; without one, pip's own choice, which on x86-64 brings the CUDA
-# libraries and runs on a CPU as well); PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS, as pip
-# knows them, for builders behind a mirror.
+# Build arguments: TORCH_INDEX is the package index of torch alone (default: PyTorch's CPU builds;
+# empty: pip's own index, whose x86-64 build of torch is CUDA). PIP_INDEX_URL, PIP_EXTRA_INDEX_URL
+# and PIP_FIND_LINKS are pip's own variables, for builds behind a mirror.
 
 ARG PYTHON_VERSION=3.11
 
@@ -14,18 +14,21 @@ SHELL ["/bin/sh", "-eu", "-c"]
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 ARG PIP_FIND_LINKS
-ARG TORCH_INDEX
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /src
 COPY constraints.txt pyproject.toml ./
 COPY client/pyproject.toml client/
-# What changes least comes first: a new line of source code does not install torch again.
+# Dependencies come first: a change of the source does not install torch again.
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv /opt/elmo; \
     /opt/elmo/bin/pip install --constraint constraints.txt --upgrade pip; \
     if [ -n "${TORCH_INDEX:-}" ]; then \
       /opt/elmo/bin/pip install --constraint constraints.txt --no-deps --index-url "$TORCH_INDEX" torch; \
     fi; \
-    python -c 'import tomllib; print(*(d for f in ("client/pyproject.toml", "pyproject.toml") for d in tomllib.load(open(f, "rb"))["project"]["dependencies"] if d != "elmo-client"), sep="\n")' \
+    python -c 'import tomllib; \
+      files = "client/pyproject.toml", "pyproject.toml"; \
+      needed = [d for f in files for d in tomllib.load(open(f, "rb"))["project"]["dependencies"]]; \
+      print(*(d for d in needed if d != "elmo-client"), sep="\n")' \
       > requirements.txt; \
     /opt/elmo/bin/pip install --constraint constraints.txt --requirement requirements.txt
 COPY README.md LICENSE ./
@@ -44,11 +47,11 @@ LABEL org.opencontainers.image.title="elmo-serve" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The owner of these folders is what a new volume mounted there starts with.
+# A new volume that is mounted on one of these folders takes over its owner.
 RUN install -d -o 10001 -g 10001 /models /tasks /cache
 COPY --from=build /opt/elmo /opt/elmo
 COPY docker/healthcheck.py /opt/elmo/healthcheck.py
-# USER and HOME: the numeric user has no entry in /etc/passwd, and only /tmp is sure to be writable.
+# USER and HOME are set because user 10001 has no entry in /etc/passwd; only /tmp is always writable.
 ENV PATH=/opt/elmo/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -64,6 +67,6 @@ EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-I", "-S", "/opt/elmo/healthcheck.py"]
-# No shell in between: the server itself gets SIGTERM, and reaps its workers.
+# No shell: SIGTERM reaches the server, which reaps its workers.
 ENTRYPOINT ["elmo"]
 CMD ["serve"]

@@ -1,13 +1,15 @@
-# The two commands of the README, `make serve` and `make test`, and those around them.
+# `make serve` and `make test` of the README, and the targets of a developer.
 #
-#   PYTHON       the interpreter to make the environment with (3.11 or newer)
-#   VENV         where the environment is made
-#   TORCH_INDEX  package index to take torch from, and torch alone: an index of CPU builds spares
-#                a machine without a GPU the CUDA libraries. Unset: pip's own configuration.
+#   PYTHON       the interpreter that creates the environment (3.11 or newer)
+#   VENV         folder of the environment
+#   TORCH_INDEX  package index of torch alone. Default: PyTorch's CPU builds on Linux without an
+#                NVIDIA driver, otherwise empty, which is pip's own index (CUDA builds on Linux,
+#                several gigabytes larger)
 
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV ?= .venv
-TORCH_INDEX ?=
+TORCH_INDEX ?= $(shell [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
+  echo https://download.pytorch.org/whl/cpu)
 TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
 
 BIN := $(VENV)/bin
@@ -16,11 +18,12 @@ INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constr
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-faults test-docker lint constraints clean
+.PHONY: help serve test coverage test-faults test-docker lint constraints clean
 
 help:
-	@echo 'make serve        install and serve the default model on http://127.0.0.1:8000'
+	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
+	@echo 'make coverage     the tests with branch coverage and its floor'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
@@ -33,6 +36,10 @@ serve: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m 'not docker and not faults'
 
+# The floor of the coverage is `fail_under` in pyproject.toml; it only rises.
+coverage: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m 'not docker and not faults' --cov --cov-branch
+
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
@@ -44,7 +51,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# pip itself comes first: what Debian 12 brings (pip 23) knows neither --group nor --build-constraint.
+# pip first: pip 23 of Debian 12 has neither --group nor --build-constraint.
 $(VENV)/.pip: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo '$(PYTHON) is not Python 3.11 or newer: apt-get install python3.11-venv, or set PYTHON' >&2; exit 1; }
@@ -54,9 +61,10 @@ $(VENV)/.pip: constraints.txt
 	$(PIP) install --constraint constraints.txt --upgrade pip
 	@touch $@
 
-# torch alone and without what it needs: an index of torch builds holds old versions of the rest.
+# torch without its dependencies: an index of torch builds holds old versions of those.
 $(VENV)/.torch: $(VENV)/.pip
-	$(if $(TORCH_INDEX),$(INSTALL) --no-deps --index-url '$(TORCH_INDEX)' torch)
+	$(if $(TORCH_INDEX),$(INSTALL) --no-deps --index-url '$(TORCH_INDEX)' torch || \
+	  { echo "torch is not available at $(TORCH_INDEX); 'make TORCH_INDEX=' uses pip's own index" >&2; exit 1; })
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml client/pyproject.toml
