@@ -24,9 +24,8 @@ import numpy as np
 from benchmarks.machine import describe
 from elmo_serve.http.media_types import json_text
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.request import Vectors
 from elmo_serve.workers.json_worker import Writers
-from elmo_serve.workers.shared_memory import SegmentPool, view
+from elmo_serve.workers.shared_memory import SegmentPool, Vectors, view
 from tests.support.processes import children, processor_seconds
 
 _SHAPE = (3, 40, 1024)  # layers, tokens, width

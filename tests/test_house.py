@@ -140,7 +140,11 @@ def test_the_client_knows_neither_the_framework_nor_the_network(module: str) -> 
 
 @pytest.mark.parametrize("module", inside("elmo_serve.http.routes"))
 def test_routes_touch_no_worker(module: str) -> None:
-    allowed = {"elmo_serve.workers.messages", "elmo_serve.workers.json_worker"}
+    allowed = {
+        "elmo_serve.workers.messages",
+        "elmo_serve.workers.json_worker",
+        "elmo_serve.workers.shared_memory",
+    }
 
     named = {name for name in imports(module) if name.startswith("elmo_serve.workers")}
 

@@ -20,11 +20,11 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.fair_queue import Batcher
-from elmo_serve.scheduling.request import Job, Request, Vectors
+from elmo_serve.scheduling.request import Job, Request
 from elmo_serve.scheduling.throughput import Rate
 from elmo_serve.workers.messages import Batch, Done, Failed, ModelInfo, Ready
 from elmo_serve.workers.pool import Pool, Seat, SeatPlan
-from elmo_serve.workers.shared_memory import Bytes, SegmentPool
+from elmo_serve.workers.shared_memory import Bytes, SegmentPool, Vectors
 
 _log = logging.getLogger("elmo_serve.engine")
 

@@ -6,12 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from numpy.typing import NDArray
 
 from elmo_serve.output import Output
-from elmo_serve.workers.shared_memory import Bytes, Segment, view
+from elmo_serve.workers.shared_memory import Vectors
 
 BOUNDARIES = 2
 """A sentence costs its tokens and its two boundary tokens."""
@@ -20,21 +17,6 @@ BOUNDARIES = 2
 def cost_of(lengths: Sequence[int]) -> int:
     """Return what sentences of so many tokens cost together."""
     return sum(lengths) + BOUNDARIES * len(lengths)
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """One sentence's vectors: at ``offset`` of a segment that ``array`` keeps lent."""
-
-    array: Bytes
-    segment: Segment
-    offset: int
-    shape: tuple[int, ...]
-    dtype: str
-
-    def numpy(self) -> NDArray[Any]:
-        """Return the vectors themselves, not a copy."""
-        return view(self.array, self.offset, self.shape, self.dtype)
 
 
 @dataclass(slots=True, eq=False)

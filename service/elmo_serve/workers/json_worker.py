@@ -18,10 +18,9 @@ from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.parsing import Parsed, RequestLimits, parse
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.request import Vectors
 from elmo_serve.workers.child_process import Child, Parent
 from elmo_serve.workers.devices import cores
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentName, SegmentPool, view
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentName, SegmentPool, Vectors, view
 from elmo_serve.workers.watchdog import Pace, Patience, Watch
 
 _log = logging.getLogger("elmo_serve.http.media_types")

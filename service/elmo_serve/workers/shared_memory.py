@@ -135,3 +135,21 @@ def view(array: Bytes, offset: int, shape: tuple[int, ...], dtype: str) -> NDArr
     wanted = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * wanted.itemsize
     return array[offset : offset + size].view(wanted).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """One sentence's vectors: a part of a segment that `array` keeps from being reused.
+
+    The part begins `offset` bytes into the segment and holds an array of `shape` and `dtype`.
+    """
+
+    array: Bytes
+    segment: Segment
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    def numpy(self) -> NDArray[Any]:
+        """Return the vectors as an array over the segment, without a copy."""
+        return view(self.array, self.offset, self.shape, self.dtype)

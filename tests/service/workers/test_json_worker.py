@@ -19,9 +19,8 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.parsing import RequestLimits
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.request import Vectors
 from elmo_serve.workers.json_worker import Writers
-from elmo_serve.workers.shared_memory import SegmentPool, view
+from elmo_serve.workers.shared_memory import SegmentPool, Vectors, view
 from elmo_serve.workers.watchdog import Patience
 from tests.support.processes import children, is_alive
 

@@ -34,10 +34,11 @@ from elmo_serve.http.state import Server
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Reservation
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.scheduling.request import Vectors, cost_of
+from elmo_serve.scheduling.request import cost_of
 from elmo_serve.tasks import mix_faults
 from elmo_serve.workers.json_worker import SMALL_BODY_BYTES
 from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.shared_memory import Vectors
 
 router = APIRouter()
 
