@@ -215,10 +215,10 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 def _located(model: str) -> str:
     """Return the path of a published model, fetched into the cache where it is not there yet."""
     from elmo_serve.commands.terminal import fetching
-    from elmo_serve.model_cache import located, places_of
+    from elmo_serve.model_cache import cache_settings, locate
     from elmo_serve.settings import from_strings, variable
 
     names = ("cache", "mirror", "offline")
     settings = from_strings({name: os.environ.get(variable(name)) for name in names})
     with fetching() as show:
-        return located(model, places_of(settings), show)
+        return locate(model, cache_settings(settings), show)

@@ -6,12 +6,12 @@ from typing import Any
 from elmo_model.alphabets.alphabet import Alphabet, AlphabetError, WordAlphabet
 from elmo_model.alphabets.lexicon import Lexicon
 from elmo_model.alphabets.utf8 import Utf8Alphabet
-from elmo_model.alphabets.vocabulary import Vocabulary
+from elmo_model.alphabets.vocabulary import WordVocabulary
 
-ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[Vocabulary]] = {
+ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[WordVocabulary]] = {
     Utf8Alphabet.kind: Utf8Alphabet,
     Lexicon.kind: Lexicon,
-    Vocabulary.kind: Vocabulary,
+    WordVocabulary.kind: WordVocabulary,
 }
 
 
@@ -29,7 +29,7 @@ __all__ = [
     "AlphabetError",
     "Lexicon",
     "Utf8Alphabet",
-    "Vocabulary",
     "WordAlphabet",
+    "WordVocabulary",
     "from_dict",
 ]

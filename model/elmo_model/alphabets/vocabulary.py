@@ -13,7 +13,7 @@ _UNKNOWN = "<UNK>"
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class WordVocabulary:
     """Words to rows of a word table: `words` in the order of its rows (bilm-tf `data.py`).
 
     A word that is not there has the row of `<UNK>`. Of a word that stands twice the later

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
 from elmo_model.task import Task
 
 NAME = "aligned"
@@ -22,20 +22,20 @@ _FIRST_LAYER = (-9e10, 1.0, -9e10)
 def recognises(path: Path) -> bool:
     """Tell whether a pair and a matrix lie here, in a folder or zip, or the matrix itself."""
     if not path.is_dir() and path.name.endswith(_ENDING):
-        return pickles.is_pickle(path) and _is_pair(Folder(path.parent))
+        return pickles.is_pickle(path) and _is_pair(FolderSource(path.parent))
     if not path.is_dir() and head(path, len(ZIP_MAGIC)) != ZIP_MAGIC:
         return False
-    source: Source = Folder(path) if path.is_dir() else Zip(path)
+    source: Source = FolderSource(path) if path.is_dir() else ZipSource(path)
     return bool(_matrices(source)) and _is_pair(source)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the model that lies here. Raises CheckpointError where it is not whole."""
     if path.is_dir():
-        source: Source = Folder(path)
+        source: Source = FolderSource(path)
     else:
         alone = path.name.endswith(_ENDING)
-        source = Folder(path.parent) if alone else Zip(path)
+        source = FolderSource(path.parent) if alone else ZipSource(path)
     found = [path.name] if path.name.endswith(_ENDING) else _matrices(source)
     if len(found) != 1:
         raise CheckpointError(

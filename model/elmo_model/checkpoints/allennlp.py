@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from elmo_model.alphabets import Alphabet, Utf8Alphabet, Vocabulary
+from elmo_model.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 from elmo_model.atomic_files import replacing
 from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
-from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
 from elmo_model.elmo import Elmo
 
 NAME = "allennlp"
@@ -20,16 +20,16 @@ NAME = "allennlp"
 def recognises(path: Path) -> bool:
     """Tell whether a pair lies here: a folder or zip of it, or one file of it."""
     if path.is_dir():
-        return any(_is_part(file) for file in Folder(path).files())
+        return any(_is_part(file) for file in FolderSource(path).files())
     if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC:
-        return any(_is_part(file) for file in Zip(path).files())
+        return any(_is_part(file) for file in ZipSource(path).files())
     return hdf5.is_hdf5(path) or _is_options(path.name)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the pair that lies here. Raises CheckpointError where it is not whole.
 
-    Options without `char_cnn` are those of a word-input model: its table is the dataset
+    OptionsFile without `char_cnn` are those of a word-input model: its table is the dataset
     `embedding`, its words those of the vocabulary beside it.
     """
     pair = find(path)
@@ -49,7 +49,7 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(pair.name, NAME, config, alphabet, tensors)
 
 
-def vocabulary_of(source: Source, table: layout.Arrays) -> Vocabulary:
+def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
     """Read the vocabulary beside a table of words. Raises CheckpointError if it is another's."""
     file = vocabulary_file.find(source)
     vocabulary = vocabulary_file.read(source, file)
@@ -75,7 +75,7 @@ def write(elmo: Elmo, folder: str | Path) -> None:
     """
     checkpoint = checkpoint_of(elmo)
     config, alphabet = checkpoint.config, checkpoint.alphabet
-    if not isinstance(alphabet, Utf8Alphabet | Vocabulary):
+    if not isinstance(alphabet, Utf8Alphabet | WordVocabulary):
         raise CheckpointError(
             f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, "
             f"expected UTF-8 bytes or a vocabulary in {NAME} files"
@@ -87,7 +87,7 @@ def write(elmo: Elmo, folder: str | Path) -> None:
         )
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    if isinstance(alphabet, Vocabulary):
+    if isinstance(alphabet, WordVocabulary):
         with replacing(target / "vocab.txt") as temporary:
             text = vocabulary_file.text_of(alphabet.words)
             temporary.write_bytes(text.encode("utf-8"))
@@ -104,7 +104,7 @@ def write(elmo: Elmo, folder: str | Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PublishedPair:
     """An options file and a file of weights."""
 
     source: Source
@@ -123,22 +123,22 @@ class Pair:
         return prefix or self.source.name
 
 
-def find(path: Path) -> Pair:
+def find(path: Path) -> PublishedPair:
     """Return the pair that lies here. Raises CheckpointError where there is none, or two."""
     if path.is_dir():
-        return pair_in(Folder(path))
+        return pair_in(FolderSource(path))
     if head(path, 4) == ZIP_MAGIC:
-        return pair_in(Zip(path))
-    folder = Folder(path.parent)
+        return pair_in(ZipSource(path))
+    folder = FolderSource(path.parent)
     if _is_options(path.name):
         prefix = path.name.removesuffix("options.json")
         beside = [file for file in folder.files() if file.startswith(prefix)]
-        return Pair(folder, path.name, _weights_among(folder, beside))
+        return PublishedPair(folder, path.name, _weights_among(folder, beside))
     # elmo_x_weights.hdf5, also elmo_x_weights_PubMed_only.hdf5, belong to elmo_x_options.json
     partner = path.name.partition("weights")[0] + "options.json"
     if "weights" in path.name and (folder.path / partner).is_file():
-        return Pair(folder, partner, path.name)
-    return Pair(folder, _options_among(folder, folder.files()), path.name)
+        return PublishedPair(folder, partner, path.name)
+    return PublishedPair(folder, _options_among(folder, folder.files()), path.name)
 
 
 def options_in(source: Source) -> str:
@@ -146,10 +146,10 @@ def options_in(source: Source) -> str:
     return _options_among(source, source.files())
 
 
-def pair_in(source: Source, leaving: str | None = None) -> Pair:
+def pair_in(source: Source, leaving: str | None = None) -> PublishedPair:
     """Return the pair among the files of a folder or zip, one of them left aside."""
     files = [file for file in source.files() if file != leaving]
-    return Pair(source, _options_among(source, files), _weights_among(source, files))
+    return PublishedPair(source, _options_among(source, files), _weights_among(source, files))
 
 
 def _options_among(source: Source, files: Sequence[str]) -> str:

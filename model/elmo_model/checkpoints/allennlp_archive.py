@@ -18,7 +18,7 @@ from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS
-from elmo_model.checkpoints.source import Folder
+from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig
 from elmo_model.task import Task
@@ -42,7 +42,7 @@ _CLIP, _CHARACTERS = 3.0, 50  # of all published models
 def recognises(path: Path) -> bool:
     """Tell whether such a model lies here: an archive, a file of weights, or the folder of one."""
     if path.is_dir():
-        files = Folder(path).files()
+        files = FolderSource(path).files()
         return any(name in files for name in _WEIGHTS)
     return tars.is_tar(path) or pickles.is_pickle(path)
 
@@ -107,7 +107,7 @@ class _Files:
 def _open(path: Path) -> _Files:
     if not path.is_dir() and tars.is_tar(path):
         return _in_archive(path)
-    folder = Folder(path if path.is_dir() else path.parent)
+    folder = FolderSource(path if path.is_dir() else path.parent)
     files = folder.files()
     file = next(name for name in _WEIGHTS if name in files) if path.is_dir() else path.name
     documents = {
@@ -251,7 +251,7 @@ def _objects_with(key: str, value: Any, depth: int = 50) -> Iterator[Mapping[str
             yield from _objects_with(key, member, depth - 1)
 
 
-def _options(files: _Files, training: Mapping[str, Any]) -> options.Options | None:
+def _options(files: _Files, training: Mapping[str, Any]) -> options.OptionsFile | None:
     """Return the options that were archived with the model, or lie beside it."""
     found = [name for name in files.documents if name.endswith("options_file")]
     if not found:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from elmo_model.alphabets import Alphabet, Utf8Alphabet
 from elmo_model.checkpoints import allennlp, layout, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
 
 NAME = "bilm-tf"
 
@@ -34,7 +34,7 @@ def recognises(path: Path) -> bool:
     """Tell whether a checkpoint and its options lie here, or whether this is an index."""
     if not path.is_dir() and head(path, len(ZIP_MAGIC)) != ZIP_MAGIC:
         return path.name.endswith(_ENDING) and tensor_bundle.is_index(path)
-    files = (Folder(path) if path.is_dir() else Zip(path)).files()
+    files = (FolderSource(path) if path.is_dir() else ZipSource(path)).files()
     # dumped weights beside a checkpoint are the published pair
     return any(file.endswith(_ENDING) for file in files) and not any(
         file.endswith(".hdf5") for file in files
@@ -119,8 +119,8 @@ def _published(name: str) -> str | None:
 def _find(path: Path) -> tuple[Source, str]:
     """Return the index that `checkpoint` names, or the only one."""
     if not path.is_dir() and path.name.endswith(_ENDING):
-        return Folder(path.parent), path.name
-    source: Source = Folder(path) if path.is_dir() else Zip(path)
+        return FolderSource(path.parent), path.name
+    source: Source = FolderSource(path) if path.is_dir() else ZipSource(path)
     files = source.files()
     found = [file for file in files if file.endswith(_ENDING)]
     for file in files:

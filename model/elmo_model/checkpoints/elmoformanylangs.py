@@ -10,7 +10,7 @@ from torch import Tensor
 from elmo_model.alphabets import AlphabetError, Lexicon
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.pickles import read_state
-from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
 
@@ -69,8 +69,8 @@ def read(path: Path) -> Checkpoint:
 
 def _source(path: Path) -> Source | None:
     if path.is_dir():
-        return Folder(path)
-    return Zip(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
+        return FolderSource(path)
+    return ZipSource(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
 
 
 def _file(source: Source, name: str) -> str:
@@ -110,7 +110,7 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
 def _is_there(source: Source, file: str) -> bool:
     """Tell whether a file lies in the model's own folder or below."""
     parts = PurePosixPath(file)
-    if not isinstance(source, Folder) or parts.is_absolute() or ".." in parts.parts:
+    if not isinstance(source, FolderSource) or parts.is_absolute() or ".." in parts.parts:
         return file in source.files()
     return (source.path / file).is_file()
 

@@ -116,7 +116,7 @@ _Axes = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredArray:
     """An array: the option that makes it exist, and for each axis the option that sizes it."""
 
     array: str
@@ -130,44 +130,46 @@ class Entry:
         return tuple(size for _, size in self.axes)
 
 
-def entries(config: ElmoConfig) -> Iterator[Entry]:
+def entries(config: ElmoConfig) -> Iterator[StoredArray]:
     """Return all arrays that this configuration asks for."""
     projection = ("lstm.projection_dim", config.lstm.projection)
     if config.words:
         axes: _Axes = (("the vocabulary", config.words.count), projection)
-        yield Entry(WORDS, "the vocabulary", axes, ("token_embedder.words",), _PLAIN)
+        yield StoredArray(WORDS, "the vocabulary", axes, ("token_embedder.words",), _PLAIN)
     if config.char_cnn:
         yield from _token_entries(config.char_cnn, projection)
     yield from _bilm_entries(config)
 
 
-def _token_entries(cnn: CharCNNConfig, projection: tuple[str, int]) -> Iterator[Entry]:
+def _token_entries(cnn: CharCNNConfig, projection: tuple[str, int]) -> Iterator[StoredArray]:
     letters = ("char_cnn.embedding.dim", cnn.embedding)
     filters = ("char_cnn.filters", cnn.width)
     ours = "token_embedder.char_cnn"
 
     table = (("char_cnn.n_characters", cnn.characters - 1), letters)
-    yield Entry("char_embed", letters[0], table, (f"{ours}.characters",), _TABLE)
+    yield StoredArray("char_embed", letters[0], table, (f"{ours}.characters",), _TABLE)
     for i, (width, count) in enumerate(cnn.filters):
         name = f"{ours}.convolutions.{i}"
         spans, counts = (filters[0], width), (filters[0], count)
         axes: _Axes = ((filters[0], 1), spans, letters, counts)
-        yield Entry(f"CNN/W_cnn_{i}", filters[0], axes, (f"{name}.weight",), _FILTER)
-        yield Entry(f"CNN/b_cnn_{i}", filters[0], (counts,), (f"{name}.bias",), _PLAIN)
+        yield StoredArray(f"CNN/W_cnn_{i}", filters[0], axes, (f"{name}.weight",), _FILTER)
+        yield StoredArray(f"CNN/b_cnn_{i}", filters[0], (counts,), (f"{name}.bias",), _PLAIN)
     for k in range(cnn.highways):
         option = "char_cnn.n_highway"
         for part in ("carry", "transform"):
             stored, name = f"CNN_high_{k}", f"{ours}.highways.{k}.{part}"
             axes = (filters, filters)
-            yield Entry(f"{stored}/W_{part}", option, axes, (f"{name}.weight",), _MATRIX)
-            yield Entry(f"{stored}/b_{part}", option, (filters,), (f"{name}.bias",), _PLAIN)
+            yield StoredArray(f"{stored}/W_{part}", option, axes, (f"{name}.weight",), _MATRIX)
+            yield StoredArray(f"{stored}/b_{part}", option, (filters,), (f"{name}.bias",), _PLAIN)
     if cnn.projection:
         name, axes = f"{ours}.projection", (filters, projection)
-        yield Entry("CNN_proj/W_proj", projection[0], axes, (f"{name}.weight",), _MATRIX)
-        yield Entry("CNN_proj/b_proj", projection[0], (projection,), (f"{name}.bias",), _PLAIN)
+        yield StoredArray("CNN_proj/W_proj", projection[0], axes, (f"{name}.weight",), _MATRIX)
+        yield StoredArray(
+            "CNN_proj/b_proj", projection[0], (projection,), (f"{name}.bias",), _PLAIN
+        )
 
 
-def _bilm_entries(config: ElmoConfig) -> Iterator[Entry]:
+def _bilm_entries(config: ElmoConfig) -> Iterator[StoredArray]:
     lstm = config.lstm
     projection = ("lstm.projection_dim", lstm.projection)
     gates = ("lstm.dim", 4 * lstm.cell)
@@ -177,15 +179,15 @@ def _bilm_entries(config: ElmoConfig) -> Iterator[Entry]:
             stored = f"RNN_{r}/RNN/MultiRNNCell/Cell{number}/LSTMCell"
             name, option = f"bilm.{stack}.layers.{number}", "lstm.n_layers"
             pair = (f"{name}.input.weight", f"{name}.recurrent.weight")
-            yield Entry(f"{stored}/W_0", option, (rows, gates), pair, _gates(lstm.projection))
-            yield Entry(f"{stored}/B", option, (gates,), (f"{name}.bias",), _PLAIN)
+            yield StoredArray(f"{stored}/W_0", option, (rows, gates), pair, _gates(lstm.projection))
+            yield StoredArray(f"{stored}/B", option, (gates,), (f"{name}.bias",), _PLAIN)
             if lstm.projected:
                 output = (f"{name}.projection.weight",)
                 axes: _Axes = (("lstm.dim", lstm.cell), projection)
-                yield Entry(f"{stored}/W_P_0", option, axes, output, _MATRIX)
+                yield StoredArray(f"{stored}/W_P_0", option, axes, output, _MATRIX)
 
 
-def _read(arrays: Arrays, entry: Entry, origin: str) -> NDArray[np.float32]:
+def _read(arrays: Arrays, entry: StoredArray, origin: str) -> NDArray[np.float32]:
     label = f"{arrays.label}: {entry.array}"
     if entry.array not in arrays.names():
         raise CheckpointError(
@@ -209,7 +211,7 @@ def _without_pad_row(label: str, table: NDArray[np.float32]) -> NDArray[np.float
     return np.ascontiguousarray(table[1:])
 
 
-def _culprits(entry: Entry, found: tuple[int, ...] | None) -> str:
+def _culprits(entry: StoredArray, found: tuple[int, ...] | None) -> str:
     """Name the options that size the axes which differ."""
     if found is None or len(found) != len(entry.axes):
         return entry.option

@@ -14,23 +14,25 @@ from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig
 _GREATEST = 1 << 20  # bytes
 
 
-def read(source: Source, file: str) -> "Options":
+def read(source: Source, file: str) -> "OptionsFile":
     """Read an options file. Raises CheckpointError for what is no JSON object."""
     return parse(source.label(file), source.read(file, _GREATEST))
 
 
-def parse(label: str, content: bytes) -> "Options":
+def parse(label: str, content: bytes) -> "OptionsFile":
     """Read the text of an options file, which messages call `label`."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: is not JSON: {error}") from error
-    options = Options(label, values)
+    options = OptionsFile(label, values)
     options.section()
     return options
 
 
-def config_of(options: "Options", names: Collection[str], words: int | None = None) -> ElmoConfig:
+def config_of(
+    options: "OptionsFile", names: Collection[str], words: int | None = None
+) -> ElmoConfig:
     """Return the configuration that options and the names of the arrays together describe.
 
     With `words`, the length of a vocabulary, the characters that options may name are left alone.
@@ -87,7 +89,7 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class OptionsFile:
     """The values of an options file, each read with its check."""
 
     label: str
@@ -149,7 +151,7 @@ class Options:
         return CheckpointError(f"{self.label}: {name} is {value!r:.80}, expected {expected}")
 
 
-def _char_cnn(options: Options, names: Collection[str], projection: int) -> CharCNNConfig:
+def _char_cnn(options: OptionsFile, names: Collection[str], projection: int) -> CharCNNConfig:
     filters = options.filters()
     limit = options.whole("char_cnn", "max_characters_per_token", least=3)
     widest = max(width for width, _ in filters)

@@ -31,7 +31,7 @@ _UNPACK_ERRORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class FolderSource:
     """The files that lie directly in a folder."""
 
     path: Path
@@ -72,7 +72,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Zip:
+class ZipSource:
     """The files of one folder of a zip archive. Nothing is ever unpacked to a path."""
 
     path: Path
@@ -133,7 +133,7 @@ class Zip:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MemorySource:
     """Files of an archive that was read into memory, by name."""
 
     path: Path
@@ -162,7 +162,7 @@ class Held:
         yield io.BytesIO(self.contents[file])
 
 
-Source = Folder | Zip | Held
+Source = FolderSource | ZipSource | MemorySource
 
 
 def head(path: Path, size: int) -> bytes:

@@ -40,7 +40,7 @@ def is_index(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BundleEntry:
     """Where an array lies: type, shape, shard, first byte, bytes and checksum."""
 
     dtype: int
@@ -120,7 +120,7 @@ def open_bundle(source: Source, index: str) -> Iterator[Bundle]:
 # The index
 
 
-def _entries(label: str, content: bytes) -> tuple[int, dict[str, Entry]]:
+def _entries(label: str, content: bytes) -> tuple[int, dict[str, BundleEntry]]:
     """Return the number of shards, and all entries."""
     try:
         pairs = dict(_table(label, content))
@@ -202,7 +202,7 @@ def _header(label: str, content: bytes) -> int:
     return shards
 
 
-def _entry(content: bytes) -> Entry:
+def _entry(content: bytes) -> BundleEntry:
     numbers: dict[int, int] = {}
     shape: tuple[int, ...] = ()
     sliced = False
@@ -213,7 +213,7 @@ def _entry(content: bytes) -> Entry:
             sliced = True
         elif isinstance(value, int):
             numbers[field] = value
-    return Entry(
+    return BundleEntry(
         dtype=numbers.get(1, 0),
         shape=shape,
         shard=numbers.get(3, 0),

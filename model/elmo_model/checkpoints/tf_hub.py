@@ -11,7 +11,7 @@ from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import layout, options, tars, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import Variables
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import Folder, Held, Source
+from elmo_model.checkpoints.source import FolderSource, MemorySource, Source
 from elmo_model.config import ElmoConfig
 from elmo_model.task import Task
 
@@ -50,9 +50,9 @@ def read(path: Path) -> Checkpoint:
 
 def _source(path: Path) -> Source:
     if path.is_dir():
-        return Folder(path if path.name == "variables" else path / "variables")
+        return FolderSource(path if path.name == "variables" else path / "variables")
     held = tars.read(path, lambda name: PurePosixPath(name).parent.name == "variables")
-    return Held(path, {PurePosixPath(name).name: content for name, content in held.items()})
+    return MemorySource(path, {PurePosixPath(name).name: content for name, content in held.items()})
 
 
 def _holds_variables(path: Path) -> bool:
@@ -65,7 +65,7 @@ def _holds_variables(path: Path) -> bool:
     return False
 
 
-def _sizes(arrays: Variables) -> options.Options:
+def _sizes(arrays: Variables) -> options.OptionsFile:
     """Return what an options file would say of these variables."""
 
     def size(name: str, axis: int, axes: int) -> int:
@@ -102,7 +102,7 @@ def _sizes(arrays: Variables) -> options.Options:
             "max_characters_per_token": 50,
         },
     }
-    return options.Options(arrays.label, values)
+    return options.OptionsFile(arrays.label, values)
 
 
 def _tasks(bundle: tensor_bundle.Bundle, config: ElmoConfig) -> tuple[Task, ...]:

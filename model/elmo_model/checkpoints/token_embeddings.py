@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elmo_model.checkpoints import allennlp, hdf5, layout, options
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import ZIP_MAGIC, Folder, Source, Zip, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
 
 NAME = "token-embeddings"
 
@@ -19,22 +19,22 @@ _OTHERS = ("char_embed", "CNN/", "CNN_high_", "CNN_proj/")
 def recognises(path: Path) -> bool:
     """Tell whether such a file lies here, in a folder, a zip or on its own."""
     if path.is_dir():
-        return _table_in(Folder(path)) is not None
+        return _table_in(FolderSource(path)) is not None
     if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC:
-        return _table_in(Zip(path)) is not None
-    return hdf5.is_hdf5(path) and _is_table(Folder(path.parent), path.name)
+        return _table_in(ZipSource(path)) is not None
+    return hdf5.is_hdf5(path) and _is_table(FolderSource(path.parent), path.name)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the model that lies here. Raises CheckpointError where it is not whole."""
     if path.is_dir():
-        source: Source = Folder(path)
+        source: Source = FolderSource(path)
         file = _table_in(source)
     elif head(path, len(ZIP_MAGIC)) == ZIP_MAGIC:
-        source = Zip(path)
+        source = ZipSource(path)
         file = _table_in(source)
     else:
-        source, file = Folder(path.parent), path.name
+        source, file = FolderSource(path.parent), path.name
     assert file is not None, "a place that was recognised"
     pair = allennlp.pair_in(source, leaving=file)
     described, origin = options.read(source, pair.options), f"in {pair.options_label}"

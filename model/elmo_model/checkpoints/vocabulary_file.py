@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from elmo_model.alphabets import AlphabetError, Vocabulary
+from elmo_model.alphabets import AlphabetError, WordVocabulary
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import Source, bounded
 
@@ -34,7 +34,7 @@ def find(source: Source) -> str:
     return found[0]
 
 
-def read(source: Source, file: str) -> Vocabulary:
+def read(source: Source, file: str) -> WordVocabulary:
     """Read a vocabulary. Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`."""
     label = source.label(file)
     content = source.read(file, _GREATEST)
@@ -49,7 +49,7 @@ def read(source: Source, file: str) -> Vocabulary:
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
     try:
-        return Vocabulary(tuple(_lines(text)))
+        return WordVocabulary(tuple(_lines(text)))
     except AlphabetError as error:
         raise CheckpointError(f"{label}: {error}") from error
 

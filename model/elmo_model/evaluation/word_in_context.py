@@ -20,7 +20,7 @@ Labels = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SentencePair:
     """Two sentences, the place of the word in each, and whether it means the same in both."""
 
     sentences: tuple[tuple[str, ...], tuple[str, ...]]
@@ -49,7 +49,7 @@ def word_in_context(elmo: Elmo, path: Path, limit: int | None) -> Score:
     )
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path) -> list[SentencePair]:
     """Read pairs. Raises EvaluationError for what is no such table."""
     pairs = []
     for label, *rest in read_columns(path, _COLUMNS):
@@ -57,7 +57,7 @@ def read_pairs(path: Path) -> list[Pair]:
             raise EvaluationError(f"{path}: label is {label!r:.20}, expected T or F")
         first, second = tuple(rest[2].split()), tuple(rest[3].split())
         places = place(path, rest[0], first), place(path, rest[1], second)
-        pairs.append(Pair((first, second), places, label == "T"))
+        pairs.append(SentencePair((first, second), places, label == "T"))
     return pairs
 
 

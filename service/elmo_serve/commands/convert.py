@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from elmo_serve.commands.published import located
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
     from elmo_model.checkpoints import describe
     from elmo_model.pretrained import open_model
 
-    source = located(source)
+    source = resolve_model(source)
     with steps() as step:
         step(f"Reading {source}")
         elmo = open_model(source, token_cache_size=0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from elmo_serve.commands.published import located
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, tokens_done
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _network(options: dict[str, Any]) -> InProcess:
     from elmo_serve.files.sentence import FileError
     from elmo_serve.settings import default
 
-    model = located(options["model"] or str(default("model")))
+    model = resolve_model(options["model"] or str(default("model")))
     keep_memory()
     try:
         return InProcess.open(model, device=options["device"], precision=options["precision"])

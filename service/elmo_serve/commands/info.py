@@ -8,7 +8,7 @@ import json
 
 import click
 
-from elmo_serve.commands.published import located
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
 
 
@@ -21,7 +21,7 @@ def info(model: str, as_json: bool) -> None:
     from elmo_model.pretrained import describe_model
 
     try:
-        model = located(model)
+        model = resolve_model(model)
         config, origin, parameters = describe_model(model)
     except CheckpointError as error:
         fail(str(error), code=1)

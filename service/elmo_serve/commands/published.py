@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from elmo_serve.commands.terminal import fail, fetching
 
 if TYPE_CHECKING:
-    from elmo_serve.model_cache import Places
+    from elmo_serve.model_cache import CacheSettings
     from elmo_serve.settings import Settings
 
 
-def located(model: str) -> str:
+def resolve_model(model: str) -> str:
     """Return the path of a published model, fetched if need be; any other name as it is.
 
     Says in one line why that cannot be, and ends.
@@ -25,45 +25,44 @@ def located(model: str) -> str:
     if model not in CATALOGUE:
         return model
     try:
-        return _located(model, places())
+        return _fetched(model, places())
     except SettingsError as error:
         fail(str(error), code=2)
 
 
-def with_located_model(settings: Settings) -> Settings:
+def with_resolved_model(settings: Settings) -> Settings:
     """Return settings whose model is a path where it was the name of a published one.
 
     Says in one line why that cannot be, and ends.
     """
     from elmo_model.catalogue import CATALOGUE
-    from elmo_serve.model_cache import places_of
+    from elmo_serve.model_cache import cache_settings
 
     if settings.model not in CATALOGUE:
         return settings
-    path = _located(settings.model, places_of(settings))
+    path = _fetched(settings.model, cache_settings(settings))
     return settings.model_copy(update={"model": path})
 
 
-def places(**spoken: str | None) -> Places:
+def places(**spoken: str | None) -> CacheSettings:
     """Return what the environment says of the cache, or what was `spoken` as an option.
 
     Raises SettingsError for a value that is not allowed.
     """
-    from elmo_serve.model_cache import places_of
+    from elmo_serve.model_cache import cache_settings
     from elmo_serve.settings import from_strings, option, variable
 
     values = {name: os.environ.get(variable(name)) for name in ("cache", "mirror", "offline")}
     given = {name: value for name, value in spoken.items() if value is not None}
     called = {name: option(name) for name in given if os.environ.get(variable(name)) != given[name]}
-    return places_of(from_strings({**values, **given}, called))
+    return cache_settings(from_strings({**values, **given}, called))
 
 
-def _located(model: str, where: Places) -> str:
-    from elmo_serve.model_cache import DownloadError
-    from elmo_serve.model_cache import located as fetched
+def _fetched(model: str, where: CacheSettings) -> str:
+    from elmo_serve.model_cache import DownloadError, locate
 
     try:
         with fetching() as show:
-            return fetched(model, where, show)
+            return locate(model, where, show)
     except DownloadError as error:
         fail(str(error), code=1)

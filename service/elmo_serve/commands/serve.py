@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 from click.core import ParameterSource
 
-from elmo_serve.commands.published import with_located_model
+from elmo_serve.commands.published import with_resolved_model
 from elmo_serve.commands.terminal import fail
 
 
@@ -47,7 +47,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from elmo_serve.http.server import serve as run
 
-        code = run(with_located_model(settings))
+        code = run(with_resolved_model(settings))
     except SettingsError as error:
         fail(str(error), code=2)
     ctx.exit(code)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from elmo_serve.commands.published import located
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
 
 
@@ -33,7 +33,7 @@ def tasks(source: str, folder: Path, force: bool) -> None:
             elmo = load_built_in(source)
             found, layers = elmo.tasks, elmo.layers
         else:
-            checkpoint = read(located(source))
+            checkpoint = read(resolve_model(source))
             found, layers = checkpoint.tasks, checkpoint.config.layers
         if not found:
             fail(f"{source}: holds no trained mixes", code=1)

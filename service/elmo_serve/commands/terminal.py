@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from elmo_serve.model_cache import Show
+    from elmo_serve.model_cache import OnProgress
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -23,7 +23,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal which step runs and for how long; elsewhere show nothing."""
+    """OnProgress on a terminal which step runs and for how long; elsewhere show nothing."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -47,8 +47,8 @@ def steps() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def fetching() -> Iterator[Show]:
-    """Show on a terminal how much of each file is there; elsewhere one line a file."""
+def fetching() -> Iterator[OnProgress]:
+    """OnProgress on a terminal how much of each file is there; elsewhere one line a file."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -85,7 +85,7 @@ def fetching() -> Iterator[Show]:
 
 @contextmanager
 def tokens_done() -> Iterator[Callable[[str, int, int], None]]:
-    """Show on a terminal what is done, how fast, and for how long yet; elsewhere nothing."""
+    """OnProgress on a terminal what is done, how fast, and for how long yet; elsewhere nothing."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

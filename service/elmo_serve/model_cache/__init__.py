@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from elmo_serve.model_cache.cache import Places, default_cache, places_of
+from elmo_serve.model_cache.cache import CacheSettings, cache_settings, default_cache
 from elmo_serve.model_cache.checks import SUMS
 from elmo_serve.model_cache.download_error import DownloadError
-from elmo_serve.model_cache.fetching import fetch, located
-from elmo_serve.model_cache.transfer import Show
+from elmo_serve.model_cache.fetching import fetch, locate
+from elmo_serve.model_cache.transfer import OnProgress
 
 __all__ = [
     "SUMS",
+    "CacheSettings",
     "DownloadError",
-    "Places",
-    "Show",
+    "OnProgress",
+    "cache_settings",
     "default_cache",
     "fetch",
-    "located",
-    "places_of",
+    "locate",
 ]

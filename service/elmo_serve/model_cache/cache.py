@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CacheSettings:
     """The cache folder, the address to fetch from, and whether to fetch at all."""
 
     cache: Path
@@ -29,9 +29,9 @@ class Places:
         return (self.mirror or PUBLISHED).rstrip("/")
 
 
-def places_of(settings: Settings) -> Places:
+def cache_settings(settings: Settings) -> CacheSettings:
     """Return where settings say that published models lie."""
-    return Places(settings.cache or default_cache(), settings.mirror, settings.offline)
+    return CacheSettings(settings.cache or default_cache(), settings.mirror, settings.offline)
 
 
 def default_cache() -> Path:

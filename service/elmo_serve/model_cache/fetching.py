@@ -10,18 +10,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.catalogue import CATALOGUE, File, Published
-from elmo_serve.model_cache.cache import Places
+from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import check_content, check_size, digest_of, read_sums, record
 from elmo_serve.model_cache.download_error import DownloadError
-from elmo_serve.model_cache.transfer import PART, Show, complete, tag_of
+from elmo_serve.model_cache.transfer import PART, OnProgress, complete, tag_of
 
 
-def located(model: str, places: Places, show: Show) -> str:
+def locate(model: str, places: CacheSettings, show: OnProgress) -> str:
     """Return the path of a published model, fetched if need be; any other name as it is."""
     return str(fetch(CATALOGUE[model], places, show)) if model in CATALOGUE else model
 
 
-def fetch(model: Published, places: Places, show: Show) -> Path:
+def fetch(model: Published, places: CacheSettings, show: OnProgress) -> Path:
     """Return the folder that holds the files of a model, each whole and checked.
 
     What is missing is fetched; what was fetched in part goes on from there. The first SHA-256 of
@@ -61,7 +61,9 @@ def _check(target: Path, file: File, sums: dict[str, str]) -> None:
         )
 
 
-def _fetch_file(file: File, target: Path, places: Places, sums: dict[str, str], show: Show) -> None:
+def _fetch_file(
+    file: File, target: Path, places: CacheSettings, sums: dict[str, str], show: OnProgress
+) -> None:
     url = f"{places.address}/{file.path}"
     if places.offline:
         raise DownloadError(f"{target}: does not exist, expected it there as ELMO_OFFLINE is set")

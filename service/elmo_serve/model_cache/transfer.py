@@ -11,11 +11,11 @@ from typing import BinaryIO, Final
 import httpx
 
 from elmo_model.catalogue import File
-from elmo_serve.model_cache.cache import Places
+from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import check_size
 from elmo_serve.model_cache.download_error import DownloadError
 
-Show = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are there and the bytes that there will be."""
 
 PART: Final = ".part"
@@ -26,7 +26,7 @@ _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
-def complete(url: str, file: File, part: Path, places: Places, show: Show) -> None:
+def complete(url: str, file: File, part: Path, places: CacheSettings, show: OnProgress) -> None:
     """Fetch until the part is whole; a connection that is cut is taken up again.
 
     Raises DownloadError when attempts bring nothing, and for an answer that is not the file.
@@ -54,7 +54,9 @@ class _LaterError(Exception):
     """The server could not answer now."""
 
 
-def _attempt(client: httpx.Client, url: str, file: File, part: Path, show: Show) -> int | None:
+def _attempt(
+    client: httpx.Client, url: str, file: File, part: Path, show: OnProgress
+) -> int | None:
     """Fetch what is missing of a part; return the size of the whole where the server says it."""
     tag = tag_of(part)
     have = _size(part) if tag.exists() else 0
@@ -89,7 +91,7 @@ def _attempt(client: httpx.Client, url: str, file: File, part: Path, show: Show)
 
 
 def _pour(
-    response: httpx.Response, out: BinaryIO, url: str, file: File, total: int, show: Show
+    response: httpx.Response, out: BinaryIO, url: str, file: File, total: int, show: OnProgress
 ) -> None:
     show(file.name, out.tell(), total)
     for chunk in response.iter_raw():

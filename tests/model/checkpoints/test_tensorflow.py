@@ -16,7 +16,7 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
 from elmo_model.checkpoints.crc32c import crc32c
-from elmo_model.checkpoints.source import Folder
+from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.tensor_bundle import open_bundle
 from tests.support import golden
 from tests.support.checkpoints import change_options, read_pair, write_pair
@@ -322,7 +322,7 @@ def test_checksums_of_any_size_are_those_taken_byte_by_byte(size: int) -> None:
 
 def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
     index = write_bundle(tmp_path / "model.ckpt-7", variables(write_pair(tmp_path / "pair")))
-    whole, source = index.read_bytes(), Folder(tmp_path)
+    whole, source = index.read_bytes(), FolderSource(tmp_path)
     with open_bundle(source, index.name) as bundle:
         entries = bundle.entries
     unnoticed = 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.alphabets import Vocabulary
+from elmo_model.alphabets import WordVocabulary
 from elmo_model.checkpoints import CheckpointError, allennlp, load, save
 from tests.support import golden
 from tests.support.checkpoints import (
@@ -109,7 +109,7 @@ def test_lines_are_read_as_bilm_tf_reads_them(words: Path) -> None:
 
 
 def test_of_a_word_listed_twice_the_later_row_counts() -> None:
-    vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "a", "a"))
+    vocabulary = WordVocabulary(("<S>", "</S>", "<UNK>", "a", "a"))
     assert vocabulary.word_ids(["a", "b"]).tolist() == [4, 2]
 
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from elmo_model.alphabets import Utf8Alphabet, Vocabulary
+from elmo_model.alphabets import Utf8Alphabet, WordVocabulary
 from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.layers.initialise import initialise
@@ -50,7 +50,7 @@ def test_no_number_of_a_model_of_words_is_left_unset() -> None:
         WordsConfig(3, 16, projection=True),
         aligned=True,
     )
-    elmo = Elmo(config, Vocabulary(("<S>", "</S>", "<UNK>")), Origin("", "", ""))
+    elmo = Elmo(config, WordVocabulary(("<S>", "</S>", "<UNK>")), Origin("", "", ""))
     for parameter in elmo.parameters():
         torch.nn.init.constant_(parameter, torch.nan)
     initialise(elmo, torch.Generator().manual_seed(1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.catalogue import CATALOGUE, PUBLISHED, Published
-from elmo_serve.model_cache import SUMS, DownloadError, Places, default_cache, fetch, located
+from elmo_serve.model_cache import SUMS, CacheSettings, DownloadError, default_cache, fetch, locate
 from tests.support.mirror import MODEL, OPTIONS, WEIGHTS, WEIGHTS_PATH, Shelf, serving
 
 
@@ -24,7 +24,7 @@ def shelf() -> Iterator[Shelf]:
 
 
 def get(shelf: Shelf, cache: Path, model: Published = MODEL, *, offline: bool = False) -> Path:
-    return fetch(model, Places(cache, shelf.address, offline, 0.0), lambda *_: None)
+    return fetch(model, CacheSettings(cache, shelf.address, offline, 0.0), lambda *_: None)
 
 
 def assert_whole(folder: Path) -> None:
@@ -40,7 +40,7 @@ def assert_whole(folder: Path) -> None:
 
 def test_a_model_is_fetched_once(shelf: Shelf, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    places = Places(tmp_path, shelf.address)
+    places = CacheSettings(tmp_path, shelf.address)
     folder = fetch(MODEL, places, lambda *step: seen.append(step))
     assert folder == tmp_path / "tiny"
     assert_whole(folder)
@@ -126,7 +126,11 @@ def test_a_wrong_length_is_refused_before_anything_is_fetched(shelf: Shelf, tmp_
     for said in (1000, 1 << 22):
         shelf.said = said
         with pytest.raises(DownloadError, match=f"has {said:,} bytes, expected 1,048,576 to"):
-            fetch(Published("w", "", MODEL.files[1:]), Places(tmp_path, shelf.address), _nothing)
+            fetch(
+                Published("w", "", MODEL.files[1:]),
+                CacheSettings(tmp_path, shelf.address),
+                _nothing,
+            )
 
 
 def _nothing(*_: object) -> None:
@@ -162,7 +166,7 @@ def test_what_is_not_the_file_is_refused_and_not_kept(
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"http://127\.0\.0\.1:1/elmo/tiny/.*after 5 attempts"):
-        fetch(MODEL, Places(tmp_path, "http://127.0.0.1:1", pause_seconds=0.0), _nothing)
+        fetch(MODEL, CacheSettings(tmp_path, "http://127.0.0.1:1", pause_seconds=0.0), _nothing)
 
 
 def test_a_file_that_changed_on_the_disk_is_refused(shelf: Shelf, tmp_path: Path) -> None:
@@ -194,7 +198,7 @@ def test_files_put_there_by_hand_are_taken_and_watched_from_then_on(tmp_path: Pa
     folder.mkdir()
     (folder / "elmo_tiny_options.json").write_bytes(OPTIONS)
     (folder / "elmo_tiny_weights.hdf5").write_bytes(WEIGHTS)
-    places = Places(tmp_path, "http://127.0.0.1:1", offline=True)
+    places = CacheSettings(tmp_path, "http://127.0.0.1:1", offline=True)
     assert_whole(fetch(MODEL, places, _nothing))
     (folder / "elmo_tiny_options.json").write_bytes(b"{}")
     with pytest.raises(DownloadError, match=r"options\.json: its SHA-256 is"):
@@ -236,11 +240,11 @@ def test_a_cache_that_cannot_be_written_is_named(shelf: Shelf, tmp_path: Path) -
 
 
 def test_other_names_are_left_as_they_are(tmp_path: Path) -> None:
-    places = Places(tmp_path, offline=True)
+    places = CacheSettings(tmp_path, offline=True)
     for name in ("random-small", "./original", "/models/original"):
-        assert located(name, places, _nothing) == name
+        assert locate(name, places, _nothing) == name
     with pytest.raises(DownloadError):
-        located("original", places, _nothing)
+        locate("original", places, _nothing)
 
 
 def test_the_catalogue_has_the_published_addresses() -> None:
