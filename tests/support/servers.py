@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -69,6 +70,13 @@ class Running:
             self.process.kill()
             self.process.wait()
             raise
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 @contextmanager
