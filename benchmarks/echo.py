@@ -27,9 +27,9 @@ from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
 from elmo_serve.settings import from_strings
-from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
-from elmo_serve.workers.shared_memory import SegmentPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 _PORT = 8399
 _INFO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")
@@ -56,11 +56,11 @@ end
 class EchoWorker:
     """Speaks the protocol of a worker and computes nothing."""
 
-    def __init__(self, settings: RunnerSettings, segments: SegmentPool) -> None:
+    def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
         self._settings, self._segments = settings, segments
 
     def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        self._child = Child("echo", echo, (), self._segments, said, ended)
+        self._child = ChildProcess("echo", echo, (), self._segments, said, ended)
         self._child.start()
 
     def submit(self, batch: Batch) -> None:

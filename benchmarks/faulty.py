@@ -19,22 +19,22 @@ from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
 from elmo_serve.settings import Settings, from_strings, variable
-from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Failed, Message, RunnerSettings
-from elmo_serve.workers.shared_memory import SegmentName, SegmentPool
+from elmo_serve.workers.shared_memory import SegmentHandle, SharedMemoryPool
 
 
 class FaultyWorker:
     """A process with a model that fails when it is told to."""
 
     def __init__(
-        self, settings: RunnerSettings, segments: SegmentPool, *, word: str, memory_tokens: int
+        self, settings: RunnerSettings, segments: SharedMemoryPool, *, word: str, memory_tokens: int
     ) -> None:
         self._arguments = (settings, word, memory_tokens)
         self._segments = segments
 
     def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        self._child = Child("faulty", work, self._arguments, self._segments, said, ended)
+        self._child = ChildProcess("faulty", work, self._arguments, self._segments, said, ended)
         self._child.start()
 
     def submit(self, batch: Batch) -> None:
@@ -56,7 +56,7 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     parent.send(message)
     while runner is not None:
         batch = parent.receive()
-        name: SegmentName = batch.segment
+        name: SegmentHandle = batch.segment
         if batch.padded_tokens > memory_tokens:
             parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: made up"))
         elif any(word.encode() in sentence for sentence in batch.sentences):

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.machine import describe
 from elmo_serve.http.media_types import json_text
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.json_worker import Writers
-from elmo_serve.workers.shared_memory import SegmentPool, Vectors, view
+from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from tests.support.processes import children, processor_seconds
 
 _SHAPE = (3, 40, 1024)  # layers, tokens, width
@@ -52,7 +52,7 @@ def alone(vectors: Sequence[Vectors], seconds: float) -> Rate:
     return Rate(count / passed, count / (time.process_time() - used))
 
 
-async def by_writers(writers: Writers, vectors: Sequence[Vectors], seconds: float) -> Rate:
+async def by_writers(writers: JsonWorkerPool, vectors: Sequence[Vectors], seconds: float) -> Rate:
     """Write as the server does, always with another answer that waits."""
     processes = [os.getpid(), *children(os.getpid())["json"]]
     count = 0
@@ -71,15 +71,15 @@ async def by_writers(writers: Writers, vectors: Sequence[Vectors], seconds: floa
 
 async def measure(seconds: float, rounds: int) -> tuple[list[Rate], list[Rate]]:
     """Return the rates of orjson alone and of the service's processes, in turns."""
-    segments = SegmentPool()
+    segments = SharedMemoryPool()
     source = np.random.default_rng(7)
     size = int(np.prod(_SHAPE)) * 4
     vectors = []
     for _ in range(_SENTENCES):
-        segment, array = segments.lend(size)
+        segment, array = segments.acquire(size)
         view(array, 0, _SHAPE, "float32")[...] = source.standard_normal(_SHAPE, np.float32)
         vectors.append(Vectors(array, segment, 0, _SHAPE, "float32"))
-    writers = Writers(None, segments, Metrics())
+    writers = JsonWorkerPool(None, segments, Metrics())
     writers.start()
     try:
         await writers.write(vectors)  # the processes are up

@@ -11,19 +11,19 @@ from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
-from elmo_serve.workers.json_worker import Writers
+from elmo_serve.workers.json_worker import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
-from elmo_serve.workers.pool import SeatPlan
+from elmo_serve.workers.pool import WorkerSpec
 from elmo_serve.workers.process import ProcessWorker
-from elmo_serve.workers.shared_memory import SegmentPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.thread import ThreadWorker
 
-MakeWorker = Callable[[RunnerSettings, SegmentPool], Worker]
+MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Worker]
 
 
 def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | None) -> Server:
     """Return a server whose processes are not started yet."""
-    segments = SegmentPool()
+    segments = SharedMemoryPool()
     limits = Limits(
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
@@ -46,11 +46,11 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
         timeout_seconds=settings.request_timeout_seconds,
         body_bytes=settings.max_body_bytes,
     )
-    writers = Writers(settings.json_workers, segments, metrics)
+    writers = JsonWorkerPool(settings.json_workers, segments, metrics)
     return Server(settings, metrics, engine, writers, door)
 
 
-def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[SeatPlan]:
+def _plans(settings: Settings, segments: SharedMemoryPool, make: MakeWorker) -> list[WorkerSpec]:
     names = devices.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
     plans = []
@@ -66,12 +66,14 @@ def _plans(settings: Settings, segments: SegmentPool, make: MakeWorker) -> list[
             log_level=settings.log_level,
             log_format=settings.log_format,
         )
-        plan = SeatPlan(name, settings.batch_tokens(name), _bind(make, runner, segments))
+        plan = WorkerSpec(name, settings.batch_tokens(name), _bind(make, runner, segments))
         plans += [plan] * settings.workers_per_device
     return plans
 
 
-def _bind(make: MakeWorker, runner: RunnerSettings, segments: SegmentPool) -> Callable[[], Worker]:
+def _bind(
+    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool
+) -> Callable[[], Worker]:
     return lambda: make(runner, segments)
 
 

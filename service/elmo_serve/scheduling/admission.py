@@ -12,7 +12,7 @@ from elmo_serve.scheduling.fair_queue import Batcher
 from elmo_serve.scheduling.quotas import Shares
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.scheduling.throughput import Rate
-from elmo_serve.workers.pool import Pool
+from elmo_serve.workers.pool import WorkerPool
 
 _LONGEST_RETRY_SECONDS = 60.0
 _STRETCH = 8.0  # a call is due after so many times the time that it would take alone
@@ -59,7 +59,7 @@ class Admission:
     """Counts what was let in and is not answered yet, in calls, tokens and bytes."""
 
     def __init__(
-        self, limits: Limits, pool: Pool, batcher: Batcher, rate: Rate, metrics: Metrics
+        self, limits: Limits, pool: WorkerPool, batcher: Batcher, rate: Rate, metrics: Metrics
     ) -> None:
         self.calls = 0  # admitted and not yet answered
         self.outstanding = 0  # tokens that they wait for

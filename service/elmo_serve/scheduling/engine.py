@@ -23,8 +23,8 @@ from elmo_serve.scheduling.fair_queue import Batcher
 from elmo_serve.scheduling.request import Job, Request
 from elmo_serve.scheduling.throughput import Rate
 from elmo_serve.workers.messages import Batch, Done, Failed, ModelInfo, Ready
-from elmo_serve.workers.pool import Pool, Seat, SeatPlan
-from elmo_serve.workers.shared_memory import Bytes, SegmentPool, Vectors
+from elmo_serve.workers.pool import WorkerPool, WorkerSlot, WorkerSpec
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
 
 _log = logging.getLogger("elmo_serve.engine")
 
@@ -59,9 +59,13 @@ class Engine:
     """
 
     def __init__(
-        self, plans: Sequence[SeatPlan], segments: SegmentPool, limits: Limits, metrics: Metrics
+        self,
+        plans: Sequence[WorkerSpec],
+        segments: SharedMemoryPool,
+        limits: Limits,
+        metrics: Metrics,
     ) -> None:
-        self.pool = Pool(plans, self, metrics)
+        self.pool = WorkerPool(plans, self, metrics)
         self._segments = segments
         self._metrics = metrics
         self._batcher = Batcher()
@@ -229,18 +233,18 @@ class Engine:
 
     def _dispatch(self) -> None:
         self._is_scheduled = False
-        while (seat := self.pool.free(self.queued_tokens)) is not None:
-            jobs = self._next_jobs(seat)
+        while (slot := self.pool.free(self.queued_tokens)) is not None:
+            jobs = self._next_jobs(slot)
             if not jobs:
                 return
-            seat.submit(self._batch(jobs, seat))
+            slot.submit(self._batch(jobs, slot))
         if self._later is not None:
             self._later.cancel()
             self._later = None
         if (seconds := self.pool.free_in(self.queued_tokens)) is not None:
             self._later = asyncio.get_running_loop().call_later(seconds, self._dispatch)
 
-    def _next_jobs(self, seat: Seat) -> list[Job]:
+    def _next_jobs(self, slot: WorkerSlot) -> list[Job]:
         while self._again:
             jobs = []
             for job in self._again.popleft():
@@ -249,8 +253,8 @@ class Engine:
                 else:
                     self._forget(job)
             if jobs:
-                return self._fitting(jobs, seat.budget)
-        jobs = self._batcher.next_batch(seat.budget)
+                return self._fitting(jobs, slot.budget)
+        jobs = self._batcher.next_batch(slot.budget)
         for job in jobs:
             job.is_queued = False
         return jobs
@@ -263,8 +267,8 @@ class Engine:
             jobs = first
         return jobs
 
-    def _batch(self, jobs: list[Job], seat: Seat) -> Batch:
-        info = seat.info
+    def _batch(self, jobs: list[Job], slot: WorkerSlot) -> Batch:
+        info = slot.info
         assert info is not None
         now = time.monotonic()
         offsets, shapes, size = [], [], 0
@@ -275,7 +279,7 @@ class Engine:
             for request, _ in job.waiting:
                 self._metrics.queue_wait.observe(now - request.admitted)
                 request.start(now)
-        segment, array = self._segments.lend(max(size, _ALIGNMENT))
+        segment, array = self._segments.acquire(max(size, _ALIGNMENT))
         self._last_batch += 1
         tokens = sum(job.cost for job in jobs)
         padded = _padded(jobs)
@@ -300,14 +304,14 @@ class Engine:
         self._rate.start_from(ready.seconds_per_token)
         self._schedule()
 
-    def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch."""
         running = self._running.pop(batch.id)
         self._dispatch()  # first of all: until then the worker has nothing to do
-        self._metrics.batch_duration.labels(seat.device).observe(done.seconds)
+        self._metrics.batch_duration.labels(slot.device).observe(done.seconds)
         self._metrics.token_cache_hits.inc(done.cache_hits)
         self._metrics.token_cache_misses.inc(done.cache_misses)
-        self._rate.add(batch, seat.seconds, seat.budget)
+        self._rate.add(batch, slot.seconds, slot.budget)
         broken = set(done.not_finite)
         for index, (job, shape) in enumerate(zip(running.jobs, running.shapes, strict=True)):
             self._forget(job)
@@ -326,7 +330,7 @@ class Engine:
                     )
                 )
 
-    def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Run the halves of a batch that raised, until what fails is a sentence by itself."""
         jobs = self._running.pop(batch.id).jobs
         reason = "memory" if failed.memory else "sentence"
@@ -334,7 +338,7 @@ class Engine:
             self._metrics.failures.labels(reason).inc()
             _log.error(
                 "sentence failed",
-                extra={"device": seat.device, "tokens": jobs[0].tokens, "reason": failed.reason},
+                extra={"device": slot.device, "tokens": jobs[0].tokens, "reason": failed.reason},
             )
             self._forget(jobs[0])
             if failed.memory:
@@ -346,7 +350,7 @@ class Engine:
         else:
             _log.warning(
                 "batch failed, running its halves",
-                extra={"device": seat.device, "sentences": len(jobs), "reason": failed.reason},
+                extra={"device": slot.device, "sentences": len(jobs), "reason": failed.reason},
             )
             self._again.extendleft(reversed(_halves(jobs)))
         self._dispatch()

@@ -14,12 +14,12 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from elmo_serve.workers.channel import BlockingChannel, Channel
-from elmo_serve.workers.shared_memory import Segment, SegmentName, SegmentPool, map_segment
+from elmo_serve.workers.shared_memory import Segment, SegmentHandle, SharedMemoryPool, map_segment
 
 _EXIT_GRACE_SECONDS = 5.0
 
 
-class Child:
+class ChildProcess:
     """Runs ``main(parent, *arguments)`` in a process of its own.
 
     A descriptor travels on a socket of its own, with the segment's id. It may come after the first
@@ -31,7 +31,7 @@ class Child:
         name: str,
         main: Callable[..., None],
         arguments: tuple[Any, ...],
-        segments: SegmentPool,
+        segments: SharedMemoryPool,
         received: Callable[[Any], None],
         ended: Callable[[str], None],
     ) -> None:
@@ -186,7 +186,7 @@ class Parent:
         """Answer the front."""
         self._channel.send(message)
 
-    def memory(self, segment: SegmentName) -> mmap.mmap:
+    def memory(self, segment: SegmentHandle) -> mmap.mmap:
         """Return the memory behind a segment's name."""
         if segment.id not in self._mapped:
             while segment.id not in self._received:

@@ -18,10 +18,17 @@ from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.parsing import Parsed, RequestLimits, parse
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.devices import cores
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentName, SegmentPool, Vectors, view
-from elmo_serve.workers.watchdog import Pace, Patience, Watch
+from elmo_serve.workers.shared_memory import (
+    Bytes,
+    Segment,
+    SegmentHandle,
+    SharedMemoryPool,
+    Vectors,
+    view,
+)
+from elmo_serve.workers.watchdog import LatencyEstimate, Timeouts, Watchdog
 
 _log = logging.getLogger("elmo_serve.http.media_types")
 
@@ -37,14 +44,14 @@ _AT_ONCE = 2  # tasks given to a process: one runs, one waits
 _MOST_ATTEMPTS = 2
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 10.0
 _HOPELESS_STARTS = 3
-_PATIENCE = Patience(load=60.0, first_batch=5.0, batch=3.0)
+_TIMEOUTS = Timeouts(load=60.0, first_batch=5.0, batch=3.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Vectors as another process finds them."""
 
-    segment: Segment | SegmentName
+    segment: Segment | SegmentHandle
     offset: int
     shape: tuple[int, ...]
     dtype: str
@@ -56,7 +63,7 @@ class _Write:
 
     id: int
     sources: tuple[_Source, ...]
-    target: Segment | SegmentName
+    target: Segment | SegmentHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class _Parse:
     """Parse the first ``size`` bytes of ``source`` as a request."""
 
     id: int
-    source: Segment | SegmentName
+    source: Segment | SegmentHandle
     size: int
     limits: RequestLimits
 
@@ -104,7 +111,7 @@ class _Pending:
 class Body:
     """A request's body as it comes; a large one in shared memory, which grows with it."""
 
-    def __init__(self, segments: SegmentPool) -> None:
+    def __init__(self, segments: SharedMemoryPool) -> None:
         self._segments = segments
         self._head = bytearray()
         self._segment: Segment | None = None
@@ -136,35 +143,35 @@ class Body:
         if end <= len(self._array):
             return
         before = self._array[: self.size] if self._segment else np.frombuffer(self._head, np.uint8)
-        self._segment, self._array = self._segments.lend(2 * end)
+        self._segment, self._array = self._segments.acquire(2 * end)
         self._array[: self.size] = before
 
 
-class Writers:
+class JsonWorkerPool:
     """A few processes, and the tasks that wait for one of them."""
 
     def __init__(
         self,
         count: int | None,
-        segments: SegmentPool,
+        segments: SharedMemoryPool,
         metrics: Metrics,
-        patience: Patience = _PATIENCE,
+        timeouts: Timeouts = _TIMEOUTS,
     ) -> None:
         self._segments = segments
         self._seats = [
-            _Seat(self, segments, metrics, patience) for _ in range(count or _by_cores())
+            _Seat(self, segments, metrics, timeouts) for _ in range(count or _by_cores())
         ]
         self._waiting: list[_Pending] = []
         self._ids = itertools.count(1)
 
     def start(self) -> None:
         """Spawn the processes."""
-        for seat in self._seats:
-            seat.start()
+        for slot in self._seats:
+            slot.start()
 
     async def stop(self) -> None:
         """End the processes."""
-        await asyncio.gather(*(seat.stop() for seat in self._seats))
+        await asyncio.gather(*(slot.stop() for slot in self._seats))
 
     async def write(self, vectors: Sequence[Vectors]) -> list[Chunk]:
         """Return the JSON of some sentences, with commas between them, in pieces.
@@ -211,7 +218,7 @@ class Writers:
     async def _part(self, vectors: Sequence[Vectors]) -> memoryview:
         numbers = sum(math.prod(v.shape) for v in vectors)
         brackets = sum(2 * math.prod(v.shape[:-1]) + 8 for v in vectors)
-        target, array = self._segments.lend(numbers * _MOST_BYTES_PER_NUMBER + 2 * brackets)
+        target, array = self._segments.acquire(numbers * _MOST_BYTES_PER_NUMBER + 2 * brackets)
         sources = tuple(_Source(v.segment, v.offset, v.shape, v.dtype) for v in vectors)
         named = (*{v.segment for v in vectors}, target)
         task = _Write(next(self._ids), sources, target)
@@ -235,14 +242,14 @@ class Writers:
 
     def dispatch(self) -> None:
         """Give waiting tasks to the processes with the fewest; none to one that starts."""
-        up = [seat for seat in self._seats if seat.is_up]
+        up = [slot for slot in self._seats if slot.is_up]
         while self._waiting and up:
-            seat = min(up, key=lambda seat: len(seat.pending))
-            if len(seat.pending) >= _AT_ONCE:
+            slot = min(up, key=lambda slot: len(slot.pending))
+            if len(slot.pending) >= _AT_ONCE:
                 return
             pending = self._waiting.pop(0)
             if not pending.future.done():
-                seat.submit(pending)
+                slot.submit(pending)
 
     def lost(self, pendings: Sequence[_Pending], reason: str) -> None:
         """Queue the tasks of a process that is gone again; the first of them it was doing.
@@ -258,7 +265,7 @@ class Writers:
                 self._waiting.insert(0, pending)
             else:
                 _refuse(pending, reason)
-        if all(seat.failed_starts >= _HOPELESS_STARTS for seat in self._seats):
+        if all(slot.failed_starts >= _HOPELESS_STARTS for slot in self._seats):
             for pending in self._waiting:
                 _refuse(pending, reason)
             self._waiting.clear()
@@ -269,7 +276,11 @@ class _Seat:
     """One process, replaced when it dies or is silent for too long."""
 
     def __init__(
-        self, owner: Writers, segments: SegmentPool, metrics: Metrics, patience: Patience
+        self,
+        owner: JsonWorkerPool,
+        segments: SharedMemoryPool,
+        metrics: Metrics,
+        timeouts: Timeouts,
     ) -> None:
         self.pending: dict[int, _Pending] = {}  # the first is being done
         self.is_up = False
@@ -277,9 +288,9 @@ class _Seat:
         self._owner = owner
         self._segments = segments
         self._metrics = metrics
-        self._patience = patience
-        self._pace = Pace(patience, _PART_BYTES)
-        self._watch = Watch(self._lose_patience)
+        self._patience = timeouts
+        self._pace = LatencyEstimate(timeouts, _PART_BYTES)
+        self._watch = Watchdog(self._lose_patience)
         self._child = self._make()
         self._restart: asyncio.TimerHandle | None = None
         self._began = 0.0
@@ -305,8 +316,8 @@ class _Seat:
             self._restart.cancel()
         await self._child.stop()
 
-    def _make(self) -> Child:
-        return Child("elmo-json", work, (), self._segments, self._received, self._ended)
+    def _make(self) -> ChildProcess:
+        return ChildProcess("elmo-json", work, (), self._segments, self._received, self._ended)
 
     def _received(self, message: tuple[int, Any]) -> None:
         task_id, result = message
@@ -375,7 +386,7 @@ def work(parent: Parent) -> None:
 
 
 def _write(parent: Parent, task: _Write) -> int:
-    assert isinstance(task.target, SegmentName)
+    assert isinstance(task.target, SegmentHandle)
     memory, end = parent.memory(task.target), 0
     arrays = (
         view(_memory(parent, source.segment), source.offset, source.shape, source.dtype)
@@ -388,7 +399,7 @@ def _write(parent: Parent, task: _Write) -> int:
 
 
 def _parse(parent: Parent, task: _Parse) -> Parsed | ServiceError:
-    assert isinstance(task.source, SegmentName)
+    assert isinstance(task.source, SegmentHandle)
     body = memoryview(parent.memory(task.source))[: task.size]
     try:
         return parse(body, task.limits)
@@ -406,8 +417,8 @@ def _slices(sentences: list[bytes]) -> Iterator[list[bytes]]:
     yield sentences[start:]
 
 
-def _memory(parent: Parent, segment: Segment | SegmentName) -> Bytes:
-    assert isinstance(segment, SegmentName)
+def _memory(parent: Parent, segment: Segment | SegmentHandle) -> Bytes:
+    assert isinstance(segment, SegmentHandle)
     return np.frombuffer(parent.memory(segment), np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""The seats where workers sit: started, watched, replaced when they fall."""
+"""The slots where workers sit: started, watched, replaced when they fall."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from elmo_serve.workers.messages import (
     Ready,
     Worker,
 )
-from elmo_serve.workers.watchdog import Pace, Patience, Watch
+from elmo_serve.workers.watchdog import LatencyEstimate, Timeouts, Watchdog
 
 _log = logging.getLogger("elmo_serve.workers")
 
@@ -44,12 +44,12 @@ class Owner(Protocol):
     """Who owns the work: the engine."""
 
     def on_ready(self, ready: Ready) -> None:
-        """A seat can take batches."""
+        """A slot can take batches."""
 
-    def on_done(self, batch: Batch, done: Done, seat: Seat) -> None:
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """A batch is in its segment."""
 
-    def on_failed(self, batch: Batch, failed: Failed, seat: Seat) -> None:
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """A batch raised; the worker lives."""
 
     def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
@@ -57,20 +57,20 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SeatPlan:
+class WorkerSpec:
     """A place for a worker: its device, its largest batch, and how to make one."""
 
     device: str
     batch_tokens: int
     make: Callable[[], Worker]
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
 
-class Seat:
+class WorkerSlot:
     """A place for a worker, and whoever sits there now."""
 
     def __init__(
-        self, plan: SeatPlan, owner: Owner, metrics: Metrics, changed: Callable[[], None]
+        self, plan: WorkerSpec, owner: Owner, metrics: Metrics, changed: Callable[[], None]
     ) -> None:
         self.device = plan.device
         self.budget = plan.batch_tokens
@@ -85,8 +85,8 @@ class Seat:
         self._metrics = metrics
         self._changed = changed
         self._assigned: deque[Batch] = deque()
-        self._watch = Watch(self._lose_patience)
-        self._pace = Pace(plan.patience, _LEAST_TOKENS)
+        self._watch = Watchdog(self._lose_patience)
+        self._pace = LatencyEstimate(plan.timeouts, _LEAST_TOKENS)
         self._restart: asyncio.TimerHandle | None = None
         self.seconds = 0.0  # that the last batch took, as seen from here: its way included
         self._began = 0.0
@@ -119,7 +119,7 @@ class Seat:
 
     def start(self) -> None:
         """Let the worker load the model."""
-        self._watch.expect(self._plan.patience.load)
+        self._watch.expect(self._plan.timeouts.load)
         worker = self.worker
         worker.start(
             lambda message: self._said(message) if worker is self.worker else None,
@@ -135,7 +135,7 @@ class Seat:
         self.worker.submit(batch)
 
     async def stop(self) -> None:
-        """Let the worker end; the seat stays empty."""
+        """Let the worker end; the slot stays empty."""
         self._stopping = True
         self._watch.expect(None)
         if self._restart is not None:
@@ -242,36 +242,36 @@ class Seat:
         self._metrics.batch_budget.labels(self.device).set(self.budget)
 
 
-class Pool:
-    """All seats. Ready while one of them is; fit while one of them may be again."""
+class WorkerPool:
+    """All slots. Ready while one of them is; fit while one of them may be again."""
 
-    def __init__(self, plans: Sequence[SeatPlan], owner: Owner, metrics: Metrics) -> None:
+    def __init__(self, plans: Sequence[WorkerSpec], owner: Owner, metrics: Metrics) -> None:
         self._changes = asyncio.Event()
-        self.seats = [Seat(plan, owner, metrics, self._changes.set) for plan in plans]
+        self.slots = [WorkerSlot(plan, owner, metrics, self._changes.set) for plan in plans]
 
     def start(self) -> None:
-        """Start a worker in every seat."""
-        for seat in self.seats:
-            seat.start()
+        """Start a worker in every slot."""
+        for slot in self.slots:
+            slot.start()
 
     async def stop(self) -> None:
         """Let every worker end."""
-        await asyncio.gather(*(seat.stop() for seat in self.seats))
+        await asyncio.gather(*(slot.stop() for slot in self.slots))
 
     async def first_outcome(self) -> str | None:
         """Wait for the first start: None once a worker is ready, the reason when none can be."""
         while True:
             if self.is_ready:
                 return None
-            if all(seat.failed_starts for seat in self.seats):
-                return self.seats[0].failure  # its reason may be that it loads again
+            if all(slot.failed_starts for slot in self.slots):
+                return self.slots[0].failure  # its reason may be that it loads again
             self._changes.clear()
             await self._changes.wait()
 
     @property
     def ready_count(self) -> int:
         """Workers that can answer."""
-        return sum(seat.state == "ready" for seat in self.seats)
+        return sum(slot.state == "ready" for slot in self.slots)
 
     @property
     def is_ready(self) -> bool:
@@ -281,45 +281,45 @@ class Pool:
     @property
     def is_fit(self) -> bool:
         """Say whether this process can still recover by itself."""
-        return any(seat.failed_starts < _HOPELESS_STARTS for seat in self.seats)
+        return any(slot.failed_starts < _HOPELESS_STARTS for slot in self.slots)
 
     @property
     def reason(self) -> str:
         """Why no worker is ready."""
-        return "; ".join(dict.fromkeys(f"{seat.device}: {seat.reason}" for seat in self.seats))
+        return "; ".join(dict.fromkeys(f"{slot.device}: {slot.reason}" for slot in self.slots))
 
     @property
     def info(self) -> ModelInfo | None:
         """What the workers found in the checkpoint, once one of them is or was ready."""
-        return next((seat.info for seat in self.seats if seat.info), None)
+        return next((slot.info for slot in self.slots if slot.info), None)
 
-    def free(self, queued_tokens: int) -> Seat | None:
-        """Return the seat that should get the next batch.
+    def free(self, queued_tokens: int) -> WorkerSlot | None:
+        """Return the slot that should get the next batch.
 
         An idle worker takes what there is. A busy one is given one batch ahead, only a full one and
         only where batches are short: the pause between two is about half a millisecond. And only
         shortly before it is done, since those who arrive in the meantime wait behind it: when that
         will be is known to some tenths of a batch, which is why long ones are not given ahead.
         """
-        seat = self._least_busy()
-        if seat is None or (seat.batches and not self._takes_ahead(seat, queued_tokens)):
+        slot = self._least_busy()
+        if slot is None or (slot.batches and not self._takes_ahead(slot, queued_tokens)):
             return None
-        return seat if seat.seconds_left <= _AHEAD_SECONDS else None
+        return slot if slot.seconds_left <= _AHEAD_SECONDS else None
 
     def free_in(self, queued_tokens: int) -> float | None:
-        """Return the seconds after which a seat that is busy now is to be looked at again."""
-        seat = self._least_busy()
-        if seat is None or not self._takes_ahead(seat, queued_tokens):
+        """Return the seconds after which a slot that is busy now is to be looked at again."""
+        slot = self._least_busy()
+        if slot is None or not self._takes_ahead(slot, queued_tokens):
             return None
-        return max(_LEAST_WAIT_SECONDS, seat.seconds_left - _AHEAD_SECONDS)
+        return max(_LEAST_WAIT_SECONDS, slot.seconds_left - _AHEAD_SECONDS)
 
-    def _least_busy(self) -> Seat | None:
-        ready = [seat for seat in self.seats if seat.state == "ready"]
-        return min(ready, key=lambda seat: (seat.batches, seat.seconds_left), default=None)
+    def _least_busy(self) -> WorkerSlot | None:
+        ready = [slot for slot in self.slots if slot.state == "ready"]
+        return min(ready, key=lambda slot: (slot.batches, slot.seconds_left), default=None)
 
-    def _takes_ahead(self, seat: Seat, queued_tokens: int) -> bool:
+    def _takes_ahead(self, slot: WorkerSlot, queued_tokens: int) -> bool:
         return (
-            seat.batches == 1
-            and queued_tokens >= seat.budget
-            and seat.full_seconds <= _LONGEST_AHEAD_SECONDS
+            slot.batches == 1
+            and queued_tokens >= slot.budget
+            and slot.full_seconds <= _LONGEST_AHEAD_SECONDS
         )

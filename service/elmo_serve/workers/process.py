@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from elmo_serve import logs
-from elmo_serve.workers.child_process import Child, Parent
+from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Message, RunnerSettings
-from elmo_serve.workers.shared_memory import SegmentPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 if TYPE_CHECKING:
-    from elmo_serve.workers.shared_memory import SegmentName
+    from elmo_serve.workers.shared_memory import SegmentHandle
 
 
 _log = logging.getLogger("elmo_serve.workers")
@@ -22,10 +22,10 @@ _log = logging.getLogger("elmo_serve.workers")
 class ProcessWorker:
     """One spawned process with a model; batches go over a socket, vectors come in shared memory."""
 
-    def __init__(self, settings: RunnerSettings, segments: SegmentPool) -> None:
+    def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
         self._settings = settings
         self._segments = segments
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
 
     @property
     def pid(self) -> int | None:
@@ -35,7 +35,7 @@ class ProcessWorker:
     def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
         """Spawn the process and let it load the model."""
         name = f"elmo-worker-{self._settings.device}"
-        self._child = Child(name, work, (self._settings,), self._segments, said, ended)
+        self._child = ChildProcess(name, work, (self._settings,), self._segments, said, ended)
         self._child.start()
 
     def submit(self, batch: Batch) -> None:
@@ -65,7 +65,7 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     parent.send(message)
     while runner is not None:
         batch = parent.receive()
-        name: SegmentName = batch.segment
+        name: SegmentHandle = batch.segment
         try:
             parent.send(runner.run(batch, np.frombuffer(parent.memory(name), np.uint8)))
         except runners.DeviceLostError as error:

@@ -32,19 +32,19 @@ class Segment:
     descriptor: int
     memory: mmap.mmap
 
-    def __reduce__(self) -> tuple[type[SegmentName], tuple[int, int]]:
-        return SegmentName, (self.id, self.size)  # memory does not travel: see Child.submit
+    def __reduce__(self) -> tuple[type[SegmentHandle], tuple[int, int]]:
+        return SegmentHandle, (self.id, self.size)  # memory does not travel: see Child.submit
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentName:
+class SegmentHandle:
     """A segment as another process hears of it."""
 
     id: int
     size: int
 
 
-class SegmentPool:
+class SharedMemoryPool:
     """Lends segments; one comes back when the last array over it is gone.
 
     Nobody has to say that an answer was sent: a slow client's bytes hold their array, the array
@@ -61,7 +61,7 @@ class SegmentPool:
         # Arrays die in any thread and in the middle of anything: their finaliser only appends here.
         self._returned: deque[Segment] = deque()
 
-    def lend(self, size: int) -> tuple[Segment, Bytes]:
+    def acquire(self, size: int) -> tuple[Segment, Bytes]:
         """Return a segment of at least ``size`` bytes and the array that keeps it lent."""
         self._collect()
         segment = self._take(size) or self._make(size)

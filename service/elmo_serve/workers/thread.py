@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
-from elmo_serve.workers.shared_memory import Bytes, SegmentPool
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
 
 _EXIT_GRACE_SECONDS = 5.0
 
@@ -19,7 +19,7 @@ class ThreadWorker:
     What it may still write to stays lent for as long as it runs.
     """
 
-    def __init__(self, settings: RunnerSettings, segments: SegmentPool) -> None:
+    def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
         self._settings = settings
         self._segments = segments
         self._batches: queue.SimpleQueue[tuple[Batch, Bytes] | None] = queue.SimpleQueue()

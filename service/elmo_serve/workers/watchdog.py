@@ -16,7 +16,7 @@ _LATE = 0.1  # of its time: a timer that is later than this has stood still with
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Seconds of silence after which a process counts as hung.
 
     For a batch, or whatever else it is given, it is a multiple of what those before it took, and
@@ -28,7 +28,7 @@ class Patience:
     batch: float = 5.0
 
 
-class Pace:
+class LatencyEstimate:
     """Learns the pace of the last tasks, up twofold at most for each, and the slowest of them.
 
     Sizes are in any unit; below ``least_size`` a task is bound by latency and counts as so large.
@@ -36,8 +36,8 @@ class Pace:
     wait for minutes.
     """
 
-    def __init__(self, patience: Patience, least_size: int) -> None:
-        self._patience = patience
+    def __init__(self, timeouts: Timeouts, least_size: int) -> None:
+        self._patience = timeouts
         self._least_size = least_size
         self._seconds_per_unit: float | None = None
         self._slowest = 0.0
@@ -70,7 +70,7 @@ def _followed(known: float, found: float) -> float:
     return max(found, known + _LEARNING * (found - known))
 
 
-class Watch:
+class Watchdog:
     """Calls ``silent`` with the seconds waited, unless it is told in time to expect something else.
 
     When this process was stopped itself, or the machine under it, what the other side has said lies

@@ -29,8 +29,8 @@ from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
-from elmo_serve.workers.pool import Patience, SeatPlan
-from elmo_serve.workers.shared_memory import SegmentPool, view
+from elmo_serve.workers.pool import Timeouts, WorkerSpec
+from elmo_serve.workers.shared_memory import SharedMemoryPool, view
 
 DIMENSION = 4
 INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
@@ -38,7 +38,7 @@ TOP = Output(layers=(2,))
 ALL = Output(layers=(0, 1, 2), stacked=True)
 MIX = Output(weights=(0.0, 0.0, 0.0), pooling="mean", dtype="float16")
 
-USUAL = Patience()
+USUAL = Timeouts()
 
 # Words that a fake worker does not survive.
 RAISES, NAN, DIES, HANGS = "!raises", "!nan", "!dies", "!hangs"
@@ -161,7 +161,7 @@ async def bench(
     queue_tokens: int = 100_000,
     answer_bytes: int = 1 << 30,
     client_tokens: int | None = None,
-    patience: Patience = USUAL,
+    patience: Timeouts = USUAL,
 ) -> AsyncIterator[Bench]:
     """Start an engine; each of ``makes`` is a seat. Nothing may be left over at the end."""
     workers: list[Fake] = []
@@ -173,8 +173,8 @@ async def bench(
 
         return made
 
-    metrics, segments = Metrics(), SegmentPool()
-    plans = [SeatPlan("cpu", budget, maker(make), patience) for make in makes or (Fake,)]
+    metrics, segments = Metrics(), SharedMemoryPool()
+    plans = [WorkerSpec("cpu", budget, maker(make), patience) for make in makes or (Fake,)]
     engine = Engine(plans, segments, Limits(queue_tokens, answer_bytes, client_tokens), metrics)
     engine.pool.start()
     await engine.pool.first_outcome()
@@ -399,7 +399,7 @@ async def test_a_request_meets_no_worker_and_is_refused_at_once() -> None:
 
 
 async def test_a_hanging_worker_is_noticed_by_its_own_pace_and_replaced() -> None:
-    patience = Patience(first_batch=5, batch=0.1)
+    patience = Timeouts(first_batch=5, batch=0.1)
     async with bench(Fake, patience=patience) as b:
         await b.ask([["warm"]])
         start = time.monotonic()
@@ -415,14 +415,14 @@ async def test_a_hanging_worker_is_noticed_by_its_own_pace_and_replaced() -> Non
 
 
 async def test_a_worker_that_never_answers_at_all_is_noticed_too() -> None:
-    async with bench(Fake, patience=Patience(first_batch=0.1)) as b:
+    async with bench(Fake, patience=Timeouts(first_batch=0.1)) as b:
         with pytest.raises(Unavailable):
             await b.ask([[HANGS]])
 
 
 async def test_a_worker_that_never_ends_loading_is_replaced() -> None:
     kinds = iter([Fake(loads=False), Fake(), Fake()])
-    async with bench(Fake, lambda: next(kinds), patience=Patience(load=0.1)) as b:
+    async with bench(Fake, lambda: next(kinds), patience=Timeouts(load=0.1)) as b:
         await until(lambda: len(b.workers) == 3)
         await until(lambda: b.engine.pool.ready_count == 2)
 
@@ -437,7 +437,7 @@ async def test_memory_that_is_short_halves_the_batch_and_is_remembered() -> None
 
         too_large = [batch for batch in b.batches if batch.padded_tokens > 20]
         assert 1 <= len(too_large) <= 4  # of 64 and of 32: one that ran, one given ahead
-        learned = b.engine.pool.seats[0].budget
+        learned = b.engine.pool.slots[0].budget
         assert 16 <= learned <= 20
         assert b.count("elmo_batch_budget_tokens", device="cpu") == learned
 
@@ -446,13 +446,13 @@ async def test_a_budget_grows_back_when_there_is_memory_again() -> None:
     async with bench(lambda: Fake(memory_tokens=20), budget=64) as b:
         sentences = [[f"s{index}"] * 2 for index in range(40)]
         await b.ask(sentences)
-        low = b.engine.pool.seats[0].budget
+        low = b.engine.pool.slots[0].budget
         b.workers[0].memory_tokens = math.inf
         many = [[f"t{index}"] * 2 for index in range(7_000)]
         check(await b.ask(many), many)
 
         assert low <= 20
-        assert b.engine.pool.seats[0].budget == 64
+        assert b.engine.pool.slots[0].budget == 64
 
 
 async def test_a_sentence_without_memory_is_refused_for_now() -> None:
@@ -704,7 +704,7 @@ async def test_a_storm_leaves_nothing_hanging_and_nothing_wrong(seed: int) -> No
     source = np.random.default_rng(seed)
     bad = ["x"] * 1_000 + [RAISES, NAN] * 15 + [DIES, HANGS]
     make = lambda: Fake(seconds_per_token=2e-6, memory_tokens=50)  # noqa: E731
-    patience = Patience(first_batch=0.05, batch=0.05)
+    patience = Timeouts(first_batch=0.05, batch=0.05)
 
     async def client(b: Bench, name: int) -> Counter[str]:
         told: Counter[str] = Counter()

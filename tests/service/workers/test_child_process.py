@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.workers.child_process import Child, Parent
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentPool
+from elmo_serve.workers.child_process import ChildProcess, Parent
+from elmo_serve.workers.shared_memory import Bytes, Segment, SharedMemoryPool
 
 
 def add_up(parent: Parent) -> None:
@@ -42,15 +42,15 @@ class Front:
     """What a front hears of a child."""
 
     def __init__(self, main: Any) -> None:
-        self.segments = SegmentPool()
+        self.segments = SharedMemoryPool()
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
-        self.child = Child(
+        self.child = ChildProcess(
             "test", main, (), self.segments, self.messages.put_nowait, self.ended.put_nowait
         )
 
-    def lend(self, count: int) -> tuple[list[Segment], list[Bytes]]:
-        lent = [self.segments.lend(1) for _ in range(count)]
+    def acquire(self, count: int) -> tuple[list[Segment], list[Bytes]]:
+        lent = [self.segments.acquire(1) for _ in range(count)]
         for number, (_, array) in enumerate(lent):
             array[0] = number % 7
         return [segment for segment, _ in lent], [array for _, array in lent]
@@ -74,7 +74,7 @@ async def test_memory_is_shared_and_forgotten_segments_are_let_go() -> None:
     async with front(add_up) as f:
         pid = await f.heard()
         for _ in range(3):
-            segments, arrays = f.lend(5)
+            segments, arrays = f.acquire(5)
             f.child.send(segments, *segments)
             assert await f.heard() == 0 + 1 + 2 + 3 + 4
             del segments, arrays
@@ -86,7 +86,7 @@ async def test_memory_is_shared_and_forgotten_segments_are_let_go() -> None:
 async def test_one_message_may_name_more_segments_than_a_socket_holds(count: int) -> None:
     async with front(add_up) as f:
         await f.heard()
-        segments, _arrays = f.lend(count)
+        segments, _arrays = f.acquire(count)
         start = time.monotonic()
         f.child.send(segments, *segments)
         assert time.monotonic() - start < 1
@@ -101,7 +101,7 @@ async def test_a_stopped_child_does_not_stop_the_front() -> None:
         start = time.monotonic()
         kept = []
         for _ in range(50):
-            segments, arrays = f.lend(20)
+            segments, arrays = f.acquire(20)
             f.child.send(segments, *segments)
             kept.append(arrays)
         assert time.monotonic() - start < 2
@@ -117,7 +117,7 @@ async def test_a_killed_child_is_reported_once_with_its_signal() -> None:
         f.child.kill()
 
         assert await f.end() == "killed by SIGKILL"
-        segments, _arrays = f.lend(1)
+        segments, _arrays = f.acquire(1)
         f.child.send(segments, *segments)  # too late, and harmless
         assert f.ended.empty()
 
@@ -169,7 +169,7 @@ async def test_signals_to_the_whole_group_are_left_to_the_front() -> None:
         pid = await f.heard()
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pid, number)
-        segments, arrays = f.lend(1)
+        segments, arrays = f.acquire(1)
         arrays[0][0] = np.uint8(9)
         f.child.send(segments, *segments)
 

@@ -19,25 +19,25 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.parsing import RequestLimits
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.json_worker import Writers
-from elmo_serve.workers.shared_memory import SegmentPool, Vectors, view
-from elmo_serve.workers.watchdog import Patience
+from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
+from elmo_serve.workers.watchdog import Timeouts
 from tests.support.processes import children, is_alive
 
 LIMITS = RequestLimits(10_000, 1_000)
-HASTY = Patience(first_batch=0.5, batch=0.5)
+HASTY = Timeouts(first_batch=0.5, batch=0.5)
 
 
 @dataclass
 class Bench:
     """Some writers, and what they are given."""
 
-    writers: Writers
-    segments: SegmentPool
+    writers: JsonWorkerPool
+    segments: SharedMemoryPool
     metrics: Metrics
 
     def vectors(self, rows: int, number: float = 0.0) -> Vectors:
-        segment, array = self.segments.lend(rows * 16)
+        segment, array = self.segments.acquire(rows * 16)
         view(array, 0, (rows, 4), "float32")[...] = number
         return Vectors(array, segment, 0, (rows, 4), "float32")
 
@@ -55,9 +55,9 @@ def pids() -> list[int]:
 
 
 @asynccontextmanager
-async def bench(count: int = 1, patience: Patience = HASTY) -> AsyncIterator[Bench]:
-    segments, metrics = SegmentPool(), Metrics()
-    writers = Writers(count, segments, metrics, patience)
+async def bench(count: int = 1, patience: Timeouts = HASTY) -> AsyncIterator[Bench]:
+    segments, metrics = SharedMemoryPool(), Metrics()
+    writers = JsonWorkerPool(count, segments, metrics, patience)
     writers.start()
     made = Bench(writers, segments, metrics)
     await asyncio.gather(*(made.written(made.vectors(1)) for _ in range(8)))  # it is up
@@ -115,7 +115,7 @@ async def test_a_task_that_two_processes_are_lost_over_is_refused_for_now() -> N
 
 
 async def test_one_process_that_hangs_does_not_hold_up_the_others() -> None:
-    async with bench(2, Patience(first_batch=5, batch=5)) as b:
+    async with bench(2, Timeouts(first_batch=5, batch=5)) as b:
         os.kill(pids()[0], signal.SIGSTOP)
         stuck = [asyncio.ensure_future(b.written(b.vectors(1))) for _ in range(4)]
         start = time.monotonic()
@@ -129,14 +129,14 @@ async def test_one_process_that_hangs_does_not_hold_up_the_others() -> None:
 
 async def test_what_a_late_process_may_still_write_to_is_not_lent_again() -> None:
     """A request runs out of time; its text comes later, into memory that must still be its own."""
-    async with bench(patience=Patience(first_batch=60, batch=60)) as b:
+    async with bench(patience=Timeouts(first_batch=60, batch=60)) as b:
         (stopped,) = pids()
         vectors = b.vectors(100, 1.0)
         os.kill(stopped, signal.SIGSTOP)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(b.writers.write([vectors]), 0.2)
         gc.collect()  # the tasks that were cancelled hold their frames
-        lent = [b.segments.lend(60_000) for _ in range(40)]  # more than there are
+        lent = [b.segments.acquire(60_000) for _ in range(40)]  # more than there are
         for _, array in lent:
             array[:] = 9
         os.kill(stopped, signal.SIGCONT)
@@ -146,7 +146,7 @@ async def test_what_a_late_process_may_still_write_to_is_not_lent_again() -> Non
         before = b.segments.size
         del lent, vectors, array
         for _ in range(3):  # and then it comes back
-            held = [b.segments.lend(60_000) for _ in range(40)]
+            held = [b.segments.acquire(60_000) for _ in range(40)]
             del held
         assert b.segments.size == before
 

@@ -22,7 +22,7 @@ from elmo_serve.workers.model_worker import (
     outputs,
     self_test,
 )
-from elmo_serve.workers.shared_memory import SegmentPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
 
@@ -109,7 +109,7 @@ def test_a_lost_device_ends_the_worker_and_other_failures_are_those_of_a_batch(
 
     elmo.bilm.forward_stack.layers[1].register_forward_pre_hook(fail)
     runner = Runner(elmo, "float32", torch.device("cpu"), 0.0)
-    segment, memory = SegmentPool().lend(1024)
+    segment, memory = SharedMemoryPool().acquire(1024)
     batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
 
     if error is torch.AcceleratorError:

@@ -11,7 +11,7 @@ import torch
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, load
-from elmo_serve.workers.shared_memory import SegmentPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
 
 pytestmark = [
@@ -28,9 +28,9 @@ def loaded(folder: Path, precision: str = "float32") -> Runner:
     return load(RunnerSettings(str(folder), "cuda:0", precision, 1000, 0, 1, 4096, "info", "text"))
 
 
-def batch(segments: SegmentPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
+def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
     size = MEAN.size(tokens, DIMENSION)
-    segment, memory = segments.lend(rows * size)
+    segment, memory = segments.acquire(rows * size)
     texts = (orjson.dumps(["word"] * tokens),) * rows
     offsets = tuple(range(0, rows * size, size))
     cost = rows * (tokens + 2)
@@ -44,11 +44,11 @@ def test_a_start_keeps_its_graphs(
     with caplog.at_level(logging.WARNING):
         runner = loaded(write_pair(tmp_path), precision)
     assert "CUDA graphs" not in caplog.text
-    assert isinstance(runner.run(*batch(SegmentPool(), 3, 20)), Done)
+    assert isinstance(runner.run(*batch(SharedMemoryPool(), 3, 20)), Done)
 
 
 def test_memory_that_is_short_on_the_device_is_said_and_passes(tmp_path: Path) -> None:
-    runner, segments = loaded(write_pair(tmp_path)), SegmentPool()
+    runner, segments = loaded(write_pair(tmp_path)), SharedMemoryPool()
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     room = 64 << 20

@@ -8,7 +8,7 @@ import orjson
 
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import Batch, Done, Message, Ready, RunnerSettings
-from elmo_serve.workers.shared_memory import Bytes, SegmentPool, view
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, view
 from elmo_serve.workers.thread import ThreadWorker
 from tests.support.checkpoints import write_pair
 
@@ -20,7 +20,7 @@ class Front:
     """What a front hears of a thread."""
 
     def __init__(self, model: Path) -> None:
-        self.segments = SegmentPool()
+        self.segments = SharedMemoryPool()
         self.said: asyncio.Queue[Message] = asyncio.Queue()
         self.ended: list[str] = []
         settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
@@ -36,7 +36,7 @@ class Front:
     def batch(self, count: int, tokens: int) -> tuple[Batch, Bytes]:
         sentences = [[f"{row}-{column}" for column in range(tokens)] for row in range(count)]
         size = TOP.size(tokens, DIMENSION)
-        segment, array = self.segments.lend(count * size)
+        segment, array = self.segments.acquire(count * size)
         offsets = tuple(range(0, count * size, size))
         texts = tuple(map(orjson.dumps, sentences))
         cost = count * (tokens + 2)
@@ -70,7 +70,7 @@ async def test_what_an_abandoned_thread_may_still_write_to_is_not_lent_again(
     assert front.ended == ["abandoned"]
     del array
 
-    segment, other = front.segments.lend(size)
+    segment, other = front.segments.acquire(size)
     other[:] = 9
     await front.worker.stop()
 
@@ -78,7 +78,7 @@ async def test_what_an_abandoned_thread_may_still_write_to_is_not_lent_again(
     assert (other == 9).all()
     await asyncio.sleep(0)
     assert front.said.empty(), "it is not heard any more"
-    assert front.segments.lend(size)[0].id == batch.segment.id
+    assert front.segments.acquire(size)[0].id == batch.segment.id
 
 
 async def test_what_an_abandoned_thread_had_not_begun_is_not_run(tmp_path: Path) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from elmo_serve.workers.watchdog import Pace, Patience, Watch
+from elmo_serve.workers.watchdog import LatencyEstimate, Timeouts, Watchdog
 
-PATIENCE = Patience(first_batch=60, batch=5)
+PATIENCE = Timeouts(first_batch=60, batch=5)
 
 
 def test_before_anything_was_learned_there_is_a_stated_bound() -> None:
-    assert Pace(PATIENCE, 64).bound(1_000) == 60
+    assert LatencyEstimate(PATIENCE, 64).bound(1_000) == 60
 
 
 def test_a_bound_is_a_multiple_of_what_was_seen_and_never_too_short() -> None:
-    pace = Pace(PATIENCE, 64)
+    pace = LatencyEstimate(PATIENCE, 64)
     pace.learn(1_000, 0.4)
 
     assert pace.bound(1_000) == pytest.approx(8)
@@ -26,7 +26,7 @@ def test_a_bound_is_a_multiple_of_what_was_seen_and_never_too_short() -> None:
 
 def test_what_takes_long_is_a_smaller_multiple_late() -> None:
     """A worker that hangs should be noticed before those who wait run out of time."""
-    pace = Pace(PATIENCE, 64)
+    pace = LatencyEstimate(PATIENCE, 64)
     pace.learn(1_000, 1.0)
 
     assert pace.bound(1_000) == 10
@@ -34,7 +34,7 @@ def test_what_takes_long_is_a_smaller_multiple_late() -> None:
 
 
 def test_a_pace_told_beforehand_holds_until_there_is_a_better_one() -> None:
-    pace = Pace(PATIENCE, 64)
+    pace = LatencyEstimate(PATIENCE, 64)
     pace.start_from(0.0)  # not measured
     assert pace.bound(1_000) == 60
     pace.start_from(3e-4)
@@ -45,7 +45,7 @@ def test_a_pace_told_beforehand_holds_until_there_is_a_better_one() -> None:
 
 
 def test_one_small_task_that_was_held_up_does_not_excuse_a_large_one_for_long() -> None:
-    pace = Pace(PATIENCE, 64)
+    pace = LatencyEstimate(PATIENCE, 64)
     pace.learn(1_000, 0.1)
     pace.learn(8, 10.0)
     assert pace.bound(1_000) == pytest.approx(40)  # it may stand still once more
@@ -56,7 +56,7 @@ def test_one_small_task_that_was_held_up_does_not_excuse_a_large_one_for_long() 
 
 
 def test_lasting_slowness_is_learned() -> None:
-    pace = Pace(PATIENCE, 64)
+    pace = LatencyEstimate(PATIENCE, 64)
     pace.learn(1_000, 0.1)
     for _ in range(6):
         pace.learn(1_000, 4.0)
@@ -67,7 +67,7 @@ def test_lasting_slowness_is_learned() -> None:
 
 async def test_silence_is_noticed_once() -> None:
     heard: list[float] = []
-    watch = Watch(heard.append)
+    watch = Watchdog(heard.append)
     watch.expect(0.2)
     await until(lambda: bool(heard))
     await asyncio.sleep(0.5)
@@ -77,7 +77,7 @@ async def test_silence_is_noticed_once() -> None:
 
 async def test_what_is_said_in_time_prevents_it() -> None:
     heard: list[float] = []
-    watch = Watch(heard.append)
+    watch = Watchdog(heard.append)
     for seconds in (0.3, 0.3, 0.3, 0.3, None):
         watch.expect(seconds)
         await asyncio.sleep(0.1)
@@ -88,7 +88,7 @@ async def test_what_is_said_in_time_prevents_it() -> None:
 
 async def test_who_was_stopped_himself_waits_once_more() -> None:
     heard: list[float] = []
-    watch = Watch(heard.append)
+    watch = Watchdog(heard.append)
     watch.expect(0.2)
     time.sleep(0.6)  # noqa: ASYNC251  # as a whole machine may be
     await asyncio.sleep(0.01)

@@ -24,7 +24,7 @@ VERSION = importlib.metadata.version("elmo-serve")
 async def info(server: TheServer) -> InfoAnswer:
     """Return what is served, where it runs and what it allows."""
     model, settings = server.info, server.settings
-    seats = server.engine.pool.seats
+    seats = server.engine.pool.slots
     return InfoAnswer(
         model=model.name,
         revision=model.revision,
