@@ -9,8 +9,7 @@ from typing import Any, Literal, TypedDict
 import orjson
 
 from elmo_client.errors import CannotSend
-from elmo_serve.output import Dtype, Output, Pooling
-from elmo_serve.scheduling.request import BOUNDARIES
+from elmo_serve.output import BOUNDARIES, Dtype, Output, Pooling
 
 Layers = Literal["all", "top", "average"] | Sequence[int]
 

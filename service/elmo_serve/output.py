@@ -1,22 +1,36 @@
-"""What a client asks for of one sentence: layers, mixture, pooling, dtype and shape."""
-
-from __future__ import annotations
+"""The vectors that a client asks for of one sentence: layers or a mix, pooling, dtype, shape."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from elmo_serve.errors import FieldError, pointer, shown
 
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
-ITEM_SIZES: dict[Dtype, int] = {"float32": 4, "float16": 2}
+LayerName = Literal["all", "top", "average"]
+
+ITEM_SIZES: Final[dict[Dtype, int]] = {"float32": 4, "float16": 2}
+"""Bytes of one number."""
+
+BOUNDARIES: Final = 2
+"""Boundary tokens of a sentence, begin and end: the queue and batches count them as tokens."""
+
+MAX_FLOAT32: Final = 3.4028234663852886e38
+"""The largest finite float32: a larger weight would become infinite."""
+
+MAX_GAMMA: Final = 1_000
+"""Largest absolute gamma of a mix, far above any trained one. A mix with values up to 65 still fits
+into a float16 (at most 65,504) at this scale; a larger gamma makes float16 vectors infinite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is wanted of one sentence; sentences with different outputs share a batch.
+    """The vectors of one sentence; sentences with different outputs may share a batch.
 
-    ``layers`` are numbers in the order they are answered; ``weights`` are the raw scalars of a
-    mixture, before the softmax. Exactly one of them is given. ``stacked`` keeps the layer axis.
+    `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
+    a mix, before the softmax. Exactly one of the two is given. `stacked` keeps the layer axis.
     """
 
     layers: tuple[int, ...] | None = None
@@ -28,11 +42,92 @@ class Output:
     dtype: Dtype = "float32"
 
     def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
-        """Return (layers, n, 2P) when stacked, (n, 2P) when not; pooling removes the n."""
+        """Return (layers, n, 2P) when stacked, (n, 2P) otherwise; pooling removes the n."""
         stack = (len(self.layers),) if self.stacked and self.layers is not None else ()
         rows = (tokens,) if self.pooling == "none" else ()
         return (*stack, *rows, dimension)
 
     def size(self, tokens: int, dimension: int) -> int:
-        """Return the bytes of one sentence of ``tokens`` tokens."""
+        """Return the size in bytes for one sentence of `tokens` tokens."""
         return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
+
+
+class SelectionError(ValueError):
+    """A selection names layers that the model lacks. `faults` points to each (`/layers/1`)."""
+
+    def __init__(self, faults: Sequence[FieldError]) -> None:
+        super().__init__(faults[0].detail)
+        self.faults = tuple(faults)
+
+
+NAMED: Final[dict[str, Callable[[int], Output]]] = {
+    "all": lambda count: Output(layers=tuple(range(count)), stacked=True),
+    "top": lambda count: Output(layers=(count - 1,)),
+    "average": lambda count: Output(weights=(0.0,) * count),
+}
+"""The output of each named selection, for a model of `count` layers (L + 1, token layer included).
+Equal weights are equal after the softmax: the average is a mix."""
+
+
+def select(
+    layers: str | Sequence[int] | int,
+    count: int,
+    *,
+    pooling: Pooling = "none",
+    dtype: Dtype = "float32",
+) -> Output:
+    """Return the output that a selection of layers means, for a model of `count` layers.
+
+    `layers` is a name of `NAMED`, a list of layer numbers (the layer axis stays, also for a list of
+    one) or one number (no layer axis).
+
+    Raises:
+        SelectionError: the name is unknown, a number is not between 0 and `count` - 1, or there are
+            more than `count` numbers.
+    """
+    if isinstance(layers, str):
+        if layers not in NAMED:
+            names = ", ".join(NAMED)
+            detail = f"there is no layer {shown(layers)}; there are {names} and 0 to {count - 1}"
+            raise SelectionError([FieldError(pointer("layers"), detail)])
+        return replace(NAMED[layers](count), pooling=pooling, dtype=dtype)
+    stacked = not isinstance(layers, int)
+    numbers = (layers,) if isinstance(layers, int) else tuple(layers)
+    if faults := _layer_faults(numbers, count):
+        raise SelectionError(faults)
+    return Output(layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype)
+
+
+def _layer_faults(numbers: Sequence[int], count: int) -> list[FieldError]:
+    faults = [
+        FieldError(
+            pointer("layers", index),
+            f"there is no layer {shown(number)}; there are 0 to {count - 1}",
+        )
+        for index, number in enumerate(numbers[:count])
+        if not 0 <= number < count
+    ]
+    if len(numbers) > count:
+        faults.append(FieldError(pointer("layers"), f"{len(numbers)} layers; there are {count}"))
+    return faults
+
+
+def mix_faults(
+    weights: Sequence[float], gamma: float, layers: int, at: tuple[str, ...] = ()
+) -> list[FieldError]:
+    """Return the faults of a scalar mix for a model of `layers` layers; an empty list for none.
+
+    `at` is the place of the mix in the request body.
+    """
+    faults = []
+    if len(weights) != layers:
+        detail = f"weights has {len(weights)} numbers, this model takes {layers}, one a layer"
+        faults.append(FieldError(pointer(*at, "weights"), detail))
+    for index, weight in enumerate(weights[:layers]):
+        if not abs(weight) <= MAX_FLOAT32:  # false for NaN as well
+            detail = f"weights[{index}] is {weight}; it must be finite in float32"
+            faults.append(FieldError(pointer(*at, "weights", index), detail))
+    if not abs(gamma) <= MAX_GAMMA:
+        detail = f"gamma is {gamma}; it must be from -{MAX_GAMMA} to {MAX_GAMMA}"
+        faults.append(FieldError(pointer(*at, "gamma"), detail))
+    return faults

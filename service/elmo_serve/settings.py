@@ -23,13 +23,12 @@ from pydantic.fields import FieldInfo
 
 from elmo_serve import api_keys as key_file
 from elmo_serve.api_keys import KeyFile
+from elmo_serve.output import BOUNDARIES
 
 PREFIX = "ELMO_"
 
 BATCH_TOKENS_CPU: Final = 1_024
 BATCH_TOKENS_CUDA: Final = 16_384
-BOUNDARIES: Final = 2
-"""Tokens that every sentence costs beside its own: its begin and its end."""
 
 _DAY: Final = 86_400
 

@@ -27,6 +27,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
+from elmo_serve.output import mix_faults
 from elmo_serve.settings import SettingsError, variable
 
 MAX_TASKS: Final = 1_000
@@ -35,7 +36,6 @@ NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _SUFFIX: Final = ".json"
 _MAX_FILE_BYTES: Final = 64 * 1024
-_MAX_FLOAT32: Final = 3.4028234663852886e38
 _NAMES_SHOWN: Final = 5
 
 _log = logging.getLogger(__name__)
@@ -229,32 +229,7 @@ def task_faults(task: Task, layers: int) -> list[FieldError]:
     return faults
 
 
-def mix_faults(
-    weights: Sequence[float], gamma: float, layers: int, at: tuple[str, ...] = ()
-) -> list[FieldError]:
-    """Return what makes a scalar mix impossible for `layers` layers; `at`: where it stands."""
-    faults = []
-    if len(weights) != layers:
-        faults.append(
-            FieldError(
-                pointer(*at, "weights"),
-                f"weights has {len(weights)} numbers, this model takes {layers}, one a layer",
-            )
-        )
-    for index, weight in enumerate(weights[:layers]):
-        if not _is_float32(weight):
-            faults.append(
-                FieldError(
-                    pointer(*at, "weights", index), f"weights[{index}] is {weight}; {_FINITE}"
-                )
-            )
-    if not _is_float32(gamma):
-        faults.append(FieldError(pointer(*at, "gamma"), f"gamma is {gamma}; {_FINITE}"))
-    return faults
-
-
 _NAME = re.compile(NAME)
-_FINITE = "it must be finite in float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +246,6 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 def _open_at_once(path: str, flags: int) -> int:
     # A pipe of that name must not hold the caller until somebody writes to it.
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _is_float32(number: float) -> bool:
-    return math.isfinite(number) and abs(number) <= _MAX_FLOAT32
 
 
 def _encode(task: Task) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
 from elmo_serve.settings import SettingsError
-from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, TaskRegistry, mix_faults
+from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, TaskRegistry
 
 LAYERS = 3
 NER = Task("ner", (0.5, -1.0, 2.0), gamma=1.5, layer_norm=True, description="names of things")
@@ -176,14 +176,6 @@ def test_an_impossible_task_is_refused_with_every_fault(
 
     assert [fault.pointer for fault in caught.value.errors] == pointers
     assert registry.list() == ()
-
-
-def test_a_mix_says_where_it_stands() -> None:
-    faults = mix_faults((1.0, float("nan")), 1.0, LAYERS, at=("mix",))
-
-    assert [fault.pointer for fault in faults] == ["/mix/weights", "/mix/weights/1"]
-    assert faults[0].detail == "weights has 2 numbers, this model takes 3, one a layer"
-    assert mix_faults((0.0, 0.0, 0.0), 1.0, LAYERS) == []
 
 
 BROKEN = {

@@ -7,11 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elmo_serve.output import Output
+from elmo_serve.output import BOUNDARIES, Output
 from elmo_serve.workers.shared_memory import Vectors
-
-BOUNDARIES = 2
-"""A sentence costs its tokens and its two boundary tokens."""
 
 
 def cost_of(lengths: Sequence[int]) -> int:

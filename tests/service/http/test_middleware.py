@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from elmo_serve.http.public_paths import OPEN
 from tests.conftest import KEY
 from tests.support.servers import SMALL, Running, running
 
@@ -95,7 +96,7 @@ def test_every_request_has_another_id(client: httpx.Client) -> None:
     assert len(ids) == 20
 
 
-@pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docs", "/openapi.json", "/no"])
+@pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docs/x", "/no"])
 @pytest.mark.parametrize(
     "value",
     [None, "", "Bearer", f"Bearer {KEY}x", KEY, f"Basic {KEY}", f"Bearer {KEY},other"],
@@ -110,6 +111,11 @@ def test_without_a_key_there_is_no_answer(narrow: Running, path: str, value: str
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["instance"] == answer.headers["x-request-id"]
     assert KEY not in answer.text
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+def test_probes_and_documentation_need_no_key(narrow: Running, path: str) -> None:
+    assert httpx.get(narrow.url + path).status_code == 200
 
 
 @pytest.mark.parametrize(

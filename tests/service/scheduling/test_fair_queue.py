@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_serve.output import Output
+from elmo_serve.output import BOUNDARIES, Output
 from elmo_serve.scheduling.fair_queue import FREE_RIDERS, PATIENCE, Batcher
-from elmo_serve.scheduling.request import BOUNDARIES, Job, Request
+from elmo_serve.scheduling.request import Job, Request
 
 OUTPUT = Output(layers=(0,), stacked=True)
 BUDGET = 256

@@ -8,8 +8,7 @@ from itertools import islice
 from elmo_model.state import State
 from elmo_serve.files.in_process import InProcess, arrays_of
 from elmo_serve.files.sources.source import Computed, Stateless, Tokens, Vectors
-from elmo_serve.output import Output
-from elmo_serve.scheduling.request import BOUNDARIES
+from elmo_serve.output import BOUNDARIES, Output
 
 _WINDOW_BATCHES = 16
 _WINDOW_BYTES = 128 * 1024**2

@@ -1,4 +1,4 @@
-"""API keys: asked for on every route but the probes and the metrics."""
+"""API keys, required on every path that is not in `public_paths.OPEN`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.errors import Unauthorized
 from elmo_serve.http import headers
-
-OPEN = ("/health/live", "/health/ready", "/metrics")
-"""Paths for those who watch the server, answered to everybody."""
+from elmo_serve.http.public_paths import OPEN
 
 
 class ApiKeys:

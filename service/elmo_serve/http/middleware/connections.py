@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.middleware.api_keys import OPEN
+from elmo_serve.http.public_paths import PROBES
 
 
 class SurplusConnections:
@@ -16,7 +16,11 @@ class SurplusConnections:
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and "is_surplus" in scope["state"] and scope["path"] not in OPEN:
+        if (
+            scope["type"] == "http"
+            and "is_surplus" in scope["state"]
+            and scope["path"] not in PROBES
+        ):
             raise Unavailable(
                 f"{self._limit} connections are open, no more are allowed (ELMO_MAX_CONNECTIONS).",
                 retry_after=1,

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
 from elmo_serve.http import headers
+from elmo_serve.http.public_paths import PROBES
 from elmo_serve.metrics import Metrics
 
 _log = logging.getLogger("elmo_serve.access")
-_QUIET = ("/health/live", "/health/ready", "/metrics")
 _CLIENT_LEFT = 499
 
 
@@ -58,7 +58,7 @@ class RequestContext:
         count, duration = self._meters(method, route, status)
         count.inc()
         duration.observe(seconds)
-        level = logging.DEBUG if route in _QUIET else logging.INFO
+        level = logging.DEBUG if route in PROBES else logging.INFO
         if _log.isEnabledFor(level):
             fields = {
                 "method": scope["method"],

@@ -1,4 +1,4 @@
-"""GET /docs: the contract in a browser, with nothing fetched from elsewhere."""
+"""GET /docs: Swagger UI for the OpenAPI document; loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import FileResponse, HTMLResponse
 
 from elmo_serve.errors import UnknownRoute, shown
+from elmo_serve.http.public_paths import DOCS
 
 router = APIRouter(include_in_schema=False)
 
-_SCRIPT, _STYLE, _ICON = _FILES = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
+_SCRIPT, _STYLE, _ICON = DOCS
 _FOLDER = Path(str(importlib.resources.files("fastapi_offline"))) / "static"
 
 
 @router.head("/docs")
 @router.get("/docs")
 async def page() -> HTMLResponse:
-    """Return the page; its links are relative, for a proxy may serve it below a path."""
+    """Return the page. Its links are relative, so that a proxy may serve it below a path."""
     return get_swagger_ui_html(
         openapi_url="./openapi.json",
         title="elmo-serve",
@@ -34,7 +35,7 @@ async def page() -> HTMLResponse:
 @router.head("/docs/{name}")
 @router.get("/docs/{name}")
 async def part(name: str) -> FileResponse:
-    """Return a file that the page names."""
-    if name not in _FILES:
+    """Return the script, the style or the icon of the page."""
+    if name not in DOCS:
         raise UnknownRoute(f"No route {shown(f'/docs/{name}')}; /docs lists them.")
     return FileResponse(_FOLDER / name)

@@ -18,7 +18,6 @@ from elmo_serve.errors import (
     DeadlineExceeded,
     FieldError,
     InvalidRequest,
-    pointer,
 )
 from elmo_serve.http import headers
 from elmo_serve.http import media_types as encodings
@@ -31,11 +30,10 @@ from elmo_serve.http.parsing import Options, Parsed, RequestLimits, parse
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.schemas import Mix
 from elmo_serve.http.state import Server
-from elmo_serve.output import Output
+from elmo_serve.output import Output, SelectionError, mix_faults, select
 from elmo_serve.scheduling.admission import Reservation
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.tasks import mix_faults
 from elmo_serve.workers.json_worker import SMALL_BODY_BYTES
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.shared_memory import Vectors
@@ -194,15 +192,10 @@ def _settle(options: Options, info: ModelInfo, server: Server) -> Output:
     if (mix := options.mix) is not None:
         _check_mix(mix, layers)
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
-    match options.layers:
-        case "average":
-            return _mixture(options, (0.0,) * layers, 1.0, False)
-        case "all":
-            return _selection(options, tuple(range(layers)), stacked=True)
-        case "top":
-            return _selection(options, (layers - 1,), stacked=False)
-        case numbers:
-            return _selection(options, _checked(numbers, layers), stacked=True)
+    try:
+        return select(options.layers, layers, pooling=options.pooling, dtype=options.dtype)
+    except SelectionError as error:
+        raise _invalid(error.faults) from None
 
 
 def _mixture(
@@ -217,28 +210,13 @@ def _mixture(
     )
 
 
-def _selection(options: Options, numbers: tuple[int, ...], *, stacked: bool) -> Output:
-    return Output(layers=numbers, stacked=stacked, pooling=options.pooling, dtype=options.dtype)
-
-
-def _checked(numbers: list[int], layers: int) -> tuple[int, ...]:
-    errors = [
-        FieldError(
-            pointer("layers", index), f"there is no layer {number}; there are 0 to {layers - 1}"
-        )
-        for index, number in enumerate(numbers)
-        if number >= layers
-    ]
-    if len(numbers) > layers:
-        errors.append(FieldError(pointer("layers"), f"{len(numbers)} layers; there are {layers}"))
-    if errors:
-        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
-    return tuple(numbers)
-
-
 def _check_mix(mix: Mix, layers: int) -> None:
-    if errors := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
-        raise InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+    if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
+        raise _invalid(faults)
+
+
+def _invalid(faults: Sequence[FieldError]) -> InvalidRequest:
+    return InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
 
 
 async def _encode(
