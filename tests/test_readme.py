@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -205,3 +206,24 @@ def test_the_readme_has_no_command_outside_of_its_blocks() -> None:
 def test_links_lead_to_files() -> None:
     for link in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / link).exists(), link
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+
+    assert set(re.findall(r"\]\(([a-z]+\.md)\)", index)) == pages
+
+
+@pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell_name: str) -> None:
+    environment = {**os.environ, "_ELMO_COMPLETE": f"{shell_name}_complete"}
+    # fish gives the word that is being typed, the others its number.
+    environment |= {"COMP_WORDS": "elmo ser", "COMP_CWORD": "ser" if shell_name == "fish" else "1"}
+    elmo = Path(sys.executable).with_name("elmo")
+
+    found = subprocess.run(
+        [elmo], env=environment, capture_output=True, text=True, check=False
+    ).stdout
+
+    assert "serve" in found
