@@ -1,31 +1,39 @@
-"""How a biLM is trained: optimiser, schedule, softmax, as frozen values."""
+"""How a biLM is trained: optimiser, schedule and softmax, as frozen values."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+Schedule = Literal["constant", "constant-decay", "cosine"]
+SCHEDULES: tuple[str, ...] = get_args(Schedule)
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What decides how weights move.
+    """The options that decide how the weights change.
 
-    `rows` are those of all processes together, `unroll` the steps of truncated back-propagation.
-    With `scale_by_unroll` the gradient is that of loss times unroll, before the clip to
-    `clip_norm`. `warmup` is a share of all steps, `floor` the share of the learning rate that a
-    cosine ends at. `samples` of 0 mean the softmax over all words. With `mixed` the products are
-    bfloat16 where the device is a GPU, unless another precision is asked for. With `fresh` every
-    sentence is read from zero state, as it is served. Without, rows carry their state from
-    sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero state and
-    answers badly from one, until training is long.
+    - `rows` counts the rows of all processes together, `unroll` the steps of truncated
+      back-propagation. A step reads rows x unroll tokens in each direction.
+    - `scale_by_unroll` takes the gradient of loss x unroll; `clip_norm` bounds its norm afterwards.
+    - `warmup` is a share of all steps, cut to `warmup_steps` where that is given. `decay` is the
+      share of all steps in which "constant-decay" falls. `floor` is the share of the learning rate
+      at which "constant-decay" and "cosine" end.
+    - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
+    - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
+    - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
+      state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero
+      state, and its vectors are poor from one until the training is long.
     """
 
     optimiser: Literal["adagrad", "adamw"]
     learning_rate: float
-    schedule: Literal["constant", "cosine"]
+    schedule: Schedule
     clip_norm: float
     scale_by_unroll: bool
     mixed: bool
     fresh: bool
     warmup: float = 0.0
+    warmup_steps: int | None = None
+    decay: float = 0.2
     floor: float = 0.0
     weight_decay: float = 0.0
     samples: int = 8192
@@ -34,9 +42,19 @@ class Recipe:
     unroll: int = 20
     epochs: float = 10
 
+    @property
+    def tokens_per_step(self) -> int:
+        """Return the tokens that a step reads in each direction."""
+        return self.rows * self.unroll
+
+    @property
+    def can_be_lengthened(self) -> bool:
+        """Tell whether the rate of a step in the middle is independent of the number of steps."""
+        return self.schedule != "cosine"
+
     def steps_of(self, pairs: int) -> int:
         """Return the full batches that `pairs` predictions a direction fill in all epochs."""
-        return max(1, int(self.epochs * pairs) // (self.rows * self.unroll))
+        return max(1, int(self.epochs * pairs) // self.tokens_per_step)
 
 
 RECIPES = {
@@ -59,6 +77,7 @@ RECIPES = {
         mixed=True,
         fresh=True,
         warmup=0.02,
+        warmup_steps=1000,
         floor=0.01,
         weight_decay=0.01,
     ),

@@ -17,7 +17,7 @@ from elmo_model.layers.initialise import initialise
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax
-from elmo_model.training.snapshot import Snapshot, latest
+from elmo_model.training.snapshot import Snapshot, latest, step_of
 from elmo_model.training.vocabulary import Vocabulary
 
 
@@ -83,33 +83,45 @@ class Folder:
         return self.path / "log.jsonl"
 
     @property
-    def curves(self) -> Path:
-        return self.path / "curves.svg"
-
-    @property
     def snapshots(self) -> Path:
         return self.path / "snapshots"
 
     def begin(self, plan: Plan, vocabulary: Vocabulary) -> None:
-        """Write the plan, or find that the run in this folder has the same.
+        """Write the plan of a new run, or check that the run in this folder has the same plan.
 
-        Raises RunError for a run with another plan: its snapshots belong to that.
+        The number of steps may change where the schedule has no fixed end, though not below the
+        steps that are done. Raises RunError for a run with another plan.
         """
-        if not self.plan.exists():
+        if self.plan.exists():
+            self._check(plan)
+            if Vocabulary.read(self.vocabulary) != vocabulary:
+                raise RunError(f"{self.vocabulary}: holds other words than this text and size give")
+        else:
             self.path.mkdir(parents=True, exist_ok=True)
             vocabulary.write(self.vocabulary)
-            with replacing(self.plan) as temporary:
-                temporary.write_text(json.dumps(plan.to_dict(), indent=1), encoding="utf-8")
-            return
-        known = _flat(self.read_plan().to_dict())
-        for key, value in _flat(plan.to_dict()).items():
+        with replacing(self.plan) as temporary:
+            temporary.write_text(json.dumps(plan.to_dict(), indent=1), encoding="utf-8")
+
+    def _check(self, plan: Plan) -> None:
+        known, given = _flat(self.read_plan().to_dict()), _flat(plan.to_dict())
+        given.pop("recipe.epochs")  # decides nothing but the steps
+        path = latest(self.snapshots)
+        done = 0 if path is None else step_of(path)
+        if plan.steps < done:
+            raise RunError(
+                f"{self.path}: the run here has done {done} steps, found --steps {plan.steps}; "
+                f"expected {done} or more"
+            )
+        if plan.recipe.can_be_lengthened:
+            del given["steps"]
+        for key, value in given.items():
             if known.get(key) != value:
+                hint = "; a run with --schedule constant-decay can be lengthened"
                 raise RunError(
                     f"{self.path}: the run here has {key} {known.get(key)!r:.80}, found "
                     f"{value!r:.80}; expected the same, or another folder"
+                    f"{hint if key == 'steps' else ''}"
                 )
-        if Vocabulary.read(self.vocabulary) != vocabulary:
-            raise RunError(f"{self.vocabulary}: holds other words than this text and size give")
 
     def read_plan(self) -> Plan:
         """Read the plan of the run in this folder. Raises RunError where there is none."""

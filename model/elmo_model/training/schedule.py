@@ -6,15 +6,23 @@ from elmo_model.training.recipe import Recipe
 
 
 def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
-    """Return the rate of step `step`, from 0, of `steps`.
+    """Return the rate of step `step`, counted from 0, of `steps`.
 
-    It rises in a line over the warm-up, then stays, or falls as half a cosine to the floor.
+    The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
+    half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of
+    the steps and then lets it fall as 1 - sqrt (Hägele et al. 2024). Both falls end at `floor`.
     """
     warmup = round(recipe.warmup * steps)
+    if recipe.warmup_steps is not None:
+        warmup = min(warmup, recipe.warmup_steps)
     if step < warmup:
         return recipe.learning_rate * (step + 1) / warmup
     if recipe.schedule == "constant":
         return recipe.learning_rate
-    done = min(1.0, (step - warmup) / max(1, steps - warmup))
-    share = recipe.floor + (1 - recipe.floor) * 0.5 * (1 + math.cos(math.pi * done))
-    return recipe.learning_rate * share
+    if recipe.schedule == "cosine":
+        done = min(1.0, (step - warmup) / max(1, steps - warmup))
+        share = 0.5 * (1 + math.cos(math.pi * done))
+    else:
+        decay = max(1, round(recipe.decay * steps))
+        share = 1 - math.sqrt(max(0.0, min(1.0, 1 - (steps - step) / decay)))
+    return recipe.learning_rate * (recipe.floor + (1 - recipe.floor) * share)

@@ -92,6 +92,11 @@ class Snapshot:
         )
 
 
+def step_of(path: Path) -> int:
+    """Return the step after which a snapshot was written."""
+    return int(path.stem)
+
+
 def latest(folder: Path) -> Path | None:
     """Return the last snapshot of a folder, None where there is none."""
     files = _files(folder)

@@ -9,13 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_model.atomic_files import replacing
 from elmo_model.state import State
 from elmo_model.training.batches import Batch, Batches, Spelling, made_ahead
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.curves import curves
 from elmo_model.training.joined_loop import use_time_loop
-from elmo_model.training.log import Log, read
+from elmo_model.training.log import Log
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
@@ -36,16 +34,17 @@ class TrainingError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """What a run does beside training: how often it reports, measures and saves, in steps.
+class RunOptions:
+    """The options of a run that change no number: how often it reports, measures and saves.
 
-    `seconds` ends the run early, saved; None lets it go to its last step. `time_loop` is one of
-    TIME_LOOPS.
+    Intervals are in steps; `save_seconds` is the longest time between two snapshots. `seconds` ends
+    this sitting early, saved; None trains to the last step. `time_loop` is one of TIME_LOOPS.
     """
 
     log_every: int = 100
     measure_every: int = 5000
     save_every: int = 5000
+    save_seconds: float = 300.0
     seconds: float | None = None
     time_loop: str = "joined"
     shown: bool = True
@@ -53,7 +52,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: after which step of how many, and whether it was told to stop."""
+    """The end of a run: the steps done, the steps planned, and whether it was stopped early."""
 
     step: int
     steps: int
@@ -67,16 +66,16 @@ class Trainer:
         self,
         folder: Folder,
         plan: Plan,
-        habits: Habits,
+        options: RunOptions,
         corpus: Corpus,
         vocabulary: Vocabulary,
         processes: Processes,
     ) -> None:
-        self._folder, self._plan, self._habits = folder, plan, habits
+        self._folder, self._plan, self._options = folder, plan, options
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
         self.model = new_model(plan).to(self._device).train()
-        use_time_loop(self.model.elmo.bilm, habits.time_loop)
+        use_time_loop(self.model.elmo.bilm, options.time_loop)
         self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
         self._together = processes.together(self.model)
         self._batches = self._new_batches()
@@ -84,32 +83,33 @@ class Trainer:
         self._state = self.model.zero_state(rows)
         self._step, self._seconds = 0, 0.0
 
-    def run(self, heldout: Sequence[Sequence[str]], told: Callable[[], bool]) -> Outcome:
-        """Train to the last step, or until `told` says to stop; save and export either way.
+    def run(self, heldout: Sequence[Sequence[str]], should_stop: Callable[[], bool]) -> Outcome:
+        """Train to the last step, or until `should_stop` returns true; save and export either way.
 
-        A snapshot in the folder is gone on from. Raises TrainingError when the loss is no number.
+        Continues from the last snapshot in the folder. Raises TrainingError when the loss is not
+        finite.
         """
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         log = Log(self._folder.log, self._step) if self._processes.first else None
-        title, shown = self._plan.name, self._habits.shown and self._processes.first
+        title, shown = self._plan.name, self._options.shown and self._processes.first
         with display(title, self._plan.steps, self._step, shown=shown) as shows:
-            stopped = self._train(heldout, told, log, shows)
+            stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
-                self._finish()
+                self._folder.export(self.model, self._plan)
             self._processes.wait()
         return Outcome(self._step, self._plan.steps, stopped)
 
     def _train(
         self,
         heldout: Sequence[Sequence[str]],
-        told: Callable[[], bool],
+        should_stop: Callable[[], bool],
         log: Log | None,
         shows: Display,
     ) -> bool:
         figures = _Figures(self._plan, self._step, self._seconds)
-        begin = time.perf_counter() - self._seconds
-        batch: Batch | None = None
+        started = saved = time.perf_counter()
+        begin = started - self._seconds
         stopped = False
         pinned = self._device.type == "cuda"
         with made_ahead(self._batches, self._step, pinned=pinned) as batches:
@@ -120,22 +120,31 @@ class Trainer:
                 self._step += 1
                 self._seconds = time.perf_counter() - begin
                 shows.advance(self._step)
-                if self._due(self._habits.log_every):
-                    means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
-                    line = figures.line(self._step, self._seconds, means)
-                    self._refuse_no_number(line["loss"])
-                    if log is not None:
-                        log.write(line)
-                    shows.report(_spoken(line))
-                stopped = self._stops(told)
+                self._report(figures, log, shows)
+                stopped = self._stops(should_stop, started)
                 last = stopped or self._step == self._plan.steps
-                if heldout and self._due(self._habits.measure_every, last) and log is not None:
-                    log.write(self._measure(heldout, shows))
-                if self._due(self._habits.save_every, last):
-                    self._refuse_no_number(norm.item())
+                if self._due(self._options.save_every, last) or self._is_overdue(saved):
+                    self._refuse_infinite(norm.item())
                     self._save(batch)
+                    saved = time.perf_counter()
+                signalled = stopped and should_stop()
+                if heldout and self._due(self._options.measure_every, last) and not signalled:
+                    self._measure(heldout, log, shows)
                 begin = time.perf_counter() - self._seconds  # only training counts
         return stopped and self._step < self._plan.steps
+
+    def _report(self, figures: "_Figures", log: Log | None, shows: Display) -> None:
+        """Write a line of the log where one is due, and show the latest figures."""
+        if self._due(self._options.log_every):
+            means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
+            line = figures.line(self._step, self._seconds, means)
+            figures.restart(self._step, self._seconds)
+            self._refuse_infinite(line["loss"])
+            if log is not None:
+                log.write(line)
+                shows.report(_log_line(line))
+        elif log is not None and shows.is_due():
+            shows.report(_log_line(figures.line(self._step, self._seconds, figures.losses())))
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the two losses and the norm of the gradient, on the device."""
@@ -156,32 +165,43 @@ class Trainer:
         self._optimiser.step()
         return losses.detach(), norm
 
-    def _refuse_no_number(self, value: float) -> None:
+    def _refuse_infinite(self, value: float) -> None:
         if not math.isfinite(value):
             raise TrainingError(
                 f"loss or gradient is {value} at step {self._step}; the last snapshot is as it was"
             )
 
-    def _stops(self, told: Callable[[], bool]) -> bool:
+    def _stops(self, should_stop: Callable[[], bool], started: float) -> bool:
+        limit = self._options.seconds
+        late = limit is not None and time.perf_counter() - started >= limit
+        return self._agree(should_stop() or late)
+
+    def _is_overdue(self, saved: float) -> bool:
+        return self._agree(time.perf_counter() - saved >= self._options.save_seconds)
+
+    def _agree(self, flag: bool) -> bool:
+        """Return whether any process has the flag; several processes ask now and then only."""
         if self._processes.count > 1 and self._step % _ASKED_EVERY:
             return False
-        limit = self._habits.seconds
-        late = limit is not None and self._seconds >= limit
-        return self._processes.any(told() or late)
+        return self._processes.any(flag)
 
     def _due(self, every: int, last: bool = False) -> bool:
         return last or self._step % every == 0 or self._step == self._plan.steps
 
-    def _measure(self, heldout: Sequence[Sequence[str]], shows: Display) -> dict[str, Any]:
+    def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
+        if log is None:
+            return
         found = per_token(self.model, self._vocabulary, heldout)
         shows.report(f"held-out perplexity {found.both:.2f}")
-        return {
-            "step": self._step,
-            "tokens": self._step * _tokens(self._plan),
-            "heldout_perplexity": found.both,
-            "heldout_perplexity_forward": found.forward,
-            "heldout_perplexity_backward": found.backward,
-        }
+        log.write(
+            {
+                "step": self._step,
+                "tokens": self._step * self._plan.recipe.tokens_per_step,
+                "heldout_perplexity": found.both,
+                "heldout_perplexity_forward": found.forward,
+                "heldout_perplexity_backward": found.backward,
+            }
+        )
 
     def _save(self, batch: Batch) -> None:
         """Write a snapshot; the rows of all processes lie in it side by side."""
@@ -206,12 +226,6 @@ class Trainer:
         )
         self._step, self._seconds = snapshot.step, snapshot.seconds
 
-    def _finish(self) -> None:
-        self._folder.export(self.model, self._plan)
-        with replacing(self._folder.curves) as temporary:
-            picture = curves(read(self._folder.log), self._plan.name)
-            temporary.write_text(picture, encoding="utf-8")
-
     def _new_batches(self) -> Batches:
         plan, processes = self._plan, self._processes
         alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
@@ -231,10 +245,15 @@ class Trainer:
 
 
 class _Figures:
-    """Losses since the last report, kept on the device: reading one would make the host wait."""
+    """Losses since the last line of the log, kept on the device: reading one waits for the GPU."""
 
     def __init__(self, plan: Plan, step: int, seconds: float) -> None:
-        self._plan, self._from = plan, (step, seconds)
+        self._plan = plan
+        self.restart(step, seconds)
+
+    def restart(self, step: int, seconds: float) -> None:
+        """Begin the interval of the next line."""
+        self._since = (step, seconds)
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
 
@@ -243,19 +262,20 @@ class _Figures:
         self._norms.append(norm)
 
     def losses(self) -> Tensor:
-        """Return the mean losses (2,) of this process since the last report."""
+        """Return the mean losses (2,) of this process in the interval."""
         return torch.stack(self._losses).double().mean(dim=0)
 
     def line(self, step: int, seconds: float, losses: Tensor) -> dict[str, Any]:
+        """Return the line of the log for the interval."""
         forward, backward = losses.tolist()
         norm = float(torch.stack(self._norms).mean())
-        steps, time_taken = step - self._from[0], seconds - self._from[1]
-        self._losses, self._norms, self._from = [], [], (step, seconds)
+        steps, time_taken = step - self._since[0], seconds - self._since[1]
+        tokens_per_step = self._plan.recipe.tokens_per_step
         return {
             "step": step,
-            "tokens": step * _tokens(self._plan),
+            "tokens": step * tokens_per_step,
             "seconds": round(seconds, 3),
-            "tokens_per_second": round(steps * _tokens(self._plan) / max(time_taken, 1e-9), 1),
+            "tokens_per_second": round(steps * tokens_per_step / max(time_taken, 1e-9), 1),
             "learning_rate": learning_rate(self._plan.recipe, step - 1, self._plan.steps),
             "gradient_norm": norm,
             "loss": (forward + backward) / 2,
@@ -266,12 +286,7 @@ class _Figures:
         }
 
 
-def _tokens(plan: Plan) -> int:
-    """Return the tokens that a step reads in each direction."""
-    return plan.recipe.rows * plan.recipe.unroll
-
-
-def _spoken(line: dict[str, Any]) -> str:
+def _log_line(line: dict[str, Any]) -> str:
     return (
         f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}  perplexity "
         f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward"

@@ -39,7 +39,7 @@ def test_train_perplexity_evaluate(tmp_path: Path) -> None:
 def test_what_a_user_can_mend_is_one_line(tmp_path: Path) -> None:
     for arguments in (
         ("train", tmp_path / "run", "--text", "nowhere*"),
-        ("train", tmp_path / "run", "--text", golden.FOLDER / "train.txt", "--state", "odd"),
+        ("train", tmp_path / "run", "--text", golden.FOLDER / "train.txt", "--samples", 0),
         ("perplexity", tmp_path, golden.FOLDER / "heldout.txt"),
         ("evaluate", "random-small"),
     ):

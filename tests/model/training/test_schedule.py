@@ -22,6 +22,18 @@ def test_the_modern_one_warms_up_and_falls_to_its_floor() -> None:
     assert all(a >= b for a, b in pairwise(rates[10:]))
 
 
+def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> None:
+    recipe = replace(RECIPES["modern"], schedule="constant-decay", learning_rate=1.0, floor=0.01)
+    recipe = replace(recipe, warmup=0.5, warmup_steps=4, decay=0.2)
+    short, long = ([learning_rate(recipe, step, n) for step in range(n)] for n in (50, 100))
+    assert short[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert short[:40] == long[:40]
+    assert set(short[4:41]) == set(long[4:81]) == {1.0}
+    assert all(a > b for a, b in pairwise(short[40:]))
+    assert all(a > b for a, b in pairwise(long[80:]))
+    assert learning_rate(recipe, 50, 50) == pytest.approx(0.01)
+
+
 def test_epochs_are_counted_in_full_batches() -> None:
     recipe = replace(RECIPES["modern"], rows=4, unroll=5, epochs=2)
     assert recipe.steps_of(105) == 10

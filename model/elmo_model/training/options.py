@@ -1,0 +1,164 @@
+"""The options of `elmo train`, checked, and the plan of a run that follows from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_model import checkpoints
+from elmo_model.config import ElmoConfig
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.joined_loop import TIME_LOOPS
+from elmo_model.training.recipe import RECIPES, SCHEDULES, Recipe
+from elmo_model.training.run import Plan
+from elmo_model.training.shapes import SHAPES
+from elmo_model.training.trainer import RunOptions
+
+PRECISIONS = ("float32", "bfloat16")
+# Options whose value, where given, takes the place of the recipe's.
+_OF_RECIPE = (
+    "schedule",
+    "epochs",
+    "rows",
+    "unroll",
+    "samples",
+    "dropout",
+    "learning_rate",
+    "warmup",
+    "warmup_steps",
+    "decay",
+    "weight_decay",
+    "clip_norm",
+)
+
+
+class CommandError(Exception):
+    """A fault that the user can mend; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """The options of `elmo train`; None leaves the choice to the recipe, the device or the text."""
+
+    run: Path
+    text: tuple[str, ...]
+    heldout: Path | None = None
+    heldout_sentences: int = 2000
+    recipe: str = "modern"
+    shape: str = "small"
+    vocabulary: Path | None = None
+    vocabulary_size: int = 50_000
+    epochs: float | None = None
+    steps: int | None = None
+    tokens: int | None = None
+    rows: int | None = None
+    unroll: int | None = None
+    softmax: str = "sampled"
+    state: str | None = None
+    samples: int | None = None
+    dropout: float | None = None
+    learning_rate: float | None = None
+    schedule: str | None = None
+    warmup: float | None = None
+    warmup_steps: int | None = None
+    decay: float | None = None
+    weight_decay: float | None = None
+    clip_norm: float | None = None
+    seed: int = 1
+    name: str | None = None
+    precision: str | None = None
+    device: str | None = None
+    time_loop: str = "joined"
+    minutes: float | None = None
+    log_every: int = 100
+    measure_every: int = 5000
+    save_every: int = 5000
+    save_minutes: float = 5.0
+    workers: int | None = None
+    encoded: Path | None = None
+
+    def check(self) -> None:
+        """Check what can be checked without the text. Raises CommandError naming the option."""
+        _expect("--recipe", self.recipe, RECIPES)
+        _expect("--softmax", self.softmax, ("sampled", "full"))
+        _expect("--time-loop", self.time_loop, TIME_LOOPS)
+        for option, value, known in (
+            ("--state", self.state, ("fresh", "carried")),
+            ("--schedule", self.schedule, SCHEDULES),
+            ("--precision", self.precision, PRECISIONS),
+            ("--device", self.device, ("cpu", "cuda")),
+        ):
+            if value is not None:
+                _expect(option, value, known)
+        lengths = [name for name in ("epochs", "steps", "tokens") if getattr(self, name)]
+        if len(lengths) > 1:
+            raise CommandError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
+        if self.shape not in SHAPES and not Path(self.shape).exists():
+            raise CommandError(
+                f"--shape is {self.shape!r}, expected {', '.join(SHAPES)}, or the path of a "
+                f"checkpoint whose shape is taken"
+            )
+
+    def chosen_device(self) -> str:
+        """Return "cpu" or "cuda"."""
+        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+    def run_options(self) -> RunOptions:
+        """Return the options that change no number."""
+        return RunOptions(
+            log_every=self.log_every,
+            measure_every=self.measure_every,
+            save_every=self.save_every,
+            save_seconds=self.save_minutes * 60,
+            seconds=None if self.minutes is None else self.minutes * 60,
+            time_loop=self.time_loop,
+        )
+
+    def plan(self, corpus: Corpus, words: int) -> Plan:
+        """Return the plan of a run on `corpus` with a vocabulary of so many words.
+
+        Raises CommandError for a sample that is larger than the vocabulary, CheckpointError for a
+        `--shape` that is no checkpoint.
+        """
+        recipe = self._recipe(words)
+        if self.tokens:
+            steps = max(1, self.tokens // recipe.tokens_per_step)
+        else:
+            steps = self.steps or recipe.steps_of(corpus.pairs)
+        mixed = recipe.mixed and self.chosen_device() == "cuda"
+        return Plan(
+            name=self.name or self.run.resolve().name,
+            config=_shape(self.shape),
+            recipe=recipe,
+            words=words,
+            steps=steps,
+            seed=self.seed,
+            precision=self.precision or ("bfloat16" if mixed else "float32"),
+            text=tuple((shard.name, shard.bytes) for shard in corpus.shards),
+        )
+
+    def _recipe(self, words: int) -> Recipe:
+        values = ((key, getattr(self, key)) for key in _OF_RECIPE)
+        given: Mapping[str, Any] = {key: value for key, value in values if value is not None}
+        recipe = replace(RECIPES[self.recipe], **given)
+        if self.state is not None:
+            recipe = replace(recipe, fresh=self.state == "fresh")
+        if self.softmax == "full":
+            return replace(recipe, samples=0)
+        if not 0 < recipe.samples < words:
+            raise CommandError(
+                f"--samples is {recipe.samples}, expected fewer than the {words} words of the "
+                f"vocabulary, or --softmax full"
+            )
+        return recipe
+
+
+def _expect(option: str, value: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
+    if value not in known:
+        raise CommandError(f"{option} is {value!r}, expected {' or '.join(known)}")
+
+
+def _shape(name: str) -> ElmoConfig:
+    return SHAPES[name] if name in SHAPES else checkpoints.describe(Path(name))[0]

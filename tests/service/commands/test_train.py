@@ -1,0 +1,236 @@
+"""`elmo train`: how a run ends, continues and reports, with real processes and signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elmo_model.training import snapshot
+from elmo_model.training.shapes import SHAPES
+from elmo_model.training.snapshot import Snapshot
+from elmo_serve.commands import train as command
+from tests.support import training_golden as golden
+from tests.support.checkpoints import write_pair
+from tests.support.command_line import elmo
+
+TEXT = golden.FOLDER / "train.txt"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[object]:
+    """Return the options of a run whose step takes milliseconds."""
+    shape = write_pair(tmp_path / "shape")
+    options: list[object] = ["--text", TEXT, "--shape", shape, "--rows", 4, "--unroll", 5]
+    return [*options, "--samples", 8, "--vocabulary-size", 30, "--device", "cpu"]
+
+
+@contextmanager
+def child(output: int, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Start `elmo` with both output streams on the descriptor `output`; kill it at the end."""
+    command = [str(Path(sys.executable).with_name("elmo")), *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for_steps(run: Path, steps: int) -> None:
+    """Return once the log of a run holds `steps` lines; fail after a minute."""
+    log, deadline = run / "log.jsonl", time.monotonic() + 60
+    while not log.exists() or log.read_text().count("\n") < steps:
+        assert time.monotonic() < deadline, "the run has not begun"
+        time.sleep(0.05)
+
+
+def last_snapshot(run: Path) -> Path:
+    path = snapshot.latest(run / "snapshots")
+    assert path is not None
+    return path
+
+
+def steps_of(run: Path) -> int:
+    return int(last_snapshot(run).stem)
+
+
+def test_ctrl_c_saves_when_the_reader_of_the_output_is_gone(
+    tmp_path: Path, small: list[object]
+) -> None:
+    """Ctrl-C in `elmo train ... 2>&1 | tee log` kills `tee` first."""
+    run = tmp_path / "run"
+    reader, writer = os.pipe()
+    with child(writer, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
+        os.close(writer)
+        wait_for_steps(run, 3)
+        os.close(reader)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    assert steps_of(run) >= 3
+    assert (run / "model.safetensors").exists()
+
+
+def test_a_lost_terminal_saves(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    with child(
+        subprocess.DEVNULL, "train", run, *small, "--steps", 1_000_000, "--log-every", 1
+    ) as process:
+        wait_for_steps(run, 3)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=60) == 129
+    assert steps_of(run) >= 3
+    assert (run / "model.safetensors").exists()
+
+
+def test_under_nohup_a_lost_terminal_changes_nothing(tmp_path: Path, small: list[object]) -> None:
+    """The process ignores SIGHUP, as `nohup` made it, and ends by SIGTERM."""
+    run = tmp_path / "run"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a child inherits what is ignored
+    try:
+        with child(
+            subprocess.DEVNULL, "train", run, *small, "--steps", 1_000_000, "--log-every", 1
+        ) as process:
+            wait_for_steps(run, 3)
+            process.send_signal(signal.SIGHUP)
+            wait_for_steps(run, (run / "log.jsonl").read_text().count("\n") + 20)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 143
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_is_acknowledged_and_the_end_reported(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    reader, writer = os.pipe()
+    with child(writer, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
+        os.close(writer)
+        wait_for_steps(run, 1)
+        process.send_signal(signal.SIGINT)
+        with os.fdopen(reader) as output:
+            text = output.read()
+        assert process.wait(timeout=60) == 130
+    acknowledged = text.index("SIGINT: finishing the step, then saving")
+    assert acknowledged < text.index("Stopped and saved after step")
+
+
+def test_snapshots_are_written_at_an_interval_in_minutes(
+    tmp_path: Path, small: list[object]
+) -> None:
+    run = tmp_path / "run"
+    result = elmo("train", run, *small, "--steps", 3, "--save-minutes", 0)
+    assert result.exit_code == 0, result.output
+    assert sorted(int(path.stem) for path in (run / "snapshots").iterdir()) == [2, 3]
+    default = next(each for each in command.train.params if each.name == "save_minutes")
+    assert isinstance(default.default, float) and 0 < default.default <= 10
+
+
+def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) -> None:
+    """The same command continues a run, however long the sittings before took."""
+    run = tmp_path / "run"
+    arguments = ("train", run, *small, "--steps", 9)
+    assert elmo(*arguments, "--minutes", 0).exit_code == 0
+    path = last_snapshot(run)
+    replace(Snapshot.read(path), seconds=7200.0).write(path.parent)
+    assert elmo(*arguments, "--minutes", 60).exit_code == 0
+    assert steps_of(run) == 9
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--shape", "big", "original"),
+        ("--precision", "fp8", "bfloat16"),
+        ("--time-loop", "slow", "compiled"),
+        ("--recipe", "new", "reference"),
+        ("--state", "odd", "carried"),
+        ("--softmax", "half", "sampled"),
+    ],
+)
+def test_an_unknown_choice_is_refused_before_the_text_is_read(
+    tmp_path: Path, small: list[object], option: str, value: str, expected: str
+) -> None:
+    run = tmp_path / "run"
+    result = elmo("train", run, *small, option, value)
+    assert result.exit_code == 2
+    assert option in result.stderr and value in result.stderr and expected in result.stderr
+    assert not run.exists()
+
+
+def test_the_shapes_of_the_help_are_those_of_the_model() -> None:
+    assert tuple(SHAPES) == command.SHAPES
+
+
+@pytest.mark.parametrize("schedule", ["constant", "constant-decay"])
+def test_a_run_can_be_lengthened(tmp_path: Path, small: list[object], schedule: str) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    options = [*small, "--schedule", schedule, "--warmup-steps", 2, "--decay", 0.25, "--name", "n"]
+    assert elmo("train", run, *options, "--steps", 6, "--minutes", 0).exit_code == 0
+    result = elmo("train", run, *options, "--steps", 12)
+    assert result.exit_code == 0, result.output
+    assert steps_of(run) == 12
+    assert elmo("train", whole, *options, "--steps", 12).exit_code == 0
+    one, other = (Snapshot.read(last_snapshot(each)).weights for each in (run, whole))
+    assert all(one[name].equal(other[name]) for name in other)
+
+
+def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    options = [*small, "--schedule", "constant-decay"]
+    assert elmo("train", run, *options, "--tokens", 6 * 20).exit_code == 0
+    assert steps_of(run) == 6
+    assert elmo("train", run, *options, "--tokens", 9 * 20).exit_code == 0
+    assert steps_of(run) == 9
+
+
+def test_a_run_whose_schedule_has_a_fixed_end_is_not_lengthened(
+    tmp_path: Path, small: list[object]
+) -> None:
+    run = tmp_path / "run"
+    options = [*small, "--schedule", "cosine"]
+    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
+    result = elmo("train", run, *options, "--steps", 6)
+    assert result.exit_code == 1
+    assert "steps 3, found 6" in result.stderr and "constant-decay" in result.stderr
+
+
+def test_a_run_is_not_made_shorter_than_it_is(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    options = [*small, "--schedule", "constant"]
+    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
+    result = elmo("train", run, *options, "--steps", 2)
+    assert result.exit_code == 1
+    assert "has done 3 steps, found --steps 2" in result.stderr
+
+
+def test_the_first_line_comes_after_the_first_step_on_standard_output(
+    tmp_path: Path, small: list[object]
+) -> None:
+    result = elmo("train", tmp_path / "run", *small, "--steps", 2, "--log-every", 100)
+    assert result.exit_code == 0
+    first = next(line for line in result.stdout.splitlines() if "tokens/s" in line)
+    assert first.startswith("1/2 ") and "loss" in first
+    assert not result.stderr
+
+
+def test_every_option_with_a_default_shows_it() -> None:
+    result = elmo("train", "--help")
+    text = " ".join(result.output.split())
+    for default in ("modern", "small", "50000", "2000", "100", "5000"):
+        assert f"default: {default}" in text, default
+    assert all(getattr(each, "help", "") for each in command.train.params if each.name != "run")
+
+
+def test_the_log_holds_a_line_for_every_interval(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    assert elmo("train", run, *small, "--steps", 7, "--log-every", 3).exit_code == 0
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [3, 6, 7]
