@@ -128,7 +128,7 @@ async def _engine(model: str, precision: str, sentences: Sequence[Sentence], cal
     """Return tokens/s of the queue and a worker, when the words are known."""
     settings = Settings(model=model, precision=precision)
     engine = assemble(settings, Metrics(), None).engine
-    engine.pool.start()
+    engine.start()
     if (reason := await engine.pool.first_outcome()) is not None:
         raise RuntimeError(reason)
     assert engine.info is not None

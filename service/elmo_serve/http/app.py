@@ -96,7 +96,7 @@ def _lifespan(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         server = assemble(settings, collected, make_worker)
         app.state.server = server
-        server.engine.pool.start()
+        server.engine.start()
         server.writers.start()
         opening = asyncio.create_task(_open(server, app))
         try:

@@ -13,7 +13,7 @@ from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
 from elmo_serve.workers.json_worker import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
-from elmo_serve.workers.pool import WorkerSpec
+from elmo_serve.workers.pool import WorkerPool, WorkerSpec
 from elmo_serve.workers.process import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.thread import ThreadWorker
@@ -28,7 +28,8 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
     make = make_worker or _makers[settings.worker]
-    engine = Engine(_plans(settings, segments, make), segments, limits, metrics)
+    pool = WorkerPool(_plans(settings, segments, make), metrics)
+    engine = Engine(pool, segments, limits, metrics)
     metrics.watch(
         "queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences
     )

@@ -23,7 +23,7 @@ from elmo_serve.scheduling.fair_queue import Batcher
 from elmo_serve.scheduling.request import Job, Request
 from elmo_serve.scheduling.throughput import Rate
 from elmo_serve.workers.messages import Batch, Done, Failed, ModelInfo, Ready
-from elmo_serve.workers.pool import WorkerPool, WorkerSlot, WorkerSpec
+from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
 
 _log = logging.getLogger("elmo_serve.engine")
@@ -60,12 +60,12 @@ class Engine:
 
     def __init__(
         self,
-        plans: Sequence[WorkerSpec],
+        pool: WorkerPool,
         segments: SharedMemoryPool,
         limits: Limits,
         metrics: Metrics,
     ) -> None:
-        self.pool = WorkerPool(plans, self, metrics)
+        self.pool = pool
         self._segments = segments
         self._metrics = metrics
         self._batcher = Batcher()
@@ -79,6 +79,10 @@ class Engine:
         self._is_draining = False
         self._is_scheduled = False
         self._later: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start the workers and give them batches from now on."""
+        self.pool.start(self)
 
     # What the service asks
 

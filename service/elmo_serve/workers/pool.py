@@ -40,8 +40,12 @@ _LOADING = "the model is loading"
 State = Literal["loading", "ready", "down"]
 
 
-class Owner(Protocol):
-    """Who owns the work: the engine."""
+class BatchListener(Protocol):
+    """Is called when something happens to a worker or its batches: the scheduler.
+
+    A slot has finished its own bookkeeping before it calls, so the listener may submit the next
+    batch from within any of these methods.
+    """
 
     def on_ready(self, ready: Ready) -> None:
         """A slot can take batches."""
@@ -54,6 +58,15 @@ class Owner(Protocol):
 
     def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
         """A worker is gone, in the middle of ``running``, before it came to ``waiting``."""
+
+
+class _NoListener:
+    """The listener of a slot that is not started: nothing happens to it yet."""
+
+    def on_ready(self, ready: Ready) -> None: ...
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None: ...
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None: ...
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,11 @@ class WorkerSlot:
     """A place for a worker, and whoever sits there now."""
 
     def __init__(
-        self, plan: WorkerSpec, owner: Owner, metrics: Metrics, changed: Callable[[], None]
+        self,
+        plan: WorkerSpec,
+        metrics: Metrics,
+        changed: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self.device = plan.device
         self.budget = plan.batch_tokens
@@ -81,9 +98,10 @@ class WorkerSlot:
         self.failure = ""  # why the last start failed
         self.worker: Worker = plan.make()
         self._plan = plan
-        self._owner = owner
+        self._listener: BatchListener = _NoListener()
         self._metrics = metrics
         self._changed = changed
+        self._clock = clock
         self._assigned: deque[Batch] = deque()
         self._watch = Watchdog(self._lose_patience)
         self._pace = LatencyEstimate(plan.timeouts, _LEAST_TOKENS)
@@ -115,10 +133,14 @@ class WorkerSlot:
         if not self._assigned:
             return 0.0
         end = self._began + self._full_pace * self._assigned[0].padded_tokens
-        return max(0.0, end - time.monotonic())
+        return max(0.0, end - self._clock())
 
-    def start(self) -> None:
-        """Let the worker load the model."""
+    def start(self, listener: BatchListener) -> None:
+        """Let the worker load the model, and report it and its batches to `listener`."""
+        self._listener = listener
+        self._load()
+
+    def _load(self) -> None:
         self._watch.expect(self._plan.timeouts.load)
         worker = self.worker
         worker.start(
@@ -130,7 +152,7 @@ class WorkerSlot:
         """Give the worker a batch; it runs behind those it already has."""
         self._assigned.append(batch)
         if len(self._assigned) == 1:
-            self._began = time.monotonic()
+            self._began = self._clock()
             self._expect_next()
         self.worker.submit(batch)
 
@@ -158,18 +180,18 @@ class WorkerSlot:
         self.info = ready.info
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
-        self._ready_since = time.monotonic()
+        self._ready_since = self._clock()
         self._watch.expect(None)
         self._pace.start_from(ready.seconds_per_token)
         self._full_pace = self._full_pace or ready.seconds_per_token
         self._metrics.worker_up.labels(self.device).inc()
         _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
         self._changed()
-        self._owner.on_ready(ready)
+        self._listener.on_ready(ready)
 
     def _batch_ended(self, message: Done | Failed) -> None:
         batch = self._assigned.popleft()
-        now = time.monotonic()
+        now = self._clock()
         self.seconds, self._began = now - self._began, now
         self._pace.learn(batch.padded_tokens, self.seconds)
         if 2 * batch.padded_tokens >= self.budget:
@@ -177,9 +199,9 @@ class WorkerSlot:
         self._fit_budget(batch, message)
         self._expect_next()
         if isinstance(message, Done):
-            self._owner.on_done(batch, message, self)
+            self._listener.on_done(batch, message, self)
         else:
-            self._owner.on_failed(batch, message, self)
+            self._listener.on_failed(batch, message, self)
 
     def _ended(self, reason: str) -> None:
         if self._stopping:
@@ -189,7 +211,7 @@ class WorkerSlot:
         self.reason = said if was == "loading" and said != _LOADING else f"the worker {reason}"
         if was == "ready":
             self._metrics.worker_up.labels(self.device).dec()
-            if time.monotonic() - self._ready_since > _SOUND_SECONDS:
+            if self._clock() - self._ready_since > _SOUND_SECONDS:
                 self._delay = _FIRST_DELAY
         else:
             self.failed_starts += 1
@@ -203,14 +225,14 @@ class WorkerSlot:
         self._restart = asyncio.get_running_loop().call_later(self._delay, self._replace)
         self._delay = min(2 * self._delay, _LONGEST_DELAY)
         self._changed()
-        self._owner.on_lost(running, waiting, self.reason)
+        self._listener.on_lost(running, waiting, self.reason)
 
     def _replace(self) -> None:
         self._restart = None
         self.state, self.reason = "loading", _LOADING
         self._metrics.worker_restarts.labels(self.device).inc()
         self.worker = self._plan.make()
-        self.start()
+        self._load()
 
     def _expect_next(self) -> None:
         """Wait for the batch that runs now, if there is one."""
@@ -245,14 +267,19 @@ class WorkerSlot:
 class WorkerPool:
     """All slots. Ready while one of them is; fit while one of them may be again."""
 
-    def __init__(self, plans: Sequence[WorkerSpec], owner: Owner, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        plans: Sequence[WorkerSpec],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._changes = asyncio.Event()
-        self.slots = [WorkerSlot(plan, owner, metrics, self._changes.set) for plan in plans]
+        self.slots = [WorkerSlot(plan, metrics, self._changes.set, clock) for plan in plans]
 
-    def start(self) -> None:
-        """Start a worker in every slot."""
+    def start(self, listener: BatchListener) -> None:
+        """Start a worker in every slot, and report them and their batches to `listener`."""
         for slot in self.slots:
-            slot.start()
+            slot.start(listener)
 
     async def stop(self) -> None:
         """Let every worker end."""

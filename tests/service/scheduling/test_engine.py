@@ -29,7 +29,7 @@ from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
-from elmo_serve.workers.pool import Timeouts, WorkerSpec
+from elmo_serve.workers.pool import Timeouts, WorkerPool, WorkerSpec
 from elmo_serve.workers.shared_memory import SharedMemoryPool, view
 
 DIMENSION = 4
@@ -175,8 +175,9 @@ async def bench(
 
     metrics, segments = Metrics(), SharedMemoryPool()
     plans = [WorkerSpec("cpu", budget, maker(make), patience) for make in makes or (Fake,)]
-    engine = Engine(plans, segments, Limits(queue_tokens, answer_bytes, client_tokens), metrics)
-    engine.pool.start()
+    limits = Limits(queue_tokens, answer_bytes, client_tokens)
+    engine = Engine(WorkerPool(plans, metrics), segments, limits, metrics)
+    engine.start()
     await engine.pool.first_outcome()
     yield Bench(engine, metrics, workers)
     assert (engine.queued_sentences, engine.queued_tokens) == (0, 0)
