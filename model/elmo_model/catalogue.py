@@ -1,21 +1,25 @@
-"""The published models by name: where their files lie below the published address. Data alone."""
+"""The models that have names: built-in ones, and published ones with the paths of their files.
 
+A module without torch: the server and the command line resolve names before torch is imported.
+"""
+
+import difflib
 from dataclasses import dataclass
 
-# The layout of AllenNLP's bucket; a mirror has the same paths below an address of its own.
+# The root of AllenNLP's bucket. A mirror serves the same paths below its own address.
 PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models"
 
-# Parameters of the published sizes; a file of weights holds four bytes for each, and little else.
+# Numbers of parameters of the published sizes. A file of weights has four bytes for each.
 SMALL, MEDIUM, ORIGINAL = 13_593_296, 28_027_728, 93_600_848
 
-_OVERHEAD = 1 << 20  # bytes of HDF5 around the numbers; those of `original` are 31,400
-_GREATEST_OPTIONS = 1 << 20
-_GREATEST_MATRIX = 64 << 20
+_OVERHEAD = 1 << 20  # bytes that HDF5 may add to the weights; in `original` it adds 31,400
+_MAX_OPTIONS = 1 << 20  # bytes
+_MAX_MATRIX = 64 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a model: its path below the address, and the bytes that it may have."""
+    """A file of a published model: its path below the address, and its size range in bytes."""
 
     path: str
     least: int
@@ -29,7 +33,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published model: what it was trained on, in a few words, and its files."""
+    """A published model: its name, its training text in a few words, and its files."""
 
     name: str
     text: str
@@ -49,17 +53,17 @@ def _aligned(language: str, text: str) -> Published:
     prefix = f"multilingual_elmo/{language}"
     return Published(
         f"multilingual-{language}",
-        f"{text}, aligned with the other multilingual ones",
+        f"{text}, aligned with the other multilingual models",
         (
             _options("multilingual_elmo/options262.json"),
-            _weights(f"{prefix}_weights.hdf5", ORIGINAL, least=SMALL),  # said nowhere
-            File(f"{prefix}_best_mapping.pth", 1, _GREATEST_MATRIX),
+            _weights(f"{prefix}_weights.hdf5", ORIGINAL, least=SMALL),  # the size is not published
+            File(f"{prefix}_best_mapping.pth", 1, _MAX_MATRIX),
         ),
     )
 
 
 def _options(path: str) -> File:
-    return File(path, 2, _GREATEST_OPTIONS)
+    return File(path, 2, _MAX_OPTIONS)
 
 
 def _weights(path: str, parameters: int, least: int | None = None) -> File:
@@ -69,6 +73,12 @@ def _weights(path: str, parameters: int, least: int | None = None) -> File:
 _ORIGINAL = "2x4096_512_2048cnn_2xhighway"
 _PUBMED = f"elmo/contributed/pubmed/elmo_{_ORIGINAL}"
 _PORTUGUESE = "elmo/contributed/pt/elmo_pt"
+
+BUILT_IN = {
+    "english": "a small English model, trained for this program",
+    "random-small": "the published small shape with random weights",
+}
+"""The models that come with the program: their names, and a few words on each."""
 
 CATALOGUE = {
     model.name: model
@@ -89,7 +99,9 @@ CATALOGUE = {
             "Portuguese",
             (
                 _options(f"{_PORTUGUESE}_options.json"),
-                _weights(f"{_PORTUGUESE}_weights.hdf5", ORIGINAL, least=SMALL),  # said nowhere
+                _weights(
+                    f"{_PORTUGUESE}_weights.hdf5", ORIGINAL, least=SMALL
+                ),  # the size is not published
             ),
         ),
         _aligned("en", "English"),
@@ -101,3 +113,41 @@ CATALOGUE = {
         _aligned("de", "German"),
     )
 }
+"""The published models by name."""
+
+_SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
+
+
+def canonical(name: str) -> str:
+    """Return a model name as it is spelt here, given in any case; other strings unchanged."""
+    return _SPELLINGS.get(name.casefold(), name)
+
+
+def published_model(name: str) -> Published | None:
+    """Return the published model of this name, in any case; None if there is none."""
+    return CATALOGUE.get(canonical(name))
+
+
+def missing(name: str) -> str:
+    """Return the error message for a path that does not exist; it explains names and misspellings.
+
+    The caller takes paths. A name that reaches it was not resolved: built-in names are taken by
+    `elmo_model.pretrained.open_model`, published names by `elmo_serve.model_cache.locate`.
+    """
+    known = canonical(name)
+    if known in BUILT_IN:
+        return (
+            f"{name}: does not exist, expected the path of a checkpoint; the built-in model of "
+            f"this name is opened by elmo_model.pretrained.open_model"
+        )
+    if known in CATALOGUE:
+        return (
+            f"{name}: does not exist, expected the path of a checkpoint; the published model of "
+            f"this name is fetched by `elmo download {known}`, which prints its path"
+        )
+    close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
+    meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","
+    return (
+        f"{name}: does not exist{meant} expected the path of a checkpoint, or one of "
+        f"{', '.join(_SPELLINGS.values())}"
+    )

@@ -1,4 +1,4 @@
-"""A server on loopback that does what servers do to those who download."""
+"""A mirror of published models on loopback, which can misbehave as real servers do."""
 
 from __future__ import annotations
 
@@ -21,80 +21,98 @@ MODEL = Published(
         File("elmo/tiny/elmo_tiny_weights.hdf5", 1 << 20, 1 << 21),
     ),
 )
+OPTIONS_PATH = "/mirror/elmo/tiny/elmo_tiny_options.json"
 WEIGHTS_PATH = "/mirror/elmo/tiny/elmo_tiny_weights.hdf5"
 
 
 @dataclass
-class Shelf:
-    """What a server has and how it behaves; `asked` lists path and Range of every request."""
+class Mirror:
+    """The files of a server and its behaviour; `requests` lists path and Range of every request."""
 
     files: dict[str, bytes]
     address: str = ""
     etag: str | None = '"one"'
     ranges: bool = True
-    said: int | None = None  # the length that it claims
+    content_length: str | None = None  # sent in place of the true length
+    content_range: str | None = None  # sent in place of the true range
     chunked: bool = False
     encoding: str | None = None
     range_shift: int = 0
-    cuts: list[int] = field(default_factory=list)  # bytes of each answer to weights, then cut
+    redirects_to_itself: bool = False
+    cuts: list[int] = field(default_factory=list)  # bytes of each response with weights, then cut
     statuses: list[int] = field(default_factory=list)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
 
-    def of_weights(self) -> list[str | None]:
-        return [ranged for path, ranged in self.asked if path.endswith(".hdf5")]
+    def weight_ranges(self) -> list[str | None]:
+        return [ranged for path, ranged in self.requests if path.endswith(".hdf5")]
 
 
 class Handler(BaseHTTPRequestHandler):
-    shelf: Shelf
+    mirror: Mirror
 
     def do_GET(self) -> None:
-        shelf = self.shelf
+        mirror = self.mirror
         ranged = self.headers.get("Range")
-        shelf.asked.append((self.path, ranged))
-        if shelf.statuses:
-            self.send_error(shelf.statuses.pop(0))
+        mirror.requests.append((self.path, ranged))
+        if mirror.statuses:
+            self.send_error(mirror.statuses.pop(0))
             return
-        if self.path not in shelf.files:
+        if self.path not in mirror.files:
             self.send_error(404)
             return
-        content, start = shelf.files[self.path], 0
-        same = self.headers.get("If-Range") == shelf.etag
-        if ranged and shelf.ranges and same:
-            start = int(ranged.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(content):
-                self.send_error(416)
-                return
-            self.send_response(206)
-            first = start + shelf.range_shift
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        else:
+        if mirror.redirects_to_itself:
+            self.send_response(302)
+            self.send_header("Location", self.path)
+            self.end_headers()
+            return
+        content = mirror.files[self.path]
+        start = self._start(content, ranged)
+        if start < len(content):
+            self._send(content, start)
+
+    def _start(self, content: bytes, ranged: str | None) -> int:
+        """Send the status line; return the first byte to send."""
+        mirror = self.mirror
+        is_same_version = self.headers.get("If-Range") == mirror.etag
+        if not (ranged and mirror.ranges and is_same_version):
             self.send_response(200)
-        if shelf.etag:
-            self.send_header("ETag", shelf.etag)
-        if shelf.encoding:
-            self.send_header("Content-Encoding", shelf.encoding)
-        if not shelf.chunked:
-            length = len(content) - start if shelf.said is None else shelf.said
-            self.send_header("Content-Length", str(length))
+            return 0
+        start = int(ranged.removeprefix("bytes=").removesuffix("-"))
+        if start >= len(content):
+            self.send_error(416)
+            return start
+        self.send_response(206)
+        true = f"bytes {start + mirror.range_shift}-{len(content) - 1}/{len(content)}"
+        self.send_header("Content-Range", mirror.content_range or true)
+        return start
+
+    def _send(self, content: bytes, start: int) -> None:
+        mirror = self.mirror
+        if mirror.etag:
+            self.send_header("ETag", mirror.etag)
+        if mirror.encoding:
+            self.send_header("Content-Encoding", mirror.encoding)
+        if not mirror.chunked:
+            self.send_header("Content-Length", mirror.content_length or str(len(content) - start))
         self.end_headers()
         body = content[start:]
-        if self.path.endswith(".hdf5") and shelf.cuts:
-            body = body[: shelf.cuts.pop(0)]
-        self.wfile.write(body)  # then the connection is closed, as HTTP/1.0 has it
+        if self.path.endswith(".hdf5") and mirror.cuts:
+            body = body[: mirror.cuts.pop(0)]
+        self.wfile.write(body)  # then the connection is closed, as in HTTP/1.0
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @contextmanager
-def serving() -> Iterator[Shelf]:
+def serving() -> Iterator[Mirror]:
     """Serve a tiny model on a free port."""
-    shelf = Shelf({f"/mirror/{MODEL.files[0].path}": OPTIONS, WEIGHTS_PATH: WEIGHTS})
-    handler = type("OfThisShelf", (Handler,), {"shelf": shelf})
+    mirror = Mirror({OPTIONS_PATH: OPTIONS, WEIGHTS_PATH: WEIGHTS})
+    handler = type("HandlerOfThisMirror", (Handler,), {"mirror": mirror})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        shelf.address = f"http://127.0.0.1:{server.server_port}/mirror/"
+        mirror.address = f"http://127.0.0.1:{server.server_port}/mirror/"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield shelf
+        yield mirror
         server.shutdown()
         thread.join()

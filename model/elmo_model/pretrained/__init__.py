@@ -1,4 +1,4 @@
-"""Models by name: those that come with the program, and any other by its path."""
+"""Models by name or path: the models that come with the program, and checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
+from elmo_model.catalogue import canonical, missing
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
@@ -20,10 +21,15 @@ BUILT_IN: dict[str, Callable[[int], Elmo]] = {
 def load_built_in(
     name: str, *, device: str | torch.device = "cpu", token_cache_size: int = 65_536
 ) -> Elmo:
-    """Load a model that comes with the program. Raises CheckpointError for an unknown name."""
-    if name not in BUILT_IN:
+    """Load a model that comes with the program; its name may be in any case.
+
+    `token_cache_size` is the number of words whose token vectors are cached. Raises
+    CheckpointError for an unknown name.
+    """
+    build = BUILT_IN.get(canonical(name))
+    if build is None:
         raise CheckpointError(f"model is {name!r}, expected one of {', '.join(BUILT_IN)}")
-    return BUILT_IN[name](token_cache_size).to(device)
+    return build(token_cache_size).to(device)
 
 
 def open_model(
@@ -34,27 +40,29 @@ def open_model(
 ) -> Elmo:
     """Load a built-in model by its name, or the checkpoint at a path.
 
-    Raises CheckpointError where there is neither.
+    A built-in name wins over a file or folder of that name. Published models have to be downloaded
+    first. Raises CheckpointError where there is neither, or the checkpoint is damaged.
     """
     name = str(name_or_path)
-    if name in BUILT_IN:
+    if canonical(name) in BUILT_IN:
         return load_built_in(name, device=device, token_cache_size=token_cache_size)
-    _refuse_nothing(name)
+    _require(name)
     return checkpoints.load(name, device=device, token_cache_size=token_cache_size)
 
 
 def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin, int]:
-    """Return configuration, origin and number of parameters of a built-in model or a path."""
+    """Return configuration, origin and number of parameters of a built-in model or a checkpoint.
+
+    Raises CheckpointError as `open_model` does.
+    """
     name = str(name_or_path)
-    if name in BUILT_IN:
+    if canonical(name) in BUILT_IN:
         elmo = load_built_in(name)
         return elmo.config, elmo.origin, elmo.parameter_count
-    _refuse_nothing(name)
+    _require(name)
     return checkpoints.describe(name)
 
 
-def _refuse_nothing(name: str) -> None:
-    if not Path(name).exists():
-        raise CheckpointError(
-            f"{name}: does not exist, expected a path or one of {', '.join(BUILT_IN)}"
-        )
+def _require(path: str) -> None:
+    if not Path(path).exists():
+        raise CheckpointError(missing(path))

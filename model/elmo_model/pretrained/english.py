@@ -1,4 +1,4 @@
-"""The English model that comes with the program; `english.md` beside it is its card."""
+"""The built-in English model. `english.md` in this folder is its model card."""
 
 from pathlib import Path
 
@@ -11,5 +11,5 @@ _WEIGHTS = Path(__file__).with_name("english.safetensors")
 
 
 def build(token_cache_size: int) -> Elmo:
-    """Return the network; its numbers are kept as float16 and served as float32."""
+    """Return the network in float32; the file holds float16."""
     return checkpoints.load(_WEIGHTS, token_cache_size=token_cache_size)

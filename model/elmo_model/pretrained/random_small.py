@@ -1,4 +1,4 @@
-"""The published small shape with random numbers: it shows that all works, and means nothing."""
+"""The published small shape with random weights, to try the program; its vectors mean nothing."""
 
 from dataclasses import replace
 
@@ -27,8 +27,8 @@ _CONFIG = ElmoConfig(
 
 
 def build(token_cache_size: int) -> Elmo:
-    """Return the network, the same one every time."""
-    with torch.device("meta"):  # nothing is drawn twice
+    """Return the network; a fixed seed makes its weights the same every time."""
+    with torch.device("meta"):  # the modules' own initialisation would be thrown away
         elmo = Elmo(
             _CONFIG,
             Utf8Alphabet(),

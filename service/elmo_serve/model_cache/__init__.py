@@ -1,4 +1,4 @@
-"""Published models by name: fetched once into a cache folder, and checked from then on."""
+"""The model cache: published models, downloaded once by name and verified on every use."""
 
 from __future__ import annotations
 

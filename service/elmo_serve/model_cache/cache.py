@@ -1,4 +1,4 @@
-"""Where published models are kept, and where they come from."""
+"""Where the cache folder is, and which server the models come from."""
 
 from __future__ import annotations
 
@@ -16,33 +16,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """The cache folder, the address to fetch from, and whether to fetch at all."""
+    """The cache folder, an optional mirror, and whether the network may be used.
+
+    `pause_seconds` is the wait after the first failed attempt of a download; each further wait is
+    twice as long. Four waits of 1, 1, 2 and 4 seconds separate five attempts.
+    """
 
     cache: Path
     mirror: str | None = None
     offline: bool = False
-    pause_seconds: float = 1.0  # before another attempt, doubled each time
+    pause_seconds: float = 1.0
 
     @property
     def address(self) -> str:
-        """Return where the published layout begins."""
+        """Return the URL below which the paths of the catalogue begin."""
         return (self.mirror or PUBLISHED).rstrip("/")
 
 
 def cache_settings(settings: Settings) -> CacheSettings:
-    """Return where settings say that published models lie."""
+    """Return the cache settings of a server. Raises DownloadError as `default_cache` does."""
     return CacheSettings(settings.cache or default_cache(), settings.mirror, settings.offline)
 
 
 def default_cache() -> Path:
     """Return the user's cache folder for models (XDG Base Directory Specification).
 
-    Raises DownloadError where there is none.
+    Raises DownloadError where the user has no home folder.
     """
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # the specification: a path that is not absolute is to be ignored
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification says to ignore a relative path.
     try:
-        base = Path(named) if named.startswith("/") else Path.home() / ".cache"
+        base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
     except RuntimeError as error:  # a user without a home, as in a container
         raise DownloadError("the user has no home folder, expected ELMO_CACHE to be set") from error
     return base / "elmo-serve"

@@ -1,4 +1,4 @@
-"""Is a file what was published: its size, its kind, and the sum it had at its first download."""
+"""Checks of a downloaded file: its size, its kind, and the SHA-256 of its first download."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+from elmo_model.atomic_files import write_bytes
 from elmo_model.catalogue import File
 from elmo_serve.model_cache.download_error import DownloadError
 
@@ -16,7 +17,7 @@ _HDF5: Final = b"\x89HDF\r\n\x1a\n"
 
 
 def check_size(label: str, size: int, file: File) -> None:
-    """Raise DownloadError, about what `label` names, unless a size in bytes is within bounds."""
+    """Raise DownloadError, whose message begins with `label`, if `size` (bytes) is out of range."""
     if not file.least <= size <= file.most:
         raise DownloadError(
             f"{label}: has {size:,} bytes, expected {file.least:,} to {file.most:,}"
@@ -24,7 +25,10 @@ def check_size(label: str, size: int, file: File) -> None:
 
 
 def check_content(path: Path, name: str, label: str) -> None:
-    """Tell a page that some proxy sent from the file that was wanted: raises DownloadError."""
+    """Raise DownloadError if the content does not fit the name.
+
+    A proxy may answer with a page of its own, such as a login form, and status 200.
+    """
     if name.endswith(".json"):
         try:
             json.loads(path.read_bytes())
@@ -37,25 +41,23 @@ def check_content(path: Path, name: str, label: str) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """Return a file's SHA-256 in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the sums that a folder's SHA256SUMS lists, by the names of files."""
+    """Return the digests in the SHA256SUMS of a folder by file name; none without such a file."""
     path = folder / SUMS
     if not path.exists():
         return {}
-    lines = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines())
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = (line.split(maxsplit=1) for line in text.splitlines())
     return {parts[1]: parts[0] for parts in lines if len(parts) == 2}
 
 
 def record(target: Path, digest: str, sums: dict[str, str]) -> None:
-    """Write a sum down, so that `sha256sum --check` reads it too."""
+    """Add a digest to `sums` and to the file SHA256SUMS, which `sha256sum --check` reads."""
     sums[target.name] = digest
-    path = target.with_name(SUMS)
-    aside = path.with_name(f".{SUMS}.new")
     text = "".join(f"{each}  {name}\n" for name, each in sorted(sums.items()))
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    write_bytes(target.with_name(SUMS), text.encode("utf-8"))

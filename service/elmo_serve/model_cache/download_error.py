@@ -1,7 +1,7 @@
-"""What is said when a published model cannot be had."""
+"""The error of a failed download."""
 
 from __future__ import annotations
 
 
 class DownloadError(Exception):
-    """A published model cannot be had. Its text is one line: what, found and expected."""
+    """A published model cannot be had. The message is one line: file or URL, found, expected."""

@@ -1,34 +1,35 @@
-"""Published models, whole and checked, in the cache folder."""
+"""Download a published model into the cache folder, or verify the copy that is there."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from elmo_model.catalogue import CATALOGUE, File, Published
+from elmo_model.atomic_files import publish
+from elmo_model.catalogue import File, Published, published_model
 from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import check_content, check_size, digest_of, read_sums, record
 from elmo_serve.model_cache.download_error import DownloadError
-from elmo_serve.model_cache.transfer import PART, OnProgress, complete, tag_of
+from elmo_serve.model_cache.transfer import PART, OnProgress, Transfer, version_file
 
 
-def locate(model: str, places: CacheSettings, show: OnProgress) -> str:
-    """Return the path of a published model, fetched if need be; any other name as it is."""
-    return str(fetch(CATALOGUE[model], places, show)) if model in CATALOGUE else model
+def locate(model: str, settings: CacheSettings, on_progress: OnProgress) -> str:
+    """Return the folder of a published model, fetched if need be; any other string unchanged."""
+    published = published_model(model)
+    return model if published is None else str(fetch(published, settings, on_progress))
 
 
-def fetch(model: Published, places: CacheSettings, show: OnProgress) -> Path:
-    """Return the folder that holds the files of a model, each whole and checked.
+def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) -> Path:
+    """Return the folder that holds every file of a model, whole and verified.
 
-    What is missing is fetched; what was fetched in part goes on from there. The first SHA-256 of
-    every file is written down, as none is published, and each later use is held against it. Raises
-    DownloadError where that cannot be.
+    Missing files are downloaded, partial files resumed. No checksums are published, so the SHA-256
+    of each file is recorded at its first download and compared on each later use. A lock lets one
+    process at a time work on a model. Raises DownloadError.
     """
-    folder = places.cache / model.name
+    folder = settings.cache / model.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
@@ -36,9 +37,9 @@ def fetch(model: Published, places: CacheSettings, show: OnProgress) -> Path:
             for file in model.files:
                 target = folder / file.name
                 if target.exists():
-                    _check(target, file, sums)
+                    _verify(target, file, sums)
                 else:
-                    _fetch_file(file, target, places, sums, show)
+                    _fetch_file(file, target, settings, sums, on_progress)
     except OSError as error:
         raise DownloadError(
             f"{error.filename or folder}: {error.strerror or error}, expected a folder to write to"
@@ -46,11 +47,11 @@ def fetch(model: Published, places: CacheSettings, show: OnProgress) -> Path:
     return folder
 
 
-def _check(target: Path, file: File, sums: dict[str, str]) -> None:
-    """Hold a file against its bounds and its sum; one that was put there by hand gets a sum."""
+def _verify(target: Path, file: File, sums: dict[str, str]) -> None:
+    """Compare a file with its size range and its digest; record the digest of a new file."""
     check_size(str(target), target.stat().st_size, file)
     digest = digest_of(target)
-    if target.name not in sums:
+    if target.name not in sums:  # the user has put the file there
         check_content(target, target.name, str(target))
         with _unless_read_only():
             record(target, digest, sums)
@@ -62,13 +63,17 @@ def _check(target: Path, file: File, sums: dict[str, str]) -> None:
 
 
 def _fetch_file(
-    file: File, target: Path, places: CacheSettings, sums: dict[str, str], show: OnProgress
+    file: File,
+    target: Path,
+    settings: CacheSettings,
+    sums: dict[str, str],
+    on_progress: OnProgress,
 ) -> None:
-    url = f"{places.address}/{file.path}"
-    if places.offline:
+    url = f"{settings.address}/{file.path}"
+    if settings.offline:
         raise DownloadError(f"{target}: does not exist, expected it there as ELMO_OFFLINE is set")
     part = target.with_name(target.name + PART)
-    complete(url, file, part, places, show)
+    Transfer(url, file, part, on_progress).complete(settings.pause_seconds)
     try:
         check_content(part, target.name, url)
     except DownloadError:
@@ -80,16 +85,14 @@ def _fetch_file(
         raise DownloadError(
             f"{url}: its SHA-256 is {digest}, expected {sums[target.name]} as at its first download"
         )
-    with part.open("rb") as written:
-        os.fsync(written.fileno())
-    part.replace(target)
-    tag_of(part).unlink(missing_ok=True)
+    publish(part, target)
+    version_file(part).unlink(missing_ok=True)
     record(target, digest, sums)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time fetch a model; another waits, and finds it there."""
+    """Hold the lock of a model's folder, and wait for it while another process holds it."""
     with ExitStack() as stack:
         with _unless_read_only():
             lock = stack.enter_context((folder / ".lock").open("w"))
@@ -99,7 +102,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _unless_read_only() -> Iterator[None]:
-    """Do without what a cache that is mounted read-only, and is whole, has no need for."""
+    """Ignore errors of a read-only folder: a complete cache is usable without lock and digests."""
     try:
         yield
     except OSError as error:

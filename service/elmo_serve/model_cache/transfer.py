@@ -1,139 +1,160 @@
-"""One file over HTTP: what was fetched in part goes on from there, if it is still the same file."""
+"""Download one file over HTTP, and resume a partial file if the server still has that version."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import httpx
 
 from elmo_model.catalogue import File
-from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import check_size
 from elmo_serve.model_cache.download_error import DownloadError
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes that are there and the bytes that there will be."""
+"""Called with the name of a file, the bytes on the disk and the bytes of the whole file."""
 
 PART: Final = ".part"
+_VERSION: Final = ".part.tag"  # the ETag or Last-Modified of the version that a part is from
 
-_TAG: Final = ".part.tag"  # what the server calls the version that a part is of
-_ATTEMPTS: Final = 5  # in a row that bring nothing
-_TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)
-_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
-
-
-def complete(url: str, file: File, part: Path, places: CacheSettings, show: OnProgress) -> None:
-    """Fetch until the part is whole; a connection that is cut is taken up again.
-
-    Raises DownloadError when attempts bring nothing, and for an answer that is not the file.
-    """
-    failures = 0
-    with httpx.Client(timeout=_TIMEOUT, follow_redirects=True) as client:
-        while True:
-            before = _size(part)
-            try:
-                total = _attempt(client, url, file, part, show)
-                if total is None or _size(part) == total:
-                    return
-                reason = f"{_size(part):,} of {total:,} bytes came"
-            except (httpx.TransportError, _LaterError) as error:
-                reason = str(error) or type(error).__name__
-            failures = 0 if _size(part) > before else failures + 1
-            if failures >= _ATTEMPTS:
-                raise DownloadError(
-                    f"{url}: {reason}, after {failures} attempts that brought nothing"
-                )
-            time.sleep(places.pause_seconds * 2 ** max(failures - 1, 0))
+_ATTEMPTS: Final = 5  # attempts in a row without a new byte before the download fails
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)  # seconds
+# 18 digits: Python refuses to convert numbers of thousands of digits, which a server may send.
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
+_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18})")
+# A version is sent back in If-Range, which httpx encodes as ASCII.
+_STRONG_ETAG: Final = re.compile(r'"[!#-~]{0,256}"')
+_DATE: Final = re.compile(r"[ -~]{1,64}")
 
 
-class _LaterError(Exception):
-    """The server could not answer now."""
+class _RetryError(Exception):
+    """The attempt failed for a reason that may pass."""
 
 
-def _attempt(
-    client: httpx.Client, url: str, file: File, part: Path, show: OnProgress
-) -> int | None:
-    """Fetch what is missing of a part; return the size of the whole where the server says it."""
-    tag = tag_of(part)
-    have = _size(part) if tag.exists() else 0
-    headers = {"Accept-Encoding": "identity"}
-    if have:
-        # another version than that of the part is sent from its first byte
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag.read_text(encoding="latin-1")}
-    with client.stream("GET", url, headers=headers) as response:
-        _check_status(url, response)
-        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-            part.unlink(missing_ok=True)
-            raise _LaterError(f"status 416 for bytes {have:,} and on")
-        total = _total(response)
-        start = have
-        if response.status_code == httpx.codes.PARTIAL_CONTENT:
-            found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-            if found is None or int(found[1]) != have:
-                part.unlink(missing_ok=True)
-                raise _LaterError(f"another range than bytes {have:,} and on")
-            total = int(found[2])
-        else:
-            start = 0
-        if total is not None:
-            check_size(url, total, file)
-        _remember(tag, response)
-        with part.open("r+b" if start else "wb") as out:
-            out.seek(start)
-            _pour(response, out, url, file, total or file.most, show)
-    if total is None:
-        check_size(url, _size(part), file)
-    return total
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The download of one file from `url` into the partial file `part`."""
 
+    url: str
+    file: File
+    part: Path
+    on_progress: OnProgress
 
-def _pour(
-    response: httpx.Response, out: BinaryIO, url: str, file: File, total: int, show: OnProgress
-) -> None:
-    show(file.name, out.tell(), total)
-    for chunk in response.iter_raw():
-        if out.tell() + len(chunk) > file.most:
-            raise DownloadError(f"{url}: has more bytes than expected, at most {file.most:,}")
-        out.write(chunk)
-        show(file.name, out.tell(), total)
+    def complete(self, pause_seconds: float) -> None:
+        """Fetch until the part is whole, and reconnect after a cut.
 
+        Raises DownloadError, which names the URL, after five attempts without a new byte, or for a
+        response that cannot be the file. Raises OSError where the disk fails.
+        """
+        failures = 0
+        with httpx.Client(timeout=_TIMEOUT, follow_redirects=True) as client:
+            while True:
+                before = self._size()
+                try:
+                    total = self._attempt(client)
+                    if total is None or self._size() == total:
+                        return
+                    reason = f"{self._size():,} of {total:,} bytes came"
+                except (httpx.UnsupportedProtocol, httpx.TooManyRedirects) as error:
+                    raise DownloadError(f"{self.url}: {error} (redirects or address)") from error
+                except httpx.InvalidURL as error:
+                    raise DownloadError(f"{self.url}: is no address: {error}") from error
+                except (httpx.HTTPError, _RetryError) as error:
+                    reason = " ".join(f"{error}".split())[:200] or type(error).__name__
+                failures = 0 if self._size() > before else failures + 1
+                if failures >= _ATTEMPTS:
+                    raise DownloadError(
+                        f"{self.url}: {reason} ({failures} attempts without progress)"
+                    )
+                time.sleep(pause_seconds * 2 ** max(failures - 2, 0))
 
-def _check_status(url: str, response: httpx.Response) -> None:
-    status = response.status_code
-    if status in (200, 206, 416):
+    def _attempt(self, client: httpx.Client) -> int | None:
+        """Request the missing bytes; return the size of the whole file if the server states it."""
+        headers = {"Accept-Encoding": "identity"}
+        version = self._version()
+        have = self._size() if version else 0
+        if version and have:
+            # If-Range: the server sends the whole file if it has another version now.
+            headers |= {"Range": f"bytes={have}-", "If-Range": version}
+        with client.stream("GET", self.url, headers=headers) as response:
+            self._check_status(response)
+            start, total = self._span(response, have)
+            if total is not None:
+                check_size(self.url, total, self.file)
+            self._remember_version(response)
+            with self.part.open("r+b" if start else "wb") as out:
+                out.seek(start)
+                self._copy(response, out, total or self.file.most)
+        if total is None:
+            check_size(self.url, self._size(), self.file)
+        return total
+
+    def _check_status(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise self._discarded(f"status 416 for a part of {self._size():,} bytes")
+        if status == httpx.codes.TOO_MANY_REQUESTS or status >= 500:
+            raise _RetryError(f"status {status}")
+        if status not in (httpx.codes.OK, httpx.codes.PARTIAL_CONTENT):
+            raise DownloadError(f"{self.url}: the server answered {status}, expected 200")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity":
-            raise DownloadError(f"{url}: came as {encoding!r:.40}, expected it as it is")
-        return
-    if status == httpx.codes.TOO_MANY_REQUESTS or status >= 500:
-        raise _LaterError(f"status {status}")
-    raise DownloadError(f"{url}: the server answered {status}, expected 200")
+            raise DownloadError(f"{self.url}: came as {encoding!r:.40}, expected it as it is")
+
+    def _span(self, response: httpx.Response, have: int) -> tuple[int, int | None]:
+        """Return the first byte that the response holds, and the size of the whole file."""
+        if response.status_code != httpx.codes.PARTIAL_CONTENT:
+            length = _LENGTH.fullmatch(response.headers.get("Content-Length", ""))
+            return 0, int(length[0]) if length else None
+        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if found is None or int(found[1]) != have:
+            raise self._discarded(f"another range than bytes {have:,} to the end")
+        return have, int(found[2])
+
+    def _copy(self, response: httpx.Response, out: BinaryIO, total: int) -> None:
+        self.on_progress(self.file.name, out.tell(), total)
+        for chunk in response.iter_raw():
+            if out.tell() + len(chunk) > self.file.most:
+                raise DownloadError(
+                    f"{self.url}: has more bytes than expected, at most {self.file.most:,}"
+                )
+            out.write(chunk)
+            self.on_progress(self.file.name, out.tell(), total)
+
+    def _discarded(self, reason: str) -> _RetryError:
+        self.part.unlink(missing_ok=True)
+        return _RetryError(reason)
+
+    def _version(self) -> str | None:
+        """Return the recorded version of the part; None if it has none that can be sent."""
+        try:
+            text = version_file(self.part).read_text(encoding="ascii")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+        return text if _STRONG_ETAG.fullmatch(text) or _DATE.fullmatch(text) else None
+
+    def _remember_version(self, response: httpx.Response) -> None:
+        """Record the version of this response. A part without a version cannot be resumed.
+
+        A weak ETag does not promise equal bytes, so Last-Modified is used instead.
+        """
+        etag = response.headers.get("ETag", "")
+        date = response.headers.get("Last-Modified", "")
+        if _STRONG_ETAG.fullmatch(etag):
+            version_file(self.part).write_text(etag, encoding="ascii")
+        elif _DATE.fullmatch(date):
+            version_file(self.part).write_text(date, encoding="ascii")
+        else:
+            version_file(self.part).unlink(missing_ok=True)
+
+    def _size(self) -> int:
+        return self.part.stat().st_size if self.part.exists() else 0
 
 
-def _total(response: httpx.Response) -> int | None:
-    length = response.headers.get("Content-Length", "")
-    return int(length) if length.isdigit() else None
-
-
-def _remember(tag: Path, response: httpx.Response) -> None:
-    """Write down which version comes; without a name for it a part cannot go on."""
-    name = response.headers.get("ETag", "")
-    if name.startswith("W/"):  # two weakly equal ones need not have the same bytes
-        name = ""
-    name = name or response.headers.get("Last-Modified", "")
-    if name:
-        tag.write_text(name, encoding="latin-1")
-    else:
-        tag.unlink(missing_ok=True)
-
-
-def tag_of(part: Path) -> Path:
-    """Return the file that says which version a part is of."""
-    return part.with_name(part.name.removesuffix(PART) + _TAG)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+def version_file(part: Path) -> Path:
+    """Return the file that records which version a partial file is from."""
+    return part.with_name(part.name.removesuffix(PART) + _VERSION)

@@ -14,21 +14,21 @@ from elmo_model.pretrained import load_built_in
 from elmo_serve.commands.published import with_resolved_model
 from elmo_serve.settings import from_strings
 from tests.support.command_line import elmo
-from tests.support.mirror import Shelf, serving
+from tests.support.mirror import Mirror, serving
 
 
 @pytest.fixture
-def shelf() -> Iterator[Shelf]:
-    with serving() as shelf:
-        yield shelf
+def mirror() -> Iterator[Mirror]:
+    with serving() as mirror:
+        yield mirror
 
 
-def test_a_published_model_is_served_by_its_name(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_published_model_is_served_by_its_name(mirror: Mirror, tmp_path: Path) -> None:
     pair = tmp_path / "pair"
     allennlp.write(load_built_in("random-small"), pair)  # of the size of `small`
     for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
-        shelf.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
-    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": shelf.address}
+        mirror.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
 
     fetched = elmo("download", "small", **places)
     again = elmo("info", "small", "--json", **places, ELMO_OFFLINE="1")
@@ -40,7 +40,7 @@ def test_a_published_model_is_served_by_its_name(shelf: Shelf, tmp_path: Path) -
     assert facts["revision"] == load_built_in("random-small").origin.revision
     settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
     assert with_resolved_model(settings).model == str(tmp_path / "cache" / "small")
-    assert len(shelf.asked) == 2
+    assert len(mirror.requests) == 2
 
 
 def test_a_list_names_every_published_model() -> None:
@@ -48,8 +48,8 @@ def test_a_list_names_every_published_model() -> None:
     assert [line.split()[0] for line in lines] == list(CATALOGUE)
 
 
-def test_what_cannot_be_had_is_said_in_one_line(shelf: Shelf, tmp_path: Path) -> None:
-    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": shelf.address}
+def test_what_cannot_be_had_is_said_in_one_line(mirror: Mirror, tmp_path: Path) -> None:
+    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": mirror.address}
     unknown = elmo("download", "big", **places)
     offline = [
         elmo(*command, **places, ELMO_OFFLINE="true")
