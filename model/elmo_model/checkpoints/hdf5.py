@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import Source, head
+from elmo_model.hdf5_writer import hdf5_writer
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 # Weights are stored as they are, or a little compressed; a dataset that declares more than this
@@ -77,7 +78,8 @@ def datasets(source: Source, file: str) -> Iterator[Datasets]:
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays to a new file."""
-    with h5py.File(path, "w") as file:
+    """Write arrays to a new file. Raises OSError where the disk is full."""
+    with hdf5_writer(path) as (file, check):
         for name, array in arrays.items():
             file.create_dataset(name, data=array)
+            check()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import h5py
 
-from elmo_serve.files.outputs.hdf5_file import adder, hdf5
+from elmo_model.hdf5_writer import hdf5_writer
+from elmo_serve.files.outputs.hdf5_file import adder
 from elmo_serve.files.outputs.output_format import Check, Facts, Items, OutputFormat
 from elmo_serve.files.outputs.sentence_index import SentenceIndex
 from elmo_serve.files.sentence import FileError, Sentence
@@ -26,7 +27,7 @@ def variant(*, forget_sentences: bool, use_sentence_keys: bool) -> OutputFormat:
 
 
 def _write_numbered(path: Path, items: Items, facts: Facts) -> None:
-    with closing(SentenceIndex(path.parent)) as index, hdf5(path) as (file, check):
+    with closing(SentenceIndex(path.parent)) as index, hdf5_writer(path) as (file, check):
         add = adder(file)
         for number, (sentence, vectors) in enumerate(items):
             add(number, vectors)
@@ -37,7 +38,7 @@ def _write_numbered(path: Path, items: Items, facts: Facts) -> None:
 
 
 def _write_numbers_alone(path: Path, items: Items, facts: Facts) -> None:
-    with hdf5(path) as (file, check):
+    with hdf5_writer(path) as (file, check):
         add = adder(file)
         for number, (_, vectors) in enumerate(items):
             add(number, vectors)
@@ -45,7 +46,7 @@ def _write_numbers_alone(path: Path, items: Items, facts: Facts) -> None:
 
 
 def _write_by_sentence(path: Path, items: Items, facts: Facts) -> None:
-    with hdf5(path) as (file, check):
+    with hdf5_writer(path) as (file, check):
         for sentence, vectors in items:
             # A slash makes groups, as it did there: "and/or" is dataset "or" of group "and".
             file.create_dataset(sentence.text, data=vectors)

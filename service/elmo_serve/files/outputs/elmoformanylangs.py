@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elmo_serve.files.outputs.hdf5_file import hdf5
+from elmo_model.hdf5_writer import hdf5_writer
 from elmo_serve.files.outputs.output_format import Check, Facts, Items, OutputFormat
 from elmo_serve.files.sentence import FileError, Sentence
 
@@ -15,7 +15,7 @@ def key(tokens: list[str]) -> str:
 
 
 def _write_hdf5(path: Path, items: Items, facts: Facts) -> None:
-    with hdf5(path) as (file, check):
+    with hdf5_writer(path) as (file, check):
         for sentence, vectors in items:
             name = key(sentence.tokens)
             if name not in file:  # a sentence that repeats is written once

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_serve.files.outputs.hdf5_file import adder, hdf5
+from elmo_model.hdf5_writer import hdf5_writer
+from elmo_serve.files.outputs.hdf5_file import adder
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
@@ -16,12 +17,12 @@ def test_a_numbered_dataset_is_the_one_that_h5py_makes(
     arrays = [np.random.default_rng(n).random(shape).astype(dtype) for n in range(200)]
     arrays[7] = np.asfortranarray(arrays[7])
 
-    with hdf5(tmp_path / "ours") as (file, check):
+    with hdf5_writer(tmp_path / "ours") as (file, check):
         add = adder(file)
         for number, array in enumerate(arrays):
             add(number, array)
             check()
-    with hdf5(tmp_path / "theirs") as (file, _):
+    with hdf5_writer(tmp_path / "theirs") as (file, _):
         for number, array in enumerate(arrays):
             file.create_dataset(str(number), data=array)
 
