@@ -1,4 +1,4 @@
-"""Ask the server in this container whether it is ready: exit 0 if so, 1 with the reason if not."""
+"""Exit with 0 when the server in this container is ready, else with 1 and the reason on stdout."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ SECONDS = 4
 
 
 def main() -> int:
-    # A bare socket: http.client would cost more processor time every ten seconds than the answer.
+    # A plain socket: importing http.client costs more processor time than the request itself.
     try:
         address = (ANY_ADDRESS.get(HOST, HOST), PORT)
         with socket.create_connection(address, timeout=SECONDS) as connection:

@@ -1,4 +1,4 @@
-"""Driving a Docker engine: commands, ports, the compose file's services."""
+"""Helpers that drive a Docker engine: commands, free ports, the services of the compose file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = "prom/prometheus:v2.53.3"
-# Always the same port: the address is a build argument, and another one would build all anew.
+# A fixed port: the address is a build argument, and another one would invalidate the build cache.
 WHEELS_PORT = 8899
 
 
@@ -38,7 +38,7 @@ def run(*command: str, env: dict[str, str] | None = None, text: str | None = Non
 
 
 def has_engine() -> bool:
-    """Say whether a Docker engine answers and Compose is there to drive it."""
+    """Return whether a Docker engine and Compose are available."""
     return shutil.which("docker") is not None and all(
         subprocess.run(["docker", *question], capture_output=True, check=False).returncode == 0
         for question in (["info"], ["compose", "version"])
@@ -47,7 +47,7 @@ def has_engine() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What `docker compose up --build --wait` brought up."""
+    """The services that `docker compose up --build --wait` started."""
 
     environment: dict[str, str]
     service: httpx.Client
@@ -61,7 +61,7 @@ class Stack:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that nobody listens on."""
+    """Return ports of the loopback interface on which nothing listens."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -71,7 +71,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def wheels_for_builds() -> Iterator[dict[str, str]]:
-    """Offer this host's wheel folder to image builds, which see its loopback but not its files."""
+    """Serve this host's wheel folder to image builds, which see its loopback but not its files."""
     folder = os.environ.get("PIP_FIND_LINKS", "")
     if not Path(folder).is_dir() or not folder:
         yield {}
@@ -80,7 +80,7 @@ def wheels_for_builds() -> Iterator[dict[str, str]]:
     try:
         handler = partial(SimpleHTTPRequestHandler, directory=folder)
         server = ThreadingHTTPServer(("127.0.0.1", WHEELS_PORT), handler)
-    except OSError:  # somebody offers it already
+    except OSError:  # another process serves it already
         yield address
         return
     thread = threading.Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""The Dockerfile keeps to the rules of its trade."""
+"""The Dockerfile passes hadolint and agrees with the package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "Dockerfile").read_text()
 
 
-def test_hadolint_has_nothing_to_say() -> None:
+def test_hadolint_accepts_it() -> None:
     hadolint = Path(sysconfig.get_path("scripts")) / "hadolint"
     done = subprocess.run(
         [hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False
@@ -32,7 +32,7 @@ def test_the_image_sets_only_settings_that_exist() -> None:
     assert variables <= Settings.model_fields.keys()
 
 
-def test_the_server_is_process_one_of_a_nameless_user() -> None:
+def test_the_server_runs_as_an_unprivileged_user() -> None:
     assert re.findall(r"^(?:ENTRYPOINT|CMD) (.+)$", TEXT, re.MULTILINE) == ['["elmo"]', '["serve"]']
     (user,) = re.findall(r"^USER (\d+):\d+$", TEXT, re.MULTILINE)
     assert int(user) >= 10_000

@@ -1,4 +1,4 @@
-"""The image's health check believes the status of /health/ready and nothing else."""
+"""The health check of the image goes by the status of /health/ready alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_only_200_is_healthy(status: int, code: int) -> None:
         assert check(port) == (code, "because\n")
 
 
-def test_nobody_listening_is_not_healthy() -> None:
+def test_a_refused_connection_is_unhealthy() -> None:
     (port,) = free_ports(1)
     code, text = check(port)
     assert code == 1
@@ -30,7 +30,7 @@ def test_nobody_listening_is_not_healthy() -> None:
 
 
 def check(port: int) -> tuple[int, str]:
-    """Run the check as the image does; return its exit code and what Docker keeps of it."""
+    """Run the check as the image does; return its exit code and its output."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", ROOT / "docker" / "healthcheck.py"],
         env={"ELMO_PORT": str(port), "ELMO_HOST": "0.0.0.0"},
@@ -43,7 +43,7 @@ def check(port: int) -> tuple[int, str]:
 
 
 class Probe(BaseHTTPRequestHandler):
-    """Answers /health/ready with one status, and everything else with 200."""
+    """Responds to /health/ready with one status and to every other path with 200."""
 
     def __init__(self, status: int, *arguments: Any) -> None:
         self.status = status
