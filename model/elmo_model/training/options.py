@@ -31,6 +31,7 @@ _OF_RECIPE = (
     "decay",
     "weight_decay",
     "clip_norm",
+    "average",
 )
 
 
@@ -48,6 +49,8 @@ class TrainOptions:
     heldout_sentences: int = 2000
     recipe: str = "modern"
     shape: str = "small"
+    cell: int | None = None
+    projection: int | None = None
     vocabulary: Path | None = None
     vocabulary_size: int = 50_000
     epochs: float | None = None
@@ -66,6 +69,7 @@ class TrainOptions:
     decay: float | None = None
     weight_decay: float | None = None
     clip_norm: float | None = None
+    average: float | None = None
     seed: int = 1
     name: str | None = None
     precision: str | None = None
@@ -130,7 +134,7 @@ class TrainOptions:
         mixed = recipe.mixed and self.chosen_device() == "cuda"
         return Plan(
             name=self.name or self.run.resolve().name,
-            config=_shape(self.shape),
+            config=self._shape(),
             recipe=recipe,
             words=words,
             steps=steps,
@@ -154,11 +158,13 @@ class TrainOptions:
             )
         return recipe
 
+    def _shape(self) -> ElmoConfig:
+        known = self.shape in SHAPES
+        config = SHAPES[self.shape] if known else checkpoints.describe(Path(self.shape))[0]
+        cell, projection = self.cell or config.lstm.cell, self.projection or config.lstm.projection
+        return replace(config, lstm=replace(config.lstm, cell=cell, projection=projection))
+
 
 def _expect(option: str, value: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
     if value not in known:
         raise CommandError(f"{option} is {value!r}, expected {' or '.join(known)}")
-
-
-def _shape(name: str) -> ElmoConfig:
-    return SHAPES[name] if name in SHAPES else checkpoints.describe(Path(name))[0]

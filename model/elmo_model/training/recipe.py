@@ -17,6 +17,8 @@ class Recipe:
     - `warmup` is a share of all steps, cut to `warmup_steps` where that is given. `decay` is the
       share of all steps in which "constant-decay" falls. `floor` is the share of the learning rate
       at which "constant-decay" and "cosine" end.
+    - `average` is the decay per step of the moving average of the weights, 0 for none. The average
+      is the model that is measured and exported.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
@@ -36,6 +38,7 @@ class Recipe:
     decay: float = 0.2
     floor: float = 0.0
     weight_decay: float = 0.0
+    average: float = 0.0
     samples: int = 8192
     dropout: float = 0.1
     rows: int = 128

@@ -155,7 +155,7 @@ def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
     if path is None:
         raise RunError(f"{folder.path}: holds no snapshot yet")
     model = _empty_model(plan)
-    model.load_state_dict(Snapshot.read(path).weights)
+    model.load_state_dict(Snapshot.read(path).model)
     return model.eval(), Vocabulary.read(folder.vocabulary), plan
 
 

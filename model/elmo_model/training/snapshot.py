@@ -22,18 +22,25 @@ class SnapshotError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A run after `step` steps: weights, optimiser, the rows' state, and where the text stands.
+    """A run after `step` steps: weights, optimiser, state of the rows and place in the text.
 
-    Dropout and sampled words follow from the seed and the step's number; they need no memory.
-    `seconds` is the time trained so far.
+    `average` is the moving average of the weights, empty in a run without one. Dropout and sampled
+    words follow from the seed and the number of the step, so they are not stored. `seconds` is the
+    time spent on training so far.
     """
 
     step: int
     seconds: float
     weights: dict[str, Tensor]
+    average: dict[str, Tensor]
     optimiser: dict[str, Any]
     state: State
     cursors: tuple[Cursor, ...]
+
+    @property
+    def model(self) -> dict[str, Tensor]:
+        """The weights of the model to measure and export: the average, if there is one."""
+        return self.average or self.weights
 
     def write(self, folder: Path) -> Path:
         """Write a file of its own, whole or not at all, and remove all but the last two."""
@@ -44,6 +51,7 @@ class Snapshot:
             "step": self.step,
             "seconds": self.seconds,
             "weights": self.weights,
+            "average": self.average,
             "optimiser": self.optimiser,
             "h": self.state.h,
             "c": self.state.c,
@@ -78,6 +86,7 @@ class Snapshot:
             content["step"],
             content["seconds"],
             content["weights"],
+            content.get("average", {}),  # older runs have none
             content["optimiser"],
             State(content["h"], content["c"]),
             tuple(

@@ -22,6 +22,7 @@ from elmo_model.training.run import Folder, Plan, new_model
 from elmo_model.training.schedule import learning_rate
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
+from elmo_model.training.weight_average import WeightAverage
 
 # Characters of distinct words that pass the CNN at once: on a CPU they should stay in the cache, on
 # a GPU the launches cost more than the padding.
@@ -77,6 +78,7 @@ class Trainer:
         self.model = new_model(plan).to(self._device).train()
         use_time_loop(self.model.elmo.bilm, options.time_loop)
         self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
+        self._average = WeightAverage(self.model, plan.recipe.average)
         self._together = processes.together(self.model)
         self._batches = self._new_batches()
         rows = plan.recipe.rows // processes.count
@@ -96,7 +98,8 @@ class Trainer:
         with display(title, self._plan.steps, self._step, shown=shown) as shows:
             stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
-                self._folder.export(self.model, self._plan)
+                with self._average.in_use():
+                    self._folder.export(self.model, self._plan)
             self._processes.wait()
         return Outcome(self._step, self._plan.steps, stopped)
 
@@ -118,6 +121,7 @@ class Trainer:
                 losses, norm = self._move(batch.to(self._device))
                 figures.add(losses, norm)
                 self._step += 1
+                self._average.update(self._step)
                 self._seconds = time.perf_counter() - begin
                 shows.advance(self._step)
                 self._report(figures, log, shows)
@@ -191,7 +195,8 @@ class Trainer:
     def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
         if log is None:
             return
-        found = per_token(self.model, self._vocabulary, heldout)
+        with self._average.in_use():
+            found = per_token(self.model, self._vocabulary, heldout)
         shows.report(f"held-out perplexity {found.both:.2f}")
         log.write(
             {
@@ -212,11 +217,19 @@ class Trainer:
         weights = {name: value.cpu() for name, value in self.model.state_dict().items()}
         optimiser = self._optimiser.state_dict()
         state = State(h, c)
-        snapshot = Snapshot(self._step, self._seconds, weights, optimiser, state, batch.cursors)
-        snapshot.write(self._folder.snapshots)
+        Snapshot(
+            self._step,
+            self._seconds,
+            weights,
+            self._average.state_dict(),
+            optimiser,
+            state,
+            batch.cursors,
+        ).write(self._folder.snapshots)
 
     def _restore(self, snapshot: Snapshot) -> None:
         self.model.load_state_dict(snapshot.weights)
+        self._average.load_state_dict(snapshot.average)
         self._optimiser.load_state_dict(snapshot.optimiser)
         self._batches.restore(snapshot.cursors)
         rows = self._state.rows

@@ -52,6 +52,8 @@ def _choice(*names: str) -> click.Choice[str]:
     help="modern is AdamW and bfloat16; reference is bilm-tf's Adagrad.",
 )
 @click.option("--shape", type=Shape(), default="small", help="Size of the network.")
+@click.option("--cell", type=int, help="Cells of an LSTM, instead of the shape's.")
+@click.option("--projection", type=int, help="Width of a direction, instead of the shape's.")
 @click.option("--vocabulary", type=_file, help="Words to predict: one a line, most frequent first.")
 @click.option("--vocabulary-size", default=50_000, help="Words taken from the text without a file.")
 @click.option("--epochs", type=float, help="Passes over the text.  [default: the recipe's]")
@@ -80,6 +82,7 @@ def _choice(*names: str) -> click.Choice[str]:
 @click.option("--decay", type=float, help="Share of the steps in which constant-decay falls.")
 @click.option("--weight-decay", type=float, help="AdamW's weight decay of matrices.")
 @click.option("--clip-norm", type=float, help="Greatest norm of the whole gradient.")
+@click.option("--average", type=float, help="Decay of the weights' moving average; 0 for none.")
 @click.option("--seed", default=1, help="Seed of weights, order of the text, samples and dropout.")
 @click.option("--name", help="Name of the model.  [default: the name of the folder]")
 @click.option(

@@ -1,0 +1,95 @@
+"""The moving average of the weights, alone and as the model of a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from elmo_model.checkpoints import load
+from elmo_model.training import snapshot
+from elmo_model.training.snapshot import Snapshot
+from elmo_model.training.weight_average import WeightAverage
+from tests.support import training_golden as golden
+from tests.support.checkpoints import write_pair
+from tests.support.command_line import elmo
+
+
+def constant(value: float) -> nn.Linear:
+    layer = nn.Linear(2, 1)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(value)
+    return layer
+
+
+def test_an_update_takes_the_share_that_the_decay_leaves() -> None:
+    model = constant(0.0)
+    average = WeightAverage(model, 0.5)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    for step in range(1001, 1017):  # two of these steps update
+        average.update(step)
+    expected = 1 - 0.5**16
+    assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([expected] * 2)
+
+
+def test_the_first_weights_are_forgotten_early() -> None:
+    model = constant(5.0)
+    average = WeightAverage(model, 0.9999)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    average.update(8)
+    assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([1.0] * 2, abs=0.02)
+
+
+def test_the_model_gets_its_own_weights_back() -> None:
+    model = constant(1.0)
+    average = WeightAverage(model, 0.99)
+    with torch.no_grad():
+        model.weight.fill_(3.0)
+    with average.in_use():
+        assert model.weight.tolist() == [[1.0, 1.0]]
+    assert model.weight.tolist() == [[3.0, 3.0]]
+
+
+def test_without_a_decay_there_is_no_average() -> None:
+    model = constant(1.0)
+    average = WeightAverage(model, 0.0)
+    average.update(8)
+    with average.in_use():
+        assert model.weight.tolist() == [[1.0, 1.0]]
+    assert average.state_dict() == {}
+
+
+def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -> None:
+    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
+    options = ["--text", golden.FOLDER / "train.txt", "--heldout", golden.FOLDER / "heldout.txt"]
+    options += ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
+    options += ["--vocabulary-size", 30, "--steps", 24, "--average", 0.99, "--learning-rate", 0.1]
+    # stopped after step 1, continued to the end: the average is that of an unbroken run
+    assert elmo("train", run, *options, "--minutes", 0).exit_code == 0
+    assert elmo("train", run, *options).exit_code == 0
+    whole = tmp_path / "whole"
+    assert elmo("train", whole, *options).exit_code == 0
+
+    kept, other = (Snapshot.read(path) for path in map(last, (run, whole)))
+    assert kept.average.keys() == kept.weights.keys()
+    assert all(value.equal(other.average[name]) for name, value in kept.average.items())
+    assert not any(value.equal(kept.weights[name]) for name, value in kept.average.items())
+
+    exported = load(run / "model.safetensors").state_dict()
+    for name, value in exported.items():
+        torch.testing.assert_close(value, kept.average[f"elmo.{name}"], rtol=0, atol=1e-6)
+    said = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--json", "--rows", 2)
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert json.loads(said.stdout)["per_token"]["both"] == pytest.approx(
+        log[-1]["heldout_perplexity"]
+    )
+
+
+def last(run: Path) -> Path:
+    path = snapshot.latest(run / "snapshots")
+    assert path is not None
+    return path
