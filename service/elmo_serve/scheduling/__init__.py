@@ -1,0 +1,1 @@
+"""Scheduling: requests, the fair queue, admission and the engine."""

@@ -1,0 +1,1 @@
+"""Worker processes and threads, their supervision and their shared memory."""

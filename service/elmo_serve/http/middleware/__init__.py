@@ -1,0 +1,1 @@
+"""Middleware as plain ASGI: request context, errors, keys and limits."""
