@@ -1,0 +1,40 @@
+"""Offsets of the tokens that a library returns without them."""
+
+import unicodedata
+from collections.abc import Iterable
+
+from elmo_model.tokenizers.tokenized import TokenizeError
+
+_QUOTES = {"``": '"', "''": '"'}
+"""The Penn Treebank's forms of a double quote, by the character that stands in the text."""
+
+
+def blank_controls(text: str) -> str:
+    """Replace control characters (category Cc) by spaces, one for one, so that offsets stay."""
+    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
+
+
+def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
+    """Locate tokens in a text, one after another, with nothing but white space between them.
+
+    A token `` or '' also matches a double quote.
+
+    Raises:
+        TokenizeError: the tokens are not those of the text.
+    """
+    offsets, position = [], 0
+    for token in tokens:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        found = token
+        if not text.startswith(token, position):
+            found = _QUOTES.get(token, token)
+        if not text.startswith(found, position):
+            shown = text[position : position + 20]
+            raise TokenizeError(
+                f"at character {position} the tokenizer changed {shown!r} to {token[:20]!r}; "
+                "send `sentences` with your own tokens, or use the tokenizer `whitespace`"
+            )
+        offsets.append((position, position + len(found)))
+        position += len(found)
+    return offsets

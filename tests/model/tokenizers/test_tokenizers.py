@@ -1,0 +1,86 @@
+"""Laws of every tokenizer: offsets point at the tokens, and nothing but white space is skipped."""
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
+
+WORDS = st.sampled_from(
+    """
+    The bank don't don\u2019t can't cannot gonna U.S. e.g. $5.50 3,000.00 "quoted" 'single' ``x''
+    (a) [b] «hi» „so“ … ... -- — rock'n'roll o'clock 10:30 50% a/b c&d <b> &amp; @x #y
+    http://a.b/c?d=e Zürich naïve 東京都 สวัสดี مرحبا שלום हिन्दी 👩\u200d👩\u200d👧 🇩🇪 e\u0301 \u200b \ufeff
+    ß İ ŉ \x07 DOTMULTI DOTDOTMULTI THISISPROTECTED000 | \\ ` ' '' " "" ''''
+    """.split()
+)
+TEXTS = st.one_of(
+    st.lists(WORDS, max_size=20).map(" ".join),
+    st.lists(WORDS, max_size=20).map("".join),
+    st.text(max_size=60),
+)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(TEXTS)
+@example('I don\u2019t know, "he" said.')
+@example("``a\" b'' \"c``")
+@example("")
+@example(" \n\t ")
+@settings(max_examples=300, deadline=None)
+def test_offsets_point_at_the_tokens_and_cover_all_but_white_space(name: str, text: str) -> None:
+    try:
+        found = tokenizer(name)(text)
+    except TokenizeError as refusal:
+        assert "expected" in str(refusal) or "changed" in str(refusal)
+        return
+
+    slices = [text[start:end] for start, end in found.offsets]
+    if name == "characters":
+        slices = [piece.upper() for piece in slices]
+    assert tuple(slices) == found.tokens
+    assert all(found.tokens)
+    ends = [0, *(end for _, end in found.offsets)]
+    starts = [*(start for start, _ in found.offsets), len(text)]
+    for end, start in zip(ends, starts, strict=True):
+        skipped = text[end:start]
+        assert all(c.isspace() or unicodedata.category(c) == "Cc" for c in skipped)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tokens"),
+    [
+        ("ptb", "I don't think they can't pay.", "I do n't think they ca n't pay ."),
+        ("ptb", "I don\u2019t cannot.", "I do n\u2019t can not ."),
+        ("ptb", 'He said "yes".', 'He said " yes " .'),
+        ("moses", "It's the U.S. (cheap) & good.", "It 's the U.S. ( cheap ) & good ."),
+        ("whitespace", "a\u00a0b\x07c\tdon't.", "a b c don't."),
+        ("characters", "mK ß\n", "M K SS"),
+    ],
+)
+def test_tokens(name: str, text: str, tokens: str) -> None:
+    assert " ".join(tokenizer(name)(text).tokens) == tokens
+
+
+def test_offsets_count_code_points() -> None:
+    found = tokenizer("whitespace")("👩‍👩‍👧 é")
+
+    assert found.offsets == ((0, 5), (6, 7))
+
+
+def test_moses_has_rules_for_languages() -> None:
+    assert tokenizer("moses", "fr")("l'eau").tokens == ("l'", "eau")
+    assert tokenizer("moses", "en")("l'eau").tokens == ("l", "'eau")
+
+
+def test_a_megabyte_without_a_space_is_one_token() -> None:
+    found = tokenizer("whitespace")("x" * 1_000_000)
+
+    assert found.offsets == ((0, 1_000_000),)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(TokenizeError, match="'spacy', expected one of ptb, moses, whitespace"):
+        tokenizer("spacy")
