@@ -10,7 +10,6 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.config import ElmoConfig
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.joined_loop import TIME_LOOPS
 from elmo_model.training.recipe import RECIPES, SCHEDULES, Recipe
 from elmo_model.training.run import Plan
 from elmo_model.training.shapes import SHAPES
@@ -74,7 +73,6 @@ class TrainOptions:
     name: str | None = None
     precision: str | None = None
     device: str | None = None
-    time_loop: str = "joined"
     minutes: float | None = None
     log_every: int = 100
     measure_every: int = 5000
@@ -87,7 +85,6 @@ class TrainOptions:
         """Check what can be checked without the text. Raises CommandError naming the option."""
         _expect("--recipe", self.recipe, RECIPES)
         _expect("--softmax", self.softmax, ("sampled", "full"))
-        _expect("--time-loop", self.time_loop, TIME_LOOPS)
         for option, value, known in (
             ("--state", self.state, ("fresh", "carried")),
             ("--schedule", self.schedule, SCHEDULES),
@@ -117,7 +114,6 @@ class TrainOptions:
             save_every=self.save_every,
             save_seconds=self.save_minutes * 60,
             seconds=None if self.minutes is None else self.minutes * 60,
-            time_loop=self.time_loop,
         )
 
     def plan(self, corpus: Corpus, words: int) -> Plan:

@@ -12,7 +12,7 @@ from torch import Tensor
 from elmo_model.state import State
 from elmo_model.training.batches import Batch, Batches, Spelling, made_ahead
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.joined_loop import use_time_loop
+from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import Log
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.perplexity import per_token
@@ -39,7 +39,7 @@ class RunOptions:
     """The options of a run that change no number: how often it reports, measures and saves.
 
     Intervals are in steps; `save_seconds` is the longest time between two snapshots. `seconds` ends
-    this sitting early, saved; None trains to the last step. `time_loop` is one of TIME_LOOPS.
+    this sitting early, saved; None trains to the last step.
     """
 
     log_every: int = 100
@@ -47,7 +47,6 @@ class RunOptions:
     save_every: int = 5000
     save_seconds: float = 300.0
     seconds: float | None = None
-    time_loop: str = "joined"
     shown: bool = True
 
 
@@ -76,7 +75,7 @@ class Trainer:
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
         self.model = new_model(plan).to(self._device).train()
-        use_time_loop(self.model.elmo.bilm, options.time_loop)
+        use_fused_loop(self.model.elmo.bilm)
         self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
         self._average = WeightAverage(self.model, plan.recipe.average)
         self._together = processes.together(self.model)

@@ -91,12 +91,6 @@ def _choice(*names: str) -> click.Choice[str]:
     help="Precision of products.  [default: bfloat16 for modern on a GPU, else float32]",
 )
 @click.option("--device", type=_choice("cpu", "cuda"), help="[default: cuda if there is one]")
-@click.option(
-    "--time-loop",
-    type=_choice("joined", "compiled", "plain"),
-    default="joined",
-    help="Equal numbers at different speeds.",
-)
 @click.option("--minutes", type=float, help="Stop after so many minutes of this sitting, saved.")
 @click.option("--log-every", default=100, help="Steps between two lines of the log.")
 @click.option("--measure-every", default=5000, help="Steps between two held-out perplexities.")

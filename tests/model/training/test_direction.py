@@ -9,7 +9,7 @@ import torch
 from elmo_model.training.batches import Batches, Spelling
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.direction import Layout
-from elmo_model.training.joined_loop import TIME_LOOPS, use_time_loop
+from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.perplexity import per_token
 from tests.support import training_golden as golden
 
@@ -33,10 +33,11 @@ def test_pieces_are_packed_from_the_longest_on() -> None:
     assert layout.after.tolist() == [3, 0, 1]
 
 
-@pytest.mark.parametrize("time_loop", [name for name in TIME_LOOPS if name != "compiled"])
-def test_losses_of_fresh_sentences_are_those_of_serving(tmp_path: Path, time_loop: str) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_losses_of_fresh_sentences_are_those_of_serving(tmp_path: Path, fused: bool) -> None:
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
-    use_time_loop(model.elmo.bilm, time_loop)
+    if fused:
+        use_fused_loop(model.elmo.bilm)
     sentences = golden.sentences("train.txt")[:20]
     # a text whose pairs fill the rows: every sentence ends within the batches that are read
     while (sum(map(len, sentences)) + len(sentences)) % (ROWS * STEPS):

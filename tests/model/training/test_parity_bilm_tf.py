@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.joined_loop import TIME_LOOPS, use_time_loop
+from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.perplexity import bilm_tf
 from elmo_model.training.recipe import RECIPES
@@ -36,10 +36,11 @@ def test_rows_are_filled_as_bilm_tf_fills_them(backward: bool) -> None:
         )
 
 
-@pytest.mark.parametrize("time_loop", [name for name in TIME_LOOPS if name != "compiled"])
-def test_six_steps_are_those_of_bilm_tf(tmp_path: Path, time_loop: str) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_six_steps_are_those_of_bilm_tf(tmp_path: Path, fused: bool) -> None:
     model = golden.first_model(tmp_path)
-    use_time_loop(model.elmo.bilm, time_loop)
+    if fused:
+        use_fused_loop(model.elmo.bilm)
     optimiser = optimiser_for(model, RECIPE, CPU)
     state = model.zero_state(golden.ROWS)
 

@@ -176,7 +176,6 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         ({"precision": "int4"}, "--precision is 'int4'"),
         ({"schedule": "linear"}, "--schedule is 'linear'"),
         ({"tokens": 40}, "--steps and --tokens"),
-        ({"time_loop": "slow"}, "--time-loop is 'slow'"),
         ({"text": ("nowhere*.txt",)}, "nowhere.*: no such file"),
     ],
 )

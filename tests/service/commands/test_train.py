@@ -149,7 +149,6 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
     [
         ("--shape", "big", "original"),
         ("--precision", "fp8", "bfloat16"),
-        ("--time-loop", "slow", "compiled"),
         ("--recipe", "new", "reference"),
         ("--state", "odd", "carried"),
         ("--softmax", "half", "sampled"),

@@ -1,4 +1,4 @@
-"""The time loop made for training gives the numbers and gradients of the network's own."""
+"""The fused loop has the outputs and gradients of the network's own loop."""
 
 import pytest
 import torch
@@ -7,12 +7,12 @@ from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.layers.initialise import initialise
-from elmo_model.training.joined_loop import JoinedLSTM, use_time_loop
+from elmo_model.training.fused_loop import FusedLSTM, use_fused_loop
 
 EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)
 
 
-def elmo(time_loop: str, bound: float | None = None, *, projected: bool = True) -> Elmo:
+def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> Elmo:
     cell, width = (7, 4) if projected else (4, 4)
     made = Elmo(
         ElmoConfig(
@@ -25,7 +25,8 @@ def elmo(time_loop: str, bound: float | None = None, *, projected: bool = True) 
     initialise(made, torch.Generator().manual_seed(3)).double()
     for parameter in made.bilm.parameters():
         parameter.data *= 3  # so that bounds bite
-    use_time_loop(made.bilm, time_loop)
+    if fused:
+        use_fused_loop(made.bilm)
     return made
 
 
@@ -50,11 +51,11 @@ def outcome(made: Elmo, sizes: tuple[int, ...]) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN])
 @pytest.mark.parametrize("bound", [None, 0.4])
-def test_numbers_and_gradients_are_those_of_the_network(
+def test_outputs_state_and_gradients_are_those_of_the_network(
     bound: float | None, sizes: tuple[int, ...]
 ) -> None:
-    plain, full = elmo("plain", bound), elmo("joined", bound)
-    assert isinstance(full.bilm.forward_stack.layers[0], JoinedLSTM)
+    plain, full = elmo(False, bound), elmo(True, bound)
+    assert isinstance(full.bilm.forward_stack.layers[0], FusedLSTM)
     expected, found = outcome(plain, sizes), outcome(full, sizes)
     assert len(expected) == len(found) == 2 * 5 + 8
     for one, other in zip(expected, found, strict=True):
@@ -63,21 +64,21 @@ def test_numbers_and_gradients_are_those_of_the_network(
         assert expected[2].abs().max() == bound and expected[3].abs().max() == bound
 
 
-def test_without_projection_the_networks_own_loop_stays() -> None:
-    made = elmo("joined", projected=False)
-    assert not any(isinstance(layer, JoinedLSTM) for layer in made.bilm.forward_stack.layers)
+def test_an_lstm_without_projection_keeps_its_loop() -> None:
+    made = elmo(True, projected=False)
+    assert not any(isinstance(layer, FusedLSTM) for layer in made.bilm.forward_stack.layers)
 
 
-def test_names_and_vectors_stay() -> None:
-    plain, full = elmo("plain"), elmo("joined")
+def test_parameter_names_and_vectors_are_unchanged() -> None:
+    plain, full = elmo(False), elmo(True)
     sentences = [["one", "two"], [], ["three"] * 5]
     assert plain.state_dict().keys() == full.state_dict().keys()
     for one, other in zip(plain.embed(sentences), full.embed(sentences), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
 
 
-def test_in_bfloat16_it_stays_near() -> None:
-    plain, full = elmo("plain", 3.0).float(), elmo("joined", 3.0).float()
+def test_bfloat16_is_near_float32() -> None:
+    plain, full = elmo(False, 3.0).float(), elmo(True, 3.0).float()
     tokens = torch.randn(sum(UNEVEN), 4, generator=torch.Generator().manual_seed(0))
     h, c = torch.zeros(2, 4, 4), torch.zeros(2, 4, 7)
     exact, *_ = plain.bilm.forward_stack(tokens, UNEVEN, h, c)
