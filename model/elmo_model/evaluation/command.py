@@ -11,6 +11,7 @@ from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo
 from elmo_model.evaluation.homographs import homographs
 from elmo_model.evaluation.score import EvaluationError, Score, table
+from elmo_model.evaluation.senses import senses
 from elmo_model.evaluation.tagging import tagging
 from elmo_model.evaluation.word_in_context import word_in_context
 from elmo_model.pretrained import open_model
@@ -32,6 +33,7 @@ class EvaluateOptions:
     homographs_train: Path | None = None
     homographs_test: Path | None = None
     wic: Path | None = None
+    senses: bool = False
     limit: int | None = None
     device: str | None = None
     as_json: bool = False
@@ -46,8 +48,10 @@ def evaluate(options: EvaluateOptions, say: Callable[[str], None]) -> str:
         if (getattr(options, first) is None) != (getattr(options, second) is None):
             given = [f"--{name.replace('_', '-')}" for name in (first, second)]
             raise CommandError(f"{given[0]} and {given[1]} are given together or not at all")
-    if not (options.pos_train or options.homographs_train or options.wic):
-        raise CommandError("there is no set, expected --pos-train, --homographs-train or --wic")
+    if not (options.pos_train or options.homographs_train or options.wic or options.senses):
+        raise CommandError(
+            "there is no set, expected --pos-train, --homographs-train, --wic or --senses"
+        )
     if options.tags not in ("upos", "xpos"):
         raise CommandError(f"--tags is {options.tags!r}, expected upos or xpos")
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -77,4 +81,7 @@ def _scores(elmo: Elmo, options: EvaluateOptions, say: Callable[[str], None]) ->
     if options.wic:
         say("Comparing words in context")
         scores.append(word_in_context(elmo, options.wic, options.limit))
+    if options.senses:
+        say("Comparing senses")
+        scores.append(senses(elmo))
     return scores

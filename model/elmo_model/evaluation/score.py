@@ -12,7 +12,8 @@ class EvaluationError(ValueError):
 class Score:
     """The accuracy of each layer in percent, the token layer first, over `items` decisions.
 
-    `baseline` is what `guess`, which sees no vector, scores on the same items.
+    `baseline` is what `guess`, which sees no vector, scores on the same items. `misses` names the
+    wrong items of each layer, in sets so small that they are listed.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Score:
     items: int
     baseline: float
     guess: str
+    misses: tuple[tuple[str, ...], ...] = ()
 
 
 def percent(right: int, items: int) -> float:
@@ -41,4 +43,7 @@ def table(scores: Sequence[Score]) -> str:
             + "".join(f"{figure:>13}" for figure in figures)
             + f"{score.items:>9,}   {score.baseline:.1f} ({score.guess})"
         )
+    for score in scores:
+        for number, missed in enumerate(score.misses[1:], 1):
+            lines.append(f"{score.name}, missed by layer {number}: {', '.join(missed) or 'none'}")
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from elmo_serve.commands.terminal import fail, steps
 @click.option("--homographs-train", type=click.Path(path_type=Path), help="Senses to learn.")
 @click.option("--homographs-test", type=click.Path(path_type=Path), help="Senses to tell.")
 @click.option("--wic", type=click.Path(path_type=Path), help="Pairs of a word in two sentences.")
+@click.option("--senses", is_flag=True, help="30 ordinary words in sentences that come along.")
 @click.option("--limit", type=int, help="First sentences, uses of a word, and pairs that count.")
 @click.option("--device", help="cpu or cuda; cuda where there is one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -1,0 +1,55 @@
+"""Ordinary words in ordinary sentences: are uses of one sense nearer than uses of two senses?
+
+`senses.tsv` holds 30 English words with four sentences each, two for each of two senses. Words and
+sentences were written down by ordinary English alone, before any model was scored on them.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_model.elmo import Elmo
+from elmo_model.evaluation.features import vectors_of
+from elmo_model.evaluation.homographs import Use, read_uses
+from elmo_model.evaluation.score import Score, percent
+
+SENTENCES = Path(__file__).with_name("senses.tsv")
+# Smallest difference of mean cosines that counts. The token layer sees no context: its vectors of a
+# word are equal but for rounding.
+_MARGIN = 1e-4
+
+
+def senses(elmo: Elmo) -> Score:
+    """Score each layer by the words whose mean cosine within a sense is above that across senses.
+
+    The score names the words that each layer misses. Chance is 50 %.
+    """
+    uses = read_uses(SENTENCES)
+    vectors = vectors_of(elmo, [use.sentence for use in uses], [[use.place] for use in uses])
+    rows: dict[str, list[int]] = {}
+    for row, use in enumerate(uses):
+        rows.setdefault(use.word, []).append(row)
+    misses = tuple(
+        tuple(
+            word
+            for word, chosen in rows.items()
+            if separation(layer[chosen], [uses[row] for row in chosen]) <= _MARGIN
+        )
+        for layer in vectors
+    )
+    accuracies = tuple(percent(len(rows) - len(missed), len(rows)) for missed in misses)
+    return Score("senses of ordinary words", accuracies, len(rows), 50.0, "chance", misses)
+
+
+def separation(vectors: Tensor, uses: list[Use]) -> float:
+    """Map vectors (N, width) of N uses of a word to a difference of mean cosines.
+
+    It is the mean cosine of pairs of one sense minus that of pairs of two senses.
+    """
+    unit = functional.normalize(vectors.double(), dim=1)
+    cosines = unit @ unit.T
+    same = torch.tensor([[one.sense == other.sense for other in uses] for one in uses])
+    pairs = torch.ones_like(same).triu(1)
+    return float(cosines[same & pairs].mean() - cosines[~same & pairs].mean())
