@@ -29,7 +29,7 @@ def client(server: Running) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The same model behind small limits and an API key, without tasks."""
+    """The same model behind small limits and an API key; its default task folder cannot be made."""
     with running(
         tmp_path_factory.mktemp("narrow"),
         model=SMALL,
@@ -45,6 +45,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         workers_per_device=2,
         api_keys=f"other,{KEY}",
         log_format="json",
+        data_home=Path("/dev/null"),
     ) as server:
         yield server
 
@@ -68,7 +69,6 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture
 def tasks(server: Running) -> Path:
     """The folder of the shared server's tasks, emptied."""
-    folder = server.log_file.parent / "tasks"
-    for file in folder.glob("*.json"):
-        file.unlink()
-    return folder
+    for task in httpx.get(server.url + "/tasks").json()["tasks"]:
+        httpx.delete(f"{server.url}/tasks/{task['name']}").raise_for_status()
+    return server.log_file.parent / "tasks"

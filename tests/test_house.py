@@ -90,7 +90,7 @@ def test_the_model_knows_nothing_of_the_service(module: str) -> None:
 def test_only_the_runner_knows_the_network(module: str) -> None:
     known = {name for name in imports(module) if top(name) in NETWORK}
 
-    if module.endswith(".tasks"):
+    if module.endswith((".tasks", ".task_file")):
         assert known <= {"elmo_model.task", "elmo_model.atomic_files"}
     elif module != "elmo_serve.workers.model_worker":
         assert not known

@@ -49,6 +49,22 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def remove(path: Path) -> None:
+    """Delete a file or an empty folder, for good also when the power fails.
+
+    Raises FileNotFoundError where there is none, and OSError as `replacing` does.
+    """
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _sync_descriptor(folder)
+    finally:
+        os.close(folder)
+
+
 def publish(written: Path, path: Path) -> None:
     """Rename the file or folder `written` to `path`, after all its bytes are on the disk.
 

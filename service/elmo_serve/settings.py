@@ -88,8 +88,8 @@ class Settings(BaseModel):
     port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
     tasks: Path | None = Field(
         None,
-        description="Folder of the task files, made when it is missing; unset: there are no tasks "
-        "and none can be put.",
+        description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
+        "the user's data folder.",
         json_schema_extra={"allowed": "the path of a folder"},
     )
     max_sentence_tokens: int = Field(

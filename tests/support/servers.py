@@ -85,6 +85,7 @@ def running(
     *,
     until_ready: bool = True,
     command: Sequence[str | Path] = (_COMMAND, "serve"),
+    data_home: Path | None = None,
     **settings: object,
 ) -> Iterator[Running]:
     """Start `elmo serve` on a free port, wait until it is ready, and stop it in the end.
@@ -92,6 +93,7 @@ def running(
     `settings` are those of `elmo_serve.settings`, by field name; no other variable reaches it. Its
     log goes to `folder`, from info up, for its address is read there. With `until_ready` false it
     is only waited for until it listens. `command` is another program that reads the same variables.
+    `data_home` holds the default task folder, and is by default inside `folder`.
 
     Raises RuntimeError with the log when it does not come up.
     """
@@ -100,6 +102,7 @@ def running(
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
     settings = {"host": "127.0.0.1", "port": 0} | settings
     environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
+    environment["XDG_DATA_HOME"] = str(data_home or folder / "data")
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             list(command),

@@ -26,7 +26,7 @@ def tasks(source: str, folder: Path, force: bool) -> None:
     from elmo_model.pretrained import BUILT_IN, load_built_in
     from elmo_serve.errors import ServiceError
     from elmo_serve.settings import SettingsError
-    from elmo_serve.tasks import TaskRegistry
+    from elmo_serve.tasks import TaskRegistry, open_folder
 
     try:
         if source in BUILT_IN:
@@ -37,6 +37,7 @@ def tasks(source: str, folder: Path, force: bool) -> None:
             found, layers = checkpoint.tasks, checkpoint.config.layers
         if not found:
             fail(f"{source}: holds no trained mixes", code=1)
+        open_folder(folder, "FOLDER")
         registry = TaskRegistry(folder, layers)
         there = {task.name: task for task in registry.list()}
         for task in found:

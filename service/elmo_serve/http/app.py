@@ -22,7 +22,7 @@ from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import MakeWorker, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks import open_registry
 from elmo_serve.workers.messages import ModelInfo
 
 _log = logging.getLogger("elmo_serve")
@@ -103,6 +103,8 @@ def _lifespan(
             yield
         finally:
             opening.cancel()
+            if server.registry is not None:
+                server.registry.close()
             await asyncio.gather(server.engine.pool.stop(), server.writers.stop())
 
     return lifespan
@@ -116,8 +118,9 @@ async def _open(server: Server, app: FastAPI) -> None:
         assert pool.info is not None
         try:
             server.registry = await asyncio.to_thread(
-                TaskRegistry, server.settings.tasks, pool.info.layers
+                open_registry, server.settings.tasks, pool.info.layers
             )
+            server.registry.watch()
             _announce(pool.info, server)
             return
         except SettingsError as error:

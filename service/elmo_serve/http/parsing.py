@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
-from elmo_serve.http.schemas import EmbedRequest, Mix, TaskBody
+from elmo_serve.http.schemas import TASK_NAME_RULE, EmbedRequest, Mix, TaskBody
 from elmo_serve.output import Dtype, Pooling
 
 _MOST_FAULTS: Final = 20
@@ -139,8 +139,7 @@ _WORDS: Final = {
     "missing": "is required",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
-    "string_pattern_mismatch": "must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter "
-    "or a digit",
+    "string_pattern_mismatch": f"must be {TASK_NAME_RULE}",
     "string_too_long": "must have at most {max_length} characters",
     "string_type": "must be a string",
     "string_unicode": "must be a string of Unicode characters",

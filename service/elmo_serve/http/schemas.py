@@ -18,7 +18,12 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from elmo_serve.output import Dtype, Pooling
-from elmo_serve.tasks import MAX_DESCRIPTION_CHARACTERS
+
+TASK_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+TASK_NAME_RULE = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
+"""The rule for people; it follows "must be"."""
+
+MAX_DESCRIPTION_CHARACTERS = 1_000
 
 MOST_LAYERS = 256
 """No model has more; a longer list is refused before it is read."""
@@ -48,7 +53,7 @@ Number = Annotated[
 # A scale that no training gives, and with which the vectors still fit into a float16.
 Gamma = Annotated[FiniteFloat, Strict(), Field(ge=-1000, le=1000), BeforeValidator(_a_number)]
 LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(_a_whole_number)]
-TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
 Layers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
 Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
 # Reading stops at the first fault: a body of a million is refused as fast as one with one.

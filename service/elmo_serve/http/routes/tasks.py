@@ -1,4 +1,7 @@
-"""/tasks: the named scalar mixes."""
+"""/tasks: the named scalar mixes.
+
+Reading is answered from the registry's cache. Only PUT and DELETE touch files, in a thread.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,14 @@ from elmo_serve.http import headers
 from elmo_serve.http import request_body as arriving
 from elmo_serve.http.parsing import parse_task
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import TaskAnswer, TaskList
+from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE, TaskAnswer, TaskList
 from elmo_serve.http.state import TheServer
-from elmo_serve.tasks import NAME
 
 router = APIRouter()
 
 # Only said, not checked here: a name that cannot be is that of an unknown task.
 Name = Annotated[
-    str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{NAME}$"})
+    str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{TASK_NAME}$"})
 ]
 
 _ALWAYS = (Unauthorized, InternalError, Unavailable)
@@ -47,15 +49,14 @@ _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schem
 @router.get("/tasks", summary="List the tasks", responses=documented(_ALWAYS))
 async def list_tasks(server: TheServer) -> TaskList:
     """Return all registered tasks in the order of their names."""
-    found = await asyncio.to_thread(server.tasks.list)
-    return TaskList(tasks=[_answer(task) for task in found])
+    return TaskList(tasks=[_answer(task) for task in server.tasks.list()])
 
 
 @router.head("/tasks/{name}", include_in_schema=False)
 @router.get("/tasks/{name}", summary="Get a task", responses=documented((*_ALWAYS, UnknownTask)))
 async def get_task(name: Name, server: TheServer) -> TaskAnswer:
     """Return one task."""
-    return _answer(await asyncio.to_thread(server.tasks.get, name))
+    return _answer(server.tasks.get(name))
 
 
 @router.put(
@@ -84,11 +85,8 @@ async def put_task(
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
     body = parse_task(await arriving.read(request.receive, timeout_seconds))
-    if not re.fullmatch(NAME, name):
-        raise InvalidRequest(
-            f"The path names task {shown(name)}; a name is 1 to 64 of A-Z a-z 0-9 . _ - "
-            "and starts with a letter or a digit."
-        )
+    if not re.fullmatch(TASK_NAME, name):
+        raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}"
         # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
