@@ -68,7 +68,7 @@ def batch(number: int) -> Batch:
     distinct, index = np.unique(np.stack(ids).reshape(-1, 16), axis=0, return_inverse=True)
     layout = Layout.of(np.zeros((ROWS, STEPS), dtype=bool), fresh=False)
     forward, backward = (
-        layout.side(
+        layout.direction(
             index.reshape(2, ROWS, STEPS)[direction],
             stored[f"{number}/next_token_id{side}"].astype(np.int64),
             NO_CANDIDATES,

@@ -1,4 +1,4 @@
-"""What a training step is given: characters of the distinct words, and where each word stands."""
+"""The input of a training step: characters of the distinct words, and both directions."""
 
 import queue
 import threading
@@ -14,43 +14,43 @@ from torch import Tensor
 from elmo_model.alphabets import Alphabet
 from elmo_model.config import CharCNNConfig
 from elmo_model.training.corpus import Corpus, Numbers
-from elmo_model.training.direction import NO_CANDIDATES, Layout, Side
+from elmo_model.training.direction import NO_CANDIDATES, Direction, Layout
 from elmo_model.training.row_stream import Cursor, Rows, RowStream
 from elmo_model.training.sampled_softmax import draw_candidates
 from elmo_model.training.vocabulary import Vocabulary
 
-_AHEAD = 8  # batches that are made before they are asked for
-_ENCODED = 1 << 16  # words whose characters are looked up at once
+_PREFETCHED = 8  # batches that wait in the queue; more only cost memory
+_ENCODED = 1 << 16  # words whose characters are encoded at once; bounds memory
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One step of both directions, which read different text.
 
-    `characters` are the ids of the distinct words in pieces of like length, (words, characters)
-    each; `sides` are forward and backward, of `rows` rows each. `cursors` say where the streams of
-    both directions stand after this batch.
+    `characters` holds the ids of the distinct words in chunks of similar length, (words,
+    characters) each. `directions` are forward and backward, of `rows` rows each. `cursors` are the
+    positions of both row streams after this batch.
     """
 
     characters: tuple[Tensor, ...]
-    sides: tuple[Side, Side]
+    directions: tuple[Direction, Direction]
     rows: int
     cursors: tuple[Cursor, ...] = ()
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """Return the same with every tensor changed."""
-        forward, backward = self.sides
+        """Return the batch with `change` applied to every tensor."""
+        forward, backward = self.directions
         characters = tuple(map(change, self.characters))
         return replace(
-            self, characters=characters, sides=(forward.map(change), backward.map(change))
+            self, characters=characters, directions=(forward.map(change), backward.map(change))
         )
 
     def to(self, device: torch.device) -> Self:
-        """Return the same on a device; from pinned memory it is copied while the host goes on."""
+        """Return the batch on a device; pinned memory is copied asynchronously."""
         return self.map(lambda values: values.to(device, non_blocking=True))
 
 
-class Spelling:
+class CharacterTable:
     """The characters of every word of a corpus, and its number in the vocabulary."""
 
     def __init__(
@@ -59,13 +59,13 @@ class Spelling:
         vocabulary: Vocabulary,
         alphabet: Alphabet,
         cnn: CharCNNConfig,
-        piece: int,
+        chunk: int,
     ) -> None:
         self.targets = np.array(vocabulary.numbers(corpus.words), dtype=np.int64)
         self._lengths = np.array(alphabet.lengths(corpus.words), dtype=np.int64)
-        # beyond a word's end one window of padding holds all that the maximum can meet
+        # one window of padding after a word holds every value that the max-pool can see there
         self._widths = np.minimum(self._lengths + cnn.widest, alphabet.max_characters)
-        self._piece = piece
+        self._chunk = chunk
         self._ids = np.concatenate(
             [
                 alphabet.encode(
@@ -76,39 +76,39 @@ class Spelling:
         )
         self._rank = np.empty(len(corpus.words), dtype=np.int64)
 
-    def spell(self, words: Numbers) -> tuple[tuple[Tensor, ...], Numbers]:
-        """Map numbers of words to the characters of the distinct ones, and each one's place."""
+    def look_up(self, words: Numbers) -> tuple[tuple[Tensor, ...], Numbers]:
+        """Map word numbers to the characters of the distinct words, and to their rows there."""
         marks = np.zeros(len(self._lengths), dtype=bool)
         marks[words] = True
         distinct = np.flatnonzero(marks)
         distinct = distinct[np.argsort(self._lengths[distinct], kind="stable")]
         self._rank[distinct] = np.arange(len(distinct))
-        return tuple(self._pieces(distinct)), self._rank[words]
+        return tuple(self._chunks(distinct)), self._rank[words]
 
-    def _pieces(self, distinct: Numbers) -> Iterator[Tensor]:
-        """Cut words sorted by length so that each piece has about as many characters."""
+    def _chunks(self, distinct: Numbers) -> Iterator[Tensor]:
+        """Cut words sorted by length into chunks of about as many characters each."""
         widths = self._widths[distinct]
         start = 0
         while start < len(distinct):
-            # characters of a piece from `start` to each later word; they only rise
+            # characters of a chunk from `start` to each later word; they never fall
             sizes = widths[start:] * np.arange(1, len(distinct) - start + 1)
-            end = start + max(1, int(np.searchsorted(sizes, self._piece, side="right")))
+            end = start + max(1, int(np.searchsorted(sizes, self._chunk, side="right")))
             ids = self._ids[distinct[start:end], : widths[end - 1]]
             yield torch.from_numpy(ids.astype(np.int64))
             start = end
 
 
 class Batches:
-    """The endless batches of one process: its share of the rows that all processes fill together.
+    """The endless batches of one process: its share of the rows of all processes.
 
-    What comes depends on the seed and on where the streams stand, not on how many processes share
-    the rows. With `fresh` every sentence is read from zero state.
+    Batches depend on the seed and on the position in the text, not on the number of processes. With
+    `fresh` every sentence is read from zero state.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        spelling: Spelling,
+        characters: CharacterTable,
         *,
         rows: int,
         steps: int,
@@ -121,7 +121,7 @@ class Batches:
         process, processes = share
         if rows % processes:
             raise ValueError(f"rows are {rows}, expected a multiple of the {processes} processes")
-        self._spelling = spelling
+        self._characters = characters
         self._first = rows // processes * process
         self._last = self._first + rows // processes
         self._samples, self._words, self._seed = samples, words, seed
@@ -132,41 +132,41 @@ class Batches:
         ]
 
     def restore(self, cursors: tuple[Cursor, ...]) -> None:
-        """Go on from where a batch said that the streams stood."""
+        """Continue after the batch that had these cursors."""
         for stream, cursor in zip(self._streams, cursors, strict=True):
             stream.restore(cursor)
 
     def next_batch(self, number: int) -> Batch | None:
-        """Return the batch of step `number`, None where a corpus that is read once has ended."""
+        """Return the batch of step `number`, or None at the end of a text that is read once."""
         read = [stream.next_batch(self._first, self._last) for stream in self._streams]
         forward, backward = read
         if forward is None or backward is None:
             return None
-        characters, index = self._spelling.spell(np.stack((forward.inputs, backward.inputs)))
-        sides = (
-            self._side(forward, index[0], number, 0),
-            self._side(backward, index[1], number, 1),
+        characters, index = self._characters.look_up(np.stack((forward.inputs, backward.inputs)))
+        directions = (
+            self._direction(forward, index[0], number, 0),
+            self._direction(backward, index[1], number, 1),
         )
         cursors = tuple(stream.cursor() for stream in self._streams)
-        return Batch(characters, sides, self._last - self._first, cursors)
+        return Batch(characters, directions, self._last - self._first, cursors)
 
-    def _side(self, rows: Rows, index: Numbers, number: int, direction: int) -> Side:
+    def _direction(self, rows: Rows, index: Numbers, step: int, which: int) -> Direction:
         layout = Layout.of(rows.begins, fresh=self._fresh)
         candidates, tries = NO_CANDIDATES, 0
         if self._samples:
-            generator = np.random.default_rng([self._seed or 0, direction, number, 1])
+            generator = np.random.default_rng([self._seed or 0, which, step, 1])
             candidates, tries = draw_candidates(self._samples, self._words, generator)
-        targets = self._spelling.targets[rows.targets]
-        return layout.side(index, targets, candidates, tries)
+        targets = self._characters.targets[rows.targets]
+        return layout.direction(index, targets, candidates, tries)
 
 
 @contextmanager
-def made_ahead(batches: Batches, first: int, *, pinned: bool) -> Iterator[Iterator[Batch]]:
-    """Give the batches from number `first` on, made by a thread while others are in use.
+def prefetched(batches: Batches, first: int, *, pinned: bool) -> Iterator[Iterator[Batch]]:
+    """Yield an iterator over the batches from number `first` on, which a thread prepares.
 
-    `pinned` lays them into memory that a GPU copies from by itself.
+    `pinned` puts them into page-locked memory, from which a GPU copies asynchronously.
     """
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_AHEAD)
+    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_PREFETCHED)
     ended = threading.Event()
 
     def put(item: Batch | BaseException | None) -> None:
@@ -186,7 +186,7 @@ def made_ahead(batches: Batches, first: int, *, pinned: bool) -> Iterator[Iterat
                 if batch is None:
                     return
                 number += 1
-        except BaseException as error:  # raised where the batch is taken
+        except BaseException as error:  # raised again where the batch is taken
             put(error)
 
     def take() -> Iterator[Batch]:

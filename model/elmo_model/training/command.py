@@ -20,7 +20,7 @@ from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards,
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import CommandError, TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
-from elmo_model.training.processes import Processes, joined
+from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.progress import output
 from elmo_model.training.run import Folder, RunError, trained_model
 from elmo_model.training.signals import stop_signals
@@ -52,7 +52,7 @@ def train(options: TrainOptions) -> int:
     options.check()
     device = options.chosen_device()
     keep_memory()
-    with _as_command_errors(), joined(device) as processes:
+    with _as_command_errors(), process_group(device) as processes:
         if processes.first:
             _encode(options)
         processes.wait()

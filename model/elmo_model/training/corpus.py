@@ -1,4 +1,4 @@
-"""Text to numbers: shards of any size, plain or compressed, encoded once and then mapped."""
+"""The corpus: text encoded once as numbers of words, then mapped into memory."""
 
 import json
 import os
@@ -20,18 +20,18 @@ from elmo_model.text_files import open_text
 from elmo_model.training.vocabulary import BEGIN, END, Vocabulary
 
 _VERSION = 1
-_BLOCK = 1 << 20  # numbers that are written at once
+_BLOCK = 1 << 20  # numbers written at once; bounds memory
 
 Numbers = NDArray[np.int64]
 
 
 class CorpusError(ValueError):
-    """Text that cannot be read or holds nothing; the message names the file."""
+    """Text that cannot be read or is empty; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of text and what was in it; its time of change tells whether it is the same."""
+    """One file of text: size in bytes, modification time in ns, and what it holds."""
 
     name: str
     bytes: int
@@ -42,11 +42,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Sentences as numbers of words, all in one row, each with its two boundary words.
+    """Sentences as numbers of words, one after another, each with its two boundary words.
 
-    `tokens` is mapped from the disk; sentence s lies at starts[s]:starts[s + 1]. `words` are the
-    distinct words in order of appearance, `<S>` and `</S>` first, `counts` how often each occurs.
-    `shards` cut the sentences in the order of the files.
+    `tokens` is mapped from the disk; sentence s is tokens[starts[s]:starts[s + 1]]. `words` are the
+    distinct words in order of appearance, `<S>` and `</S>` first, and `counts` their occurrences.
+    `shards` lists the files, whose sentences follow each other.
     """
 
     tokens: NDArray[np.int32]
@@ -62,12 +62,12 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """Tokens of the text, without boundaries."""
+        """Tokens of the text, without boundary words."""
         return len(self.tokens) - 2 * self.sentences
 
     @property
     def pairs(self) -> int:
-        """Predictions of one direction in one epoch: a sentence of n tokens has n + 1."""
+        """Predictions of one direction in one epoch: n + 1 for a sentence of n tokens."""
         return len(self.tokens) - self.sentences
 
     def vocabulary(self, size: int) -> Vocabulary:
@@ -76,7 +76,7 @@ class Corpus:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> Self:
-        """Encode sentences that are in memory, as one shard."""
+        """Encode sentences in memory, as one shard."""
         numbers, starts, lexicon = array("i"), [0], _Lexicon()
         for sentence in sentences:
             numbers.extend(lexicon.framed(sentence))
@@ -88,7 +88,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map what `encode` wrote. Raises CorpusError where it is not whole."""
+        """Map a folder that `encode` wrote. Raises CorpusError if it is incomplete."""
         try:
             about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             lengths = np.fromfile(folder / "lengths.i32", dtype=np.int32)
@@ -105,9 +105,9 @@ class Corpus:
 
 
 def find_shards(patterns: Sequence[str]) -> list[Path]:
-    """Return the files that paths and patterns name, each once, by name.
+    """Return the files that match the paths and patterns, each once, sorted by name.
 
-    Raises CorpusError for a pattern that names nothing.
+    Raises CorpusError for a pattern without a match.
     """
     found: set[Path] = set()
     for pattern in patterns:
@@ -120,10 +120,10 @@ def find_shards(patterns: Sequence[str]) -> list[Path]:
 
 
 def sentences_of(path: Path) -> Iterator[list[str]]:
-    """Yield the sentences of a text file, one a line, tokens parted by white space.
+    """Yield the sentences of a text file: one per line, tokens separated by white space.
 
-    Plain, gz, xz and bz2 by the name's end; lines without a token are skipped. Raises TextError for
-    what is no UTF-8 or is cut off.
+    Reads plain text, .gz, .xz and .bz2; skips lines without a token. Raises TextError for text that
+    is not UTF-8 or an incomplete file.
     """
     with open_text(path) as lines:
         for line in lines:
@@ -134,19 +134,18 @@ def sentences_of(path: Path) -> Iterator[list[str]]:
 def encode(
     shards: Sequence[Path], folder: Path, workers: int, done: Callable[[Path], None]
 ) -> Corpus:
-    """Encode text into `folder`, unless it is there already, and map it.
+    """Encode text into `folder`, unless that holds it already, and map it.
 
-    Memory holds the distinct words, never the text; `workers` processes read a shard each. `done`
-    hears of every shard that was read. Raises CorpusError or TextError where there is nothing to
-    read.
+    Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
+    is called after every shard. Raises CorpusError or TextError for text that cannot be read.
     """
     if (known := _encoded(shards, folder)) is not None:
         return known
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as aside:
-        whole = Path(aside) / "whole"
+    with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
+        whole = Path(temporary) / "whole"
         whole.mkdir()
-        parts = [Path(aside) / str(number) for number in range(len(shards))]
+        parts = [Path(temporary) / str(number) for number in range(len(shards))]
         _merge(_read_all(shards, parts, workers, done), whole)
         shutil.rmtree(folder, ignore_errors=True)
         whole.rename(folder)
@@ -155,7 +154,7 @@ def encode(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One shard with numbers of its own, before it is brought to those of all shards."""
+    """One encoded shard, whose word numbers are still its own."""
 
     shard: Shard
     stem: Path
@@ -164,7 +163,7 @@ class _Part:
 
 
 class _Lexicon(dict[str, int]):
-    """Words to numbers; a new word gets the next number."""
+    """Maps words to numbers; a new word gets the next number."""
 
     def __init__(self) -> None:
         super().__init__({BEGIN: 0, END: 1})

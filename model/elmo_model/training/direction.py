@@ -1,4 +1,4 @@
-"""One direction of a batch: which words stand where, and which state they are read with."""
+"""One direction of a batch: packed words, their targets, and the state of every segment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,14 +13,15 @@ from elmo_model.training.corpus import Numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """The N = T * B words of one direction, packed time by time: step t has sizes[t] of them.
+class Direction:
+    """The N = T x B words of one direction, packed time by time: step t has sizes[t] of them.
 
-    `index` says which of the batch's distinct words stands at each place, `targets` which word of
-    the vocabulary comes next. What is read without a break is a piece: `before` says for each
-    piece, longest first, which of the B rows' state it starts from, B being zero; `after` says for
-    each row in which piece it ends. `candidates` (S,) and `tries` belong to the sampled softmax; S
-    may be 0.
+    - `index` (N,) is the row of each word among the batch's distinct words, `targets` (N,) the
+      vocabulary number of the word that follows.
+    - A row is split into segments at sentence starts. `before[k]` is the row whose carried state
+      segment k starts from (B = zero state), segments sorted by descending length; `after[r]` is
+      the last segment of row r.
+    - `candidates` (S,) and `tries` belong to the sampled softmax; S is 0 for the full softmax.
     """
 
     index: Tensor
@@ -32,7 +33,7 @@ class Side:
     tries: Tensor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """Return the same with every tensor changed."""
+        """Return the direction with `change` applied to every tensor."""
         return replace(
             self,
             index=change(self.index),
@@ -46,7 +47,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the places (rows, steps) of a batch are packed: `order` lists them by step."""
+    """How a batch of (rows, steps) is packed: `order` lists its cells, row by row, by time step.
+
+    `sizes`, `before` and `after` are those of `Direction`.
+    """
 
     order: Numbers
     sizes: tuple[int, ...]
@@ -55,15 +59,16 @@ class Layout:
 
     @classmethod
     def of(cls, begins: NDArray[np.bool_], *, fresh: bool) -> "Layout":
-        """Pack rows; with `fresh` the state is zero wherever `begins` says a sentence begins.
+        """Pack (rows, steps) from a mask of sentence starts.
 
-        Otherwise every row is one piece that goes on from where it stopped.
+        With `fresh` the state is zero at every sentence start. Otherwise every row is one segment
+        that continues from its carried state.
         """
         rows, steps = begins.shape
         breaks = np.zeros((rows, steps), dtype=bool)
         if fresh:
             breaks |= begins
-        own = breaks[:, 0].copy()  # rows whose first piece is a sentence of its own
+        own = breaks[:, 0].copy()  # rows whose first segment starts a sentence
         breaks[:, 0] = True
         starts = np.flatnonzero(breaks)
         lengths = np.diff(starts, append=rows * steps)
@@ -74,17 +79,19 @@ class Layout:
         longest = lengths[by_length]
         sizes = np.searchsorted(-longest, -np.arange(longest[0]), side="left")
         step = np.repeat(np.arange(len(sizes)), sizes)
-        piece = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        order = starts[by_length[piece]] + step
+        segment = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        order = starts[by_length[segment]] + step
 
         row, column = starts // steps, starts % steps
         before = np.where((column == 0) & ~own[row], row, rows)
         last = np.searchsorted(starts, np.arange(1, rows + 1) * steps) - 1
         return cls(order, tuple(sizes.tolist()), before[by_length], rank[last])
 
-    def side(self, index: Numbers, targets: Numbers, candidates: Numbers, tries: int) -> Side:
-        """Pack numbers (rows, steps) that stand at these places."""
-        return Side(
+    def direction(
+        self, index: Numbers, targets: Numbers, candidates: Numbers, tries: int
+    ) -> Direction:
+        """Pack word rows and targets, (rows, steps) each."""
+        return Direction(
             torch.from_numpy(index.ravel()[self.order]),
             torch.from_numpy(targets.ravel()[self.order]),
             self.sizes,

@@ -1,4 +1,4 @@
-"""The language model that a biLM is trained as: each direction predicts the next word."""
+"""The language model that trains a biLM: each direction predicts its next word."""
 
 from functools import partial
 
@@ -11,62 +11,66 @@ from elmo_model.layers.char_cnn import CharCNN
 from elmo_model.layers.stack import Stack
 from elmo_model.state import State
 from elmo_model.training.batches import Batch
-from elmo_model.training.direction import Side
-from elmo_model.training.parallel_loss import abreast
+from elmo_model.training.direction import Direction
+from elmo_model.training.parallel_loss import parallel_loss
 from elmo_model.training.sampled_softmax import Softmax
 
 
 class LanguageModel(nn.Module):
-    """The network that serves, and a softmax over words that its two directions share.
+    """The network that is served, and a softmax over words that both directions share.
 
-    Dropout falls where bilm-tf has it: on the input of every LSTM, which is in the network, and on
+    Dropout is applied where bilm-tf applies it: to the input of every LSTM (in the network), and to
     the top layer before the softmax. State is an argument and a result.
     """
 
     def __init__(self, elmo: Elmo, softmax: Softmax, dropout: float) -> None:
         super().__init__()
         if elmo.token_embedder.char_cnn is None or elmo.token_embedder.words is not None:
-            raise ValueError("words are looked up in a table, expected a character CNN alone")
+            raise ValueError(
+                "the network looks words up in a table, expected a character CNN alone"
+            )
         self.elmo = elmo
         self.softmax = softmax
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch, state: State) -> tuple[Tensor, State]:
-        """Map T steps of B rows to the mean losses (2,), forward and backward, and the state after.
+        """Map a batch of T steps of B rows to the mean losses (2,) and the state after it.
 
-        The losses are negative log likelihoods in nats, or those of the sampled softmax where a
-        side has candidates. The state is cut off from the gradient: the next batch starts there.
+        The losses, forward and backward, are negative log likelihoods in nats, over all words or,
+        for a direction with candidates, over these. The state is detached from the gradient.
         """
         cnn, bilm = self.char_cnn, self.elmo.bilm
-        # a frequent word stands in many places: its gradient is summed in full precision
+        # a frequent word occurs many times: sum its gradient in full precision
         vectors = torch.cat([cnn(ids) for ids in batch.characters]).to(state.h.dtype)
         halves = zip(
-            batch.sides,
+            batch.directions,
             (bilm.forward_stack, bilm.backward_stack),
             state.h.chunk(2, dim=2),
             state.c.chunk(2, dim=2),
             strict=True,
         )
-        ahead, behind = (partial(self._read, *half) for half in halves)
-        # two threads would draw what is dropped in no order, and a GPU has one queue for both
+        ahead, behind = (partial(self._direction_loss, *half) for half in halves)
+        # two threads would draw dropout masks in no fixed order; a GPU has one queue for both
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
             parameters = [*bilm.parameters(), *self.softmax.parameters()]
-            losses, (left, right) = abreast(ahead, behind, vectors, parameters)
+            losses, (left, right) = parallel_loss(ahead, behind, vectors, parameters)
         else:
             (first, left), (second, right) = ahead(vectors), behind(vectors)
             losses = torch.stack((first, second))
         h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
         return losses, State(h.to(state.h.dtype), c.to(state.c.dtype))
 
-    def _read(
-        self, side: Side, stack: Stack, h: Tensor, c: Tensor, vectors: Tensor
+    def _direction_loss(
+        self, direction: Direction, stack: Stack, h: Tensor, c: Tensor, vectors: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Map the distinct words' vectors to the mean loss of one direction, and its state."""
-        tokens = functional.embedding(side.index, vectors)
-        layers, h, c = stack(tokens, side.sizes, _pick(h, side.before), _pick(c, side.before))
-        loss = self._loss(self.dropout(layers[-1]), side).mean()
-        return loss, (h.detach()[:, side.after], c.detach()[:, side.after])
+        """Map the vectors of the distinct words to the mean loss of one direction and its state."""
+        tokens = functional.embedding(direction.index, vectors)
+        layers, h, c = stack(
+            tokens, direction.sizes, _pick(h, direction.before), _pick(c, direction.before)
+        )
+        loss = self._loss(self.dropout(layers[-1]), direction).mean()
+        return loss, (h.detach()[:, direction.after], c.detach()[:, direction.after])
 
     @property
     def char_cnn(self) -> CharCNN:
@@ -76,15 +80,15 @@ class LanguageModel(nn.Module):
         return cnn
 
     def zero_state(self, rows: int) -> State:
-        """Return the state of rows that have read nothing."""
+        """Return the zero state of so many rows."""
         return self.elmo.bilm.zero_state(self.softmax.weight, rows)
 
-    def _loss(self, top: Tensor, side: Side) -> Tensor:
-        if not len(side.candidates):
-            return self.softmax.full(top, side.targets)
-        return self.softmax.sampled(top, side.targets, side.candidates, side.tries)
+    def _loss(self, top: Tensor, direction: Direction) -> Tensor:
+        if not len(direction.candidates):
+            return self.softmax.full(top, direction.targets)
+        return self.softmax.sampled(top, direction.targets, direction.candidates, direction.tries)
 
 
 def _pick(state: Tensor, rows: Tensor) -> Tensor:
-    """Map (L, B, width) to (L, pieces, width), row B being zero."""
+    """Map (L, B, width) to (L, segments, width); row B is zero."""
     return functional.pad(state, (0, 0, 0, 1))[:, rows]

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object a line."""
+"""The log of a run: one JSON object per line."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Log:
-    """A file that grows line by line; a run that goes on from a snapshot drops what came later."""
+    """An append-only file. A run that continues from step `step` drops the lines of later steps."""
 
     def __init__(self, path: Path, step: int) -> None:
         kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
@@ -16,13 +16,13 @@ class Log:
         self._path = path
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Add one line; it is in the file when this returns."""
+        """Append one line; it is in the file when this returns."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines; a last one that was cut off by a crash is left out."""
+    """Return the lines, without a last one that a crash cut off."""
     lines = []
     for text in path.read_text(encoding="utf-8").splitlines():
         try:

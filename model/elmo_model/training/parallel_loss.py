@@ -1,4 +1,4 @@
-"""Two losses over one input at once, each forward and back on its own share of the cores."""
+"""The losses of both directions at once, forward and backward pass on a share of the cores each."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,30 +8,32 @@ from torch import Tensor
 
 from elmo_model.inference.parallel_directions import side_by_side
 
-Run = Callable[[Tensor], tuple[Tensor, tuple[Tensor, ...]]]
+Loss = Callable[[Tensor], tuple[Tensor, tuple[Tensor, ...]]]
 
 
-def abreast(
-    first: Run, second: Run, shared: Tensor, parameters: Sequence[Tensor]
+def parallel_loss(
+    first: Loss, second: Loss, shared: Tensor, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
-    """Call both with `shared`; return their losses in one (2,) and what else each returned.
+    """Call both functions with `shared`; return their losses as (2,) and their other results.
 
-    Each run maps `shared` to its loss, a number, and tensors without a gradient. The loss may
-    depend on `shared` and on `parameters`, on nothing else that needs a gradient. Nothing in
-    either may be random: two threads draw in no order.
+    Each function maps `shared` to a loss, which is one number, and tensors without a gradient. The
+    loss may depend on `shared` and `parameters`, and on nothing else that needs a gradient. The
+    functions must not draw random numbers: two threads draw in no fixed order.
     """
     others: list[tuple[Tensor, ...]] = []
-    losses: Tensor = _Abreast.apply(  # type: ignore[no-untyped-call]
+    losses: Tensor = _ParallelLoss.apply(  # type: ignore[no-untyped-call]
         (first, second), others, shared, *parameters
     )
     return losses, (others[0], others[1])
 
 
-class _Abreast(torch.autograd.Function):
+class _ParallelLoss(torch.autograd.Function):
+    """Runs two graphs of autograd in two threads: its own engine would walk one after the other."""
+
     @staticmethod
     def forward(
         ctx: Any,
-        runs: tuple[Run, Run],
+        functions: tuple[Loss, Loss],
         others: list[tuple[Tensor, ...]],
         shared: Tensor,
         *parameters: Tensor,
@@ -40,13 +42,13 @@ class _Abreast(torch.autograd.Function):
         precision = torch.get_autocast_dtype(device)
         mixed = torch.is_autocast_enabled(device)
 
-        def ahead(run: Run) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        def run(function: Loss) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
             own = shared.detach().requires_grad_()
             # these settings belong to a thread
             with torch.enable_grad(), torch.autocast(device, precision, enabled=mixed):
-                return own, *run(own)
+                return own, *function(own)
 
-        done = side_by_side(lambda: ahead(runs[0]), lambda: ahead(runs[1]))
+        done = side_by_side(lambda: run(functions[0]), lambda: run(functions[1]))
         others.extend(other for _, _, other in done)
         ctx.graphs = [(own, loss) for own, loss, _ in done]
         ctx.parameters = parameters
@@ -54,13 +56,13 @@ class _Abreast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_losses: Tensor) -> tuple[Tensor | None, ...]:
-        def back(number: int) -> tuple[Tensor | None, ...]:
+        def run(number: int) -> tuple[Tensor | None, ...]:
             own, loss = ctx.graphs[number]
             return torch.autograd.grad(
                 loss, (own, *ctx.parameters), d_losses[number], allow_unused=True
             )
 
-        both = side_by_side(lambda: back(0), lambda: back(1))
+        both = side_by_side(lambda: run(0), lambda: run(1))
         del ctx.graphs
         return None, None, *map(_sum, *both)
 

@@ -1,4 +1,4 @@
-"""How well a biLM predicts text: bilm-tf's figure, and one that no batch size changes."""
+"""Perplexity of text: that of bilm-tf, and one that is independent of the batch size."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.training.batches import Batch, Spelling
+from elmo_model.training.batches import Batch, CharacterTable
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.direction import NO_CANDIDATES, Layout
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.row_stream import Rows, RowStream
 from elmo_model.training.vocabulary import Vocabulary
 
-_POSITIONS = 8192  # characters, or tokens, that pass the network at once
+_POSITIONS = 8192  # characters, or tokens, of a batch; bounds memory
 
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """Mean negative log likelihood in nats of each direction, over `predictions` each."""
+    """Mean negative log likelihood of each direction, in nats, over `predictions` each."""
 
     forward_loss: float
     backward_loss: float
@@ -46,10 +46,10 @@ class Perplexity:
 def per_token(
     model: LanguageModel, vocabulary: Vocabulary, sentences: Iterable[Sequence[str]]
 ) -> Perplexity:
-    """Measure over all predictions, every sentence read from zero state, as it is served.
+    """Measure over all predictions, every sentence from zero state, as the server reads it.
 
-    A sentence of n tokens is n + 1 predictions a direction: its tokens and its end. Batches follow
-    from the sentences' lengths and change nothing. Full softmax, without dropout.
+    A sentence of n tokens has n + 1 predictions in each direction: its tokens and its end. The
+    softmax is over all words, without dropout. Raises ValueError without a sentence.
     """
     training = model.training
     model.eval()
@@ -72,22 +72,23 @@ def bilm_tf(
 ) -> Perplexity:
     """Measure as bilm-tf's `test` does (bilm-tf `training.py`).
 
-    Rows are full, a row takes the next sentence when its own ends, state is carried from word to
-    word for ever, and the last words that do not fill all rows count for nothing: the figure
-    depends on `rows`. bilm-tf reads one step at a time; `block` steps are read at once here.
+    Rows are full: a row takes the next sentence when its own ends. State is carried for ever, and
+    the last words that do not fill all rows are left out, so the figure depends on `rows`. bilm-tf
+    reads one step at a time; here `block` steps are read at once. Raises ValueError where the text
+    does not fill the rows once.
     """
     cnn = model.elmo.config.char_cnn
     assert cnn is not None
-    spelling = Spelling(corpus, vocabulary, model.elmo.alphabet, cnn, _POSITIONS)
+    characters = CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, _POSITIONS)
     training, device = model.training, model.softmax.weight.device
     model.eval()
     state, totals, steps = model.zero_state(rows), torch.zeros(2, dtype=torch.float64), 0
     try:
         with torch.no_grad():
-            for batch in _blocks(corpus, spelling, rows, block):
+            for batch in _blocks(corpus, characters, rows, block):
                 losses, state = model(batch.to(device), state)
-                totals += losses.double().cpu() * len(batch.sides[0].sizes)
-                steps += len(batch.sides[0].sizes)
+                totals += losses.double().cpu() * len(batch.directions[0].sizes)
+                steps += len(batch.directions[0].sizes)
     finally:
         model.train(training)
     if not steps:
@@ -122,7 +123,7 @@ def _losses(
     numbers = torch.tensor([n for words in framed for n in vocabulary.numbers(words)]).to(device)
     last = torch.cumsum(torch.tensor([len(words) for words in framed]), 0) - 1
     inner = torch.ones(len(numbers), dtype=torch.bool)
-    inner[last] = False  # a place with a next word in its sentence
+    inner[last] = False  # the positions that have a next word in their sentence
     here = inner.nonzero().squeeze(1).to(device)
     # the forward direction predicts the next word from here, the backward this word from the next
     forward = model.softmax.full(top[here, :width], numbers[here + 1])
@@ -130,17 +131,17 @@ def _losses(
     return torch.stack((forward.double().sum(), backward.double().sum())).cpu()
 
 
-def _blocks(corpus: Corpus, spelling: Spelling, rows: int, block: int) -> Iterator[Batch]:
-    """Yield up to `block` steps at a time, each filled as a batch of its own."""
+def _blocks(corpus: Corpus, table: CharacterTable, rows: int, block: int) -> Iterator[Batch]:
+    """Yield batches of up to `block` steps, each step filled as a batch of its own."""
     streams = [RowStream(corpus, rows, 1, backward=b, seed=None) for b in (False, True)]
     while steps := list(islice(_steps(streams, rows), block)):
-        # block after block of one step, side by side: (rows, steps)
+        # steps of (rows, 1) next to each other: (rows, steps)
         both = [np.concatenate([step[d].inputs for step in steps], axis=1) for d in (0, 1)]
         targets = [np.concatenate([step[d].targets for step in steps], axis=1) for d in (0, 1)]
-        characters, index = spelling.spell(np.stack(both))
+        characters, index = table.look_up(np.stack(both))
         layout = Layout.of(np.zeros_like(both[0], dtype=bool), fresh=False)
         forward, backward = (
-            layout.side(index[d], spelling.targets[targets[d]], NO_CANDIDATES, 0) for d in (0, 1)
+            layout.direction(index[d], table.targets[targets[d]], NO_CANDIDATES, 0) for d in (0, 1)
         )
         yield Batch(characters, (forward, backward), rows)
 

@@ -1,4 +1,4 @@
-"""The processes that train together: one for each device, started by torchrun."""
+"""The processes of a distributed run: one per device, started by torchrun."""
 
 import os
 from collections.abc import Iterator
@@ -13,27 +13,27 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """This process among all of a run: `rank` of `count`. One alone talks to nobody."""
+    """This process, `rank` of `count`. A single process communicates with no other."""
 
     rank: int
     count: int
     device: torch.device
-    control: Any = None  # group over gloo, for what lies on the host
+    control: Any = None  # gloo group, for tensors in host memory
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and reports."""
+        """Whether this process writes the files and reports."""
         return self.rank == 0
 
-    def together(self, model: nn.Module) -> nn.Module:
-        """Return a model whose gradients are the means over all processes."""
+    def data_parallel(self, model: nn.Module) -> nn.Module:
+        """Return the model with gradients that are means over all processes."""
         if self.count == 1:
             return model
         devices = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """Return every process's values, by rank, on the host."""
+        """Return the values of every process, by rank, in host memory."""
         mine = values.detach().cpu()
         if self.count == 1:
             return [mine]
@@ -42,21 +42,21 @@ class Processes:
         return every
 
     def any(self, flag: bool) -> bool:
-        """Return whether any process says so; all processes must ask."""
+        """Return whether the flag is set in any process; all processes must call this."""
         if self.count == 1:
             return flag
-        said = torch.tensor([int(flag)])
-        distributed.all_reduce(said, distributed.ReduceOp.MAX, group=self.control)
-        return bool(said.item())
+        flags = torch.tensor([int(flag)])
+        distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self.control)
+        return bool(flags.item())
 
     def wait(self) -> None:
-        """Return when all processes are here."""
+        """Return once all processes have called this."""
         self.any(False)
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Processes]:
-    """Join the processes that torchrun started, or be alone. `device` is "cpu" or "cuda"."""
+def process_group(device: str) -> Iterator[Processes]:
+    """Join the processes that torchrun started, if any. `device` is "cpu" or "cuda"."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
         yield Processes(0, 1, torch.device(device))

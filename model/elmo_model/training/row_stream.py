@@ -1,4 +1,4 @@
-"""How sentences fill the rows of a batch: always full, each row going on where it stopped."""
+"""The row stream: batches of full rows, each row continuing where it stopped in the last batch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from elmo_model.training.corpus import Corpus, Numbers
 
-_LISTED = 8192  # sentences whose places are Python numbers at a time
+_LISTED = 8192  # sentences whose positions are held as Python numbers at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a stream of rows stands: enough to go on from there.
+    """The position of a row stream, complete enough to continue from.
 
-    `cycle` epochs are over and `taken` sentences of the next are begun; `places` and `left` are,
-    for each row, the next token's place and the pairs that its sentence still has.
+    `cycle` epochs are complete and `taken` sentences of the next one have been begun. For each row,
+    `places` holds the position of its next token and `left` the remaining pairs of its sentence.
     """
 
     cycle: int
@@ -29,7 +29,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Numbers of words (rows, steps): what is read, what comes next, and where sentences begin."""
+    """Corpus numbers of input and target words, and sentence starts; (rows, steps) each."""
 
     inputs: Numbers
     targets: Numbers
@@ -39,12 +39,12 @@ class Rows:
 class RowStream:
     """Endless batches of `rows` full rows of `steps` (input, target) pairs of one direction.
 
-    Rows are filled in order; one whose sentence is used up takes the next sentence and goes on in
-    the same batch, so that the next sentence's `<S>` follows the last word (bilm-tf `data.py`,
-    `_get_batch`). The last boundary of a sentence is a target only. The backward direction reads
-    every sentence from its end. With a seed every epoch has an order of its own: the shards at
-    random, the sentences of a shard at random. Without one it is that of the files, the last shard
-    first, once.
+    Rows are filled in order. A row whose sentence ends takes the next sentence in the same batch,
+    so that the next sentence's `<S>` follows the last word (bilm-tf `data.py`, `_get_batch`). The
+    last boundary of a sentence is a target only. The backward direction reads every sentence from
+    its end. With a seed every epoch has its own order: the shards at random, and the sentences of
+    each shard at random. Without a seed the text is read once, last shard first, in the order of
+    the files.
     """
 
     def __init__(
@@ -57,28 +57,27 @@ class RowStream:
         self.restore(Cursor(0, 0, nothing, nothing))
 
     def cursor(self) -> Cursor:
-        """Return where the stream stands."""
+        """Return the position of the stream."""
         return Cursor(self._cycle, self._taken, np.array(self._places), np.array(self._left))
 
     def restore(self, cursor: Cursor) -> None:
-        """Go on from where a stream with the same arguments stood."""
+        """Continue from the position of a stream with the same arguments."""
         self._cycle, self._taken = cursor.cycle, cursor.taken
         self._places, self._left = cursor.places.tolist(), cursor.left.tolist()
         self._order = self._order_of(self._cycle)
         self._next = self._sentences()
 
     def next_batch(self, first: int, last: int) -> Rows | None:
-        """Fill all rows and return them.
+        """Fill all rows and return the rows first:last.
 
-        Of the rows only first:last are returned; None where the sentences ended before the last
-        row was full.
+        Returns None if the sentences end before the last row is full.
         """
         places, left, steps = self._places, self._left, self._steps
         stride = -1 if self._backward else 1
         begins: list[int] = []
         runs: list[int] = []
         news: list[bool] = []
-        # plain numbers in plain loops: thousands of rows are filled between two steps of a GPU
+        # plain numbers in plain loops are fast enough: thousands of rows between two GPU steps
         for row in range(self._rows):
             place, rest, room, new = places[row], left[row], steps, False
             mine = first <= row < last
@@ -109,7 +108,7 @@ class RowStream:
         return Rows(inputs.astype(np.int64), targets.astype(np.int64), begun.reshape(shape))
 
     def _sentences(self) -> Iterator[tuple[int, int]]:
-        """Yield the first place and the pairs of sentence after sentence."""
+        """Yield the first position and the number of pairs of every sentence."""
         while True:
             while self._taken < len(self._order):
                 some = self._order[self._taken : self._taken + _LISTED]

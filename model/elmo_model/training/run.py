@@ -1,4 +1,4 @@
-"""A run: the folder that holds it, and all that decides its numbers."""
+"""A run: its folder, and its plan, which decides its numbers."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -22,15 +22,15 @@ from elmo_model.training.vocabulary import Vocabulary
 
 
 class RunError(ValueError):
-    """A run that cannot be started or gone on with; the message names the key and both values."""
+    """A run that cannot be started or continued; the message names the key and both values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What decides the numbers of a run: two runs of one plan give the same weights.
+    """Everything that decides the numbers of a run: equal plans give equal weights.
 
-    `text` names every shard with its size. On a GPU the order of additions may differ from run to
-    run, and the weights with it in the last digits.
+    `words` is the size of the vocabulary; `text` names every shard with its size in bytes. On a GPU
+    the order of additions may vary, and with it the last digits of the weights.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Plan:
     text: tuple[tuple[str, int], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON knows them, that `from_dict` reads again."""
+        """Return the plan as JSON values that `from_dict` reads."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "config": self.config.to_dict(),
@@ -53,7 +53,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+        """Read the values that `to_dict` returned."""
         return cls(
             **{
                 **values,
@@ -66,7 +66,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where a run keeps its files."""
+    """The paths of the files of a run."""
 
     path: Path
 
@@ -124,14 +124,14 @@ class Folder:
                 )
 
     def read_plan(self) -> Plan:
-        """Read the plan of the run in this folder. Raises RunError where there is none."""
+        """Read the plan of the run in this folder. Raises RunError if there is none."""
         try:
             return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{self.path}: holds no run of elmo train: {error}") from error
 
     def export(self, model: LanguageModel, plan: Plan) -> None:
-        """Write the network in our format and as the published pair, for serving and AllenNLP."""
+        """Write the network as model.safetensors, for serving, and as the published pair."""
         elmo = model.elmo
         number = revision(elmo.config, elmo.state_dict())
         elmo.origin = Origin(plan.name, native.NAME, number)
@@ -140,7 +140,7 @@ class Folder:
 
 
 def new_model(plan: Plan) -> LanguageModel:
-    """Return the language model of a plan with its first numbers."""
+    """Return the language model of a plan with its initial weights."""
     model = _empty_model(plan)
     generator = torch.Generator().manual_seed(plan.seed)
     initialise(model.elmo, generator)
@@ -149,7 +149,7 @@ def new_model(plan: Plan) -> LanguageModel:
 
 
 def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
-    """Return the language model of a run's last snapshot. Raises RunError where there is none."""
+    """Return the language model of a run's last snapshot. Raises RunError if there is none."""
     plan = folder.read_plan()
     path = latest(folder.snapshots)
     if path is None:

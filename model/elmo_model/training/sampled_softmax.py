@@ -1,4 +1,4 @@
-"""The softmax over words: a few sampled ones while training, all of them otherwise."""
+"""The softmax over words: sampled while training, over all words otherwise."""
 
 import math
 from typing import Any
@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-LOGITS = 1 << 26  # numbers of a full softmax that are held at once
-# logits of the sampled softmax that are held at once: on a CPU they should stay in the cache
+# Logits held at once. More means fewer, larger products; the full softmax is bound by memory, the
+# sampled softmax on a CPU is fastest while its logits stay in the cache.
+LOGITS = 1 << 26
 _HELD = {"cpu": 1 << 18}
-_NEVER = torch.finfo(torch.float32).min  # a logit of no weight; infinity would have no gradient
+_NEVER = torch.finfo(torch.float32).min  # logit of probability 0; -inf would give NaN gradients
 
 
 class Softmax(nn.Module):
-    """The output layer that both directions share: (V, P) weights and a bias for each word."""
+    """The output layer that both directions share: weights (V, P) and a bias per word."""
 
     def __init__(self, words: int, width: int) -> None:
         super().__init__()
@@ -26,22 +27,22 @@ class Softmax(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> "Softmax":
-        """Fill in place as bilm-tf does: normal of variance 1 / P, bias zero."""
+        """Initialise in place as bilm-tf does: normal with variance 1 / P, bias zero."""
         self.weight.normal_(0, math.sqrt(1 / self.weight.shape[1]), generator=generator)
         self.bias.zero_()
         return self
 
     def full(self, inputs: Tensor, targets: Tensor, held: int = LOGITS) -> Tensor:
-        """Map (N, P) and the N target words to their N negative log probabilities.
+        """Map (N, P) and N target words to N negative log probabilities over all words.
 
-        No more than `held` numbers of the softmax are in memory at once.
+        At most `held` logits are in memory at once.
         """
         rows = max(1, held // len(self.weight))
         if len(inputs) <= rows:
             return self._full(inputs, targets)
         parts = zip(torch.split(inputs, rows), torch.split(targets, rows), strict=True)
         return torch.cat(
-            # logits of later parts would push out those of earlier ones; they are made again
+            # recomputed in the backward pass, so that only one part's logits are in memory
             [checkpoint(self._full, *part, use_reentrant=False) for part in parts]
         )
 
@@ -53,10 +54,10 @@ class Softmax(nn.Module):
         tries: Tensor,
         held: int | None = None,
     ) -> Tensor:
-        """Map (N, P) and the N target words to their N losses against S sampled words.
+        """Map (N, P) and N target words to N losses against S sampled words.
 
-        `tries` is how many draws it took to find the S distinct `candidates`. No more than `held`
-        logits are in memory at once, as suits the device where that is None.
+        `tries` is the number of draws that gave the S distinct `candidates`. At most `held` logits
+        are in memory at once; None chooses by the device.
         """
         words = len(self.weight)
         return sampled_loss(
@@ -87,8 +88,8 @@ def sampled_loss(
 ) -> Tensor:
     """Map (N, P) and N target words to (N,): cross-entropy of the target among the candidates.
 
-    Each logit is lowered by the logarithm of how often its word was to be expected among the
-    candidates; a candidate that is a row's own target counts for nothing there (Jean et al. 2015;
+    Each logit is lowered by the logarithm of its word's expected count among the candidates. A
+    candidate that is the target of a row has probability 0 in that row (Jean et al. 2015;
     TensorFlow `sampled_softmax_loss`).
     """
     own = _at_least_float((inputs * functional.embedding(targets, weight)).sum(dim=1))
@@ -111,8 +112,9 @@ def sampled_loss(
 class _LogSumExp(torch.autograd.Function):
     """Map (N, P), weights (S, P), biases (S,) and N places to (N,): log-sum-exp of the logits.
 
-    A place says which logit counts for nothing in its row, -1 none. The shares of the logits, which
-    are the gradient, are made in passing, few rows at a time: they never leave the cache as logits.
+    A place is the column whose logit is left out of its row, -1 for none. The softmax of the
+    logits, which is their gradient, is computed in the same pass, a few rows at a time, while the
+    logits are in the cache.
     """
 
     @staticmethod
@@ -120,7 +122,7 @@ class _LogSumExp(torch.autograd.Function):
         ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, places: Tensor, held: int
     ) -> Tensor:
         count, size = len(inputs), len(weight)
-        shares = inputs.new_empty(count, size)
+        probabilities = inputs.new_empty(count, size)
         sums = bias.new_empty(count)
         rows = max(1, min(count, held // size))
         room = bias.new_empty(rows, size)
@@ -128,7 +130,7 @@ class _LogSumExp(torch.autograd.Function):
         with torch.autocast(inputs.device.type, enabled=False):
             for start in range(0, count, rows):
                 here = slice(start, start + rows)
-                part, own = shares[here], places[here]
+                part, own = probabilities[here], places[here]
                 logits = torch.add(torch.mm(inputs[here], columns), bias, out=room[: len(part)])
                 logits.scatter_(
                     1,
@@ -139,17 +141,17 @@ class _LogSumExp(torch.autograd.Function):
                 total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True)
                 torch.mul(logits, total.reciprocal(), out=part)
                 sums[here] = (total.log_() + highest).squeeze(1)
-        ctx.save_for_backward(inputs, weight, shares)
+        ctx.save_for_backward(inputs, weight, probabilities)
         return sums
 
     @staticmethod
     def backward(ctx: Any, d_sums: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, weight, shares = ctx.saved_tensors
+        inputs, weight, probabilities = ctx.saved_tensors
         scale = d_sums.to(inputs.dtype).unsqueeze(1)
         scaled = torch.cat((inputs * scale, scale), dim=1)
-        d_weight = shares.t() @ scaled
+        d_weight = probabilities.t() @ scaled
         return (
-            (shares @ weight) * scale,
+            (probabilities @ weight) * scale,
             d_weight[:, :-1],
             d_weight[:, -1].to(d_sums.dtype),
             None,
@@ -158,7 +160,7 @@ class _LogSumExp(torch.autograd.Function):
 
 
 def expected_count(words: Tensor, tries: Tensor, size: int) -> Tensor:
-    """Map words to how often each is to be expected among candidates found in `tries` draws."""
+    """Map word numbers to their expected counts among candidates found in `tries` draws."""
     rank = words.double()
     chance = ((rank + 2) / (rank + 1)).log() / math.log(size + 1)
     return (-torch.expm1(tries * torch.log1p(-chance))).float()
@@ -167,10 +169,10 @@ def expected_count(words: Tensor, tries: Tensor, size: int) -> Tensor:
 def draw_candidates(
     count: int, size: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], int]:
-    """Draw `count` distinct words below `size` by the log-uniform law, and say how often it drew.
+    """Draw `count` distinct words below `size`, log-uniformly; return them and the draws made.
 
-    The law gives word k the chance ln((k + 2) / (k + 1)) / ln(size + 1): Zipf's, for words ranked
-    by frequency. Raises ValueError unless there are more words than candidates.
+    Word k has the probability ln((k + 2) / (k + 1)) / ln(size + 1): Zipf's law for words in
+    descending order of frequency. Raises ValueError unless 0 < count < size.
     """
     if not 0 < count < size:
         raise ValueError(f"candidates are {count}, expected from 1 to {size - 1}, the words less 1")
@@ -180,7 +182,7 @@ def draw_candidates(
         fresh = np.exp(more * math.log(size + 1)).astype(np.int64) - 1
         draws = np.concatenate((draws, np.minimum(fresh, size - 1)))
         first = np.full(size, len(draws), dtype=np.int64)
-        # of equal words the last that is written wins: the earliest draw
+        # of equal indices the last write wins: here the earliest draw
         first[draws[::-1]] = np.arange(len(draws))[::-1]
         seen = first[first < len(draws)]
         if len(seen) >= count:

@@ -1,4 +1,4 @@
-"""Sizes of networks by name: the published ones, and one to try things with."""
+"""Sizes of networks by name: `tiny` for tests, `half` for a CPU, and the published sizes."""
 
 from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig

@@ -1,4 +1,4 @@
-"""Snapshots: all that a run needs to go on as if it had never stopped."""
+"""Snapshots: everything a run needs to continue as if it had never stopped."""
 
 import pickle
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from elmo_model.state import State
 from elmo_model.training.row_stream import Cursor
 
 _VERSION = 1
-_KEPT = 2
+_KEPT = 2  # snapshots in a folder: should the last one be damaged, the one before is there
 
 
 class SnapshotError(ValueError):
-    """A snapshot that cannot be gone on from; the message names file, found and expected."""
+    """A snapshot that cannot be read; the message names the file, found and expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Snapshot:
         return self.average or self.weights
 
     def write(self, folder: Path) -> Path:
-        """Write a file of its own, whole or not at all, and remove all but the last two."""
+        """Write the snapshot to a new file, atomically, and delete all but the last two."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.step:09d}.pt"
         content = {
@@ -73,12 +73,12 @@ class Snapshot:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read one file. Raises SnapshotError where it is foreign or not whole."""
+        """Read a file. Raises SnapshotError for a damaged file or another format."""
         try:
-            # never unpickles anything but tensors and plain values
+            # weights_only unpickles nothing but tensors and plain values
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise SnapshotError(f"{path}: is no whole snapshot: {error}") from error
+            raise SnapshotError(f"{path}: is damaged or no snapshot: {error}") from error
         version = content.get("version") if isinstance(content, dict) else None
         if version != _VERSION:
             raise SnapshotError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
@@ -107,7 +107,7 @@ def step_of(path: Path) -> int:
 
 
 def latest(folder: Path) -> Path | None:
-    """Return the last snapshot of a folder, None where there is none."""
+    """Return the last snapshot of a folder, or None."""
     files = _files(folder)
     return files[-1] if files else None
 

@@ -1,4 +1,4 @@
-"""The training loop: batches in, weights moved, snapshots and figures out."""
+"""The training loop: steps, the log, held-out perplexity, snapshots and the export."""
 
 import math
 import time
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.state import State
-from elmo_model.training.batches import Batch, Batches, Spelling, made_ahead
+from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import Log
@@ -24,14 +24,14 @@ from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.training.weight_average import WeightAverage
 
-# Characters of distinct words that pass the CNN at once: on a CPU they should stay in the cache, on
-# a GPU the launches cost more than the padding.
-_PIECE = {"cpu": 8192, "cuda": 1 << 17}
-_ASKED_EVERY = 10  # steps between two questions whether another process was told to stop
+# Characters of distinct words that pass the CNN at once. A larger number means fewer kernels and
+# more padding: on a CPU the characters should stay in the cache, on a GPU launches cost more.
+_CHUNK = {"cpu": 8192, "cuda": 1 << 17}
+_AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each costs a round trip
 
 
 class TrainingError(RuntimeError):
-    """A run that came to nothing; the message says at which step."""
+    """A run whose loss is not finite; the message names the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Outcome:
 
 
 class Trainer:
-    """One process of a run."""
+    """One process of a run: its model, optimiser, batches and position."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Trainer:
         use_fused_loop(self.model.elmo.bilm)
         self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
         self._average = WeightAverage(self.model, plan.recipe.average)
-        self._together = processes.together(self.model)
+        self._data_parallel = processes.data_parallel(self.model)
         self._batches = self._new_batches()
         rows = plan.recipe.rows // processes.count
         self._state = self.model.zero_state(rows)
@@ -114,7 +114,7 @@ class Trainer:
         begin = started - self._seconds
         stopped = False
         pinned = self._device.type == "cuda"
-        with made_ahead(self._batches, self._step, pinned=pinned) as batches:
+        with prefetched(self._batches, self._step, pinned=pinned) as batches:
             while self._step < self._plan.steps and not stopped:
                 batch = next(batches)
                 losses, norm = self._move(batch.to(self._device))
@@ -150,17 +150,17 @@ class Trainer:
             shows.report(_log_line(figures.line(self._step, self._seconds, figures.losses())))
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Take one step; return the two losses and the norm of the gradient, on the device."""
+        """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
         rate = learning_rate(recipe, self._step, self._plan.steps)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        # dropout follows from the step, so a run that goes on draws what it would have drawn
+        # dropout depends on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         with torch.autocast(
             self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
         ):
-            losses, self._state = self._together(batch, self._state)
+            losses, self._state = self._data_parallel(batch, self._state)
         loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -184,7 +184,7 @@ class Trainer:
 
     def _agree(self, flag: bool) -> bool:
         """Return whether any process has the flag; several processes ask now and then only."""
-        if self._processes.count > 1 and self._step % _ASKED_EVERY:
+        if self._processes.count > 1 and self._step % _AGREE_EVERY:
             return False
         return self._processes.any(flag)
 
@@ -208,7 +208,7 @@ class Trainer:
         )
 
     def _save(self, batch: Batch) -> None:
-        """Write a snapshot; the rows of all processes lie in it side by side."""
+        """Write a snapshot with the rows of all processes, in the order of their ranks."""
         h = torch.cat(self._processes.gather(self._state.h), dim=1)
         c = torch.cat(self._processes.gather(self._state.c), dim=1)
         if not self._processes.first:
@@ -242,10 +242,10 @@ class Trainer:
         plan, processes = self._plan, self._processes
         alphabet, cnn = self.model.elmo.alphabet, plan.config.char_cnn
         assert cnn is not None  # or the model would not have been made
-        piece = _PIECE.get(self._device.type, _PIECE["cuda"])
+        chunk = _CHUNK.get(self._device.type, _CHUNK["cuda"])
         return Batches(
             self._corpus,
-            Spelling(self._corpus, self._vocabulary, alphabet, cnn, piece),
+            CharacterTable(self._corpus, self._vocabulary, alphabet, cnn, chunk),
             rows=plan.recipe.rows,
             steps=plan.recipe.unroll,
             samples=plan.recipe.samples,
@@ -306,7 +306,7 @@ def _log_line(line: dict[str, Any]) -> str:
 
 
 def _mixed(*numbers: int) -> int:
-    """Return one seed of several numbers, different for any others."""
+    """Return one seed that depends on all of the numbers."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 1_000_003 + number + 1) % (1 << 63)

@@ -1,4 +1,4 @@
-"""The words that a biLM predicts, the frequent ones first."""
+"""The words that a biLM predicts, in descending order of frequency."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,19 +8,20 @@ from typing import Self
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
-_SKIPPED = "!!!MAXTERMID"  # a line of some old files that is no word
+_SKIPPED = "!!!MAXTERMID"  # a line of some old vocabulary files; not a word
 
 
 class VocabularyError(ValueError):
-    """A vocabulary that nothing can be trained with; the message names what is missing."""
+    """A vocabulary that cannot be used for training; the message names the missing words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Words by descending frequency, three special ones among them.
+    """Words in descending order of frequency, among them `<S>`, `</S>` and `<UNK>`.
 
-    The order matters: the sampled softmax takes a word's rank for its frequency (log-uniform law).
-    Every other word is `<UNK>` where it is predicted; where it is read it keeps its characters.
+    The order matters: the sampled softmax derives a word's probability from its rank (log-uniform
+    distribution). A word outside of the vocabulary is predicted as `<UNK>`; as input it keeps its
+    characters.
     """
 
     words: tuple[str, ...]
@@ -37,7 +38,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, counts: Iterable[tuple[str, int]], size: int) -> Self:
-        """Take the `size` most frequent words, the special ones included; ties go by spelling."""
+        """Return the `size` most frequent words, special words included; ties go by spelling."""
         if size < len(_SPECIAL):
             raise VocabularyError(f"vocabulary size is {size}, expected {len(_SPECIAL)} or more")
         ordinary = (pair for pair in counts if pair[0] not in _SPECIAL)
@@ -46,20 +47,20 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read one word a line; an empty line is the empty word (bilm-tf `data.py`, Vocabulary)."""
+        """Read one word per line; an empty line is the empty word (bilm-tf `data.py`)."""
         with path.open(encoding="utf-8", newline="\n") as lines:
             words = [line.strip() for line in lines]
         return cls(tuple(word for word in words if word != _SKIPPED))
 
     def write(self, path: Path) -> None:
-        """Write one word a line, whole or not at all."""
-        # not above: processes that only encode text would wait for torch, which comes with it
+        """Write one word per line, atomically."""
+        # a local import: processes that only encode text must not import torch, which it needs
         from elmo_model.atomic_files import replacing  # noqa: PLC0415
 
         with replacing(path) as temporary:
             temporary.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
 
     def numbers(self, words: Iterable[str]) -> list[int]:
-        """Map words to their numbers, those that are not here to that of `<UNK>`."""
+        """Map words to their numbers, unknown words to the number of `<UNK>`."""
         unknown = self.index[UNKNOWN]
         return [self.index.get(word, unknown) for word in words]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.training.batches import Batches, Spelling
+from elmo_model.training.batches import Batches, CharacterTable
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.direction import Layout
 from elmo_model.training.fused_loop import use_fused_loop
@@ -47,7 +47,7 @@ def test_losses_of_fresh_sentences_are_those_of_serving(tmp_path: Path, fused: b
     assert cnn is not None
     batches = Batches(
         corpus,
-        Spelling(corpus, vocabulary, model.elmo.alphabet, cnn, 200),
+        CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, 200),
         rows=1,
         steps=STEPS,
         samples=0,

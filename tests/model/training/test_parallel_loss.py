@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.training.parallel_loss import abreast
+from elmo_model.training.parallel_loss import parallel_loss
 
 
 def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -23,7 +23,7 @@ def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], lis
     torch.set_num_threads(threads)
     try:
         if at_once:
-            losses, others = abreast(
+            losses, others = parallel_loss(
                 lambda inputs: run(left, inputs),
                 lambda inputs: run(right, inputs),
                 shared,
@@ -61,5 +61,5 @@ def test_what_a_run_raises_is_raised_when_both_are_done() -> None:
         return inputs.sum(), ()
 
     with pytest.raises(ArithmeticError, match="no loss"):
-        abreast(works, fails, torch.zeros(2, requires_grad=True), [])
+        parallel_loss(works, fails, torch.zeros(2, requires_grad=True), [])
     assert done == [True]
