@@ -1,4 +1,4 @@
-"""Ordinary words in ordinary sentences: are uses of one sense nearer than uses of two senses?
+"""Senses of ordinary words: uses of one sense should be nearer than uses of two senses.
 
 `senses.tsv` holds 30 English words with four sentences each, two for each of two senses. Words and
 sentences were written down by ordinary English alone, before any model was scored on them.

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from elmo_model.state import State
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
+from elmo_model.training.figures import Figures, log_line
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import Log
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
@@ -109,7 +109,7 @@ class Trainer:
         log: Log | None,
         shows: Display,
     ) -> bool:
-        figures = _Figures(self._plan, self._step, self._seconds)
+        figures = Figures(self._plan, self._step, self._seconds)
         started = saved = time.perf_counter()
         begin = started - self._seconds
         stopped = False
@@ -136,7 +136,7 @@ class Trainer:
                 begin = time.perf_counter() - self._seconds  # only training counts
         return stopped and self._step < self._plan.steps
 
-    def _report(self, figures: "_Figures", log: Log | None, shows: Display) -> None:
+    def _report(self, figures: Figures, log: Log | None, shows: Display) -> None:
         """Write a line of the log where one is due, and show the latest figures."""
         if self._due(self._options.log_every):
             means = torch.stack(self._processes.gather(figures.losses())).mean(dim=0)
@@ -145,9 +145,9 @@ class Trainer:
             self._refuse_infinite(line["loss"])
             if log is not None:
                 log.write(line)
-                shows.report(_log_line(line))
+                shows.report(log_line(line))
         elif log is not None and shows.is_due():
-            shows.report(_log_line(figures.line(self._step, self._seconds, figures.losses())))
+            shows.report(log_line(figures.line(self._step, self._seconds, figures.losses())))
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
@@ -254,55 +254,6 @@ class Trainer:
             fresh=plan.recipe.fresh,
             share=(processes.rank, processes.count),
         )
-
-
-class _Figures:
-    """Losses since the last line of the log, kept on the device: reading one waits for the GPU."""
-
-    def __init__(self, plan: Plan, step: int, seconds: float) -> None:
-        self._plan = plan
-        self.restart(step, seconds)
-
-    def restart(self, step: int, seconds: float) -> None:
-        """Begin the interval of the next line."""
-        self._since = (step, seconds)
-        self._losses: list[Tensor] = []
-        self._norms: list[Tensor] = []
-
-    def add(self, losses: Tensor, norm: Tensor) -> None:
-        self._losses.append(losses)
-        self._norms.append(norm)
-
-    def losses(self) -> Tensor:
-        """Return the mean losses (2,) of this process in the interval."""
-        return torch.stack(self._losses).double().mean(dim=0)
-
-    def line(self, step: int, seconds: float, losses: Tensor) -> dict[str, Any]:
-        """Return the line of the log for the interval."""
-        forward, backward = losses.tolist()
-        norm = float(torch.stack(self._norms).mean())
-        steps, time_taken = step - self._since[0], seconds - self._since[1]
-        tokens_per_step = self._plan.recipe.tokens_per_step
-        return {
-            "step": step,
-            "tokens": step * tokens_per_step,
-            "seconds": round(seconds, 3),
-            "tokens_per_second": round(steps * tokens_per_step / max(time_taken, 1e-9), 1),
-            "learning_rate": learning_rate(self._plan.recipe, step - 1, self._plan.steps),
-            "gradient_norm": norm,
-            "loss": (forward + backward) / 2,
-            "loss_forward": forward,
-            "loss_backward": backward,
-            "perplexity_forward": math.exp(min(forward, 700.0)),
-            "perplexity_backward": math.exp(min(backward, 700.0)),
-        }
-
-
-def _log_line(line: dict[str, Any]) -> str:
-    return (
-        f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}  perplexity "
-        f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward"
-    )
 
 
 def _mixed(*numbers: int) -> int:
