@@ -20,8 +20,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.machine import describe
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
@@ -59,9 +57,9 @@ class EchoWorker:
     def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
         self._settings, self._segments = settings, segments
 
-    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        self._child = ChildProcess("echo", echo, (), self._segments, said, ended)
-        self._child.start()
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        self._child = ChildProcess("echo", echo, (), self._segments)
+        self._child.start(on_message, on_exit)
 
     def submit(self, batch: Batch) -> None:
         self._child.send(batch, batch.segment)
@@ -78,7 +76,7 @@ def echo(parent: Parent) -> None:
     parent.send(Ready(_INFO))
     while True:
         batch = parent.receive()
-        memory = np.frombuffer(parent.memory(batch.segment), np.uint8)
+        memory = parent.memory(batch.segment)
         for offset, output in zip(batch.offsets, batch.outputs, strict=True):
             memory[offset : offset + output.size(10, _INFO.dimension)] = 0
         parent.send(Done(batch.id, 0.0, 0, 0))

@@ -13,15 +13,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
 from elmo_serve.settings import Settings, from_strings, variable
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Failed, Message, RunnerSettings
-from elmo_serve.workers.shared_memory import SegmentHandle, SharedMemoryPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 
 class FaultyWorker:
@@ -33,9 +31,9 @@ class FaultyWorker:
         self._arguments = (settings, word, memory_tokens)
         self._segments = segments
 
-    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        self._child = ChildProcess("faulty", work, self._arguments, self._segments, said, ended)
-        self._child.start()
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        self._child = ChildProcess("faulty", work, self._arguments, self._segments)
+        self._child.start(on_message, on_exit)
 
     def submit(self, batch: Batch) -> None:
         self._child.send(batch, batch.segment)
@@ -56,13 +54,12 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     parent.send(message)
     while runner is not None:
         batch = parent.receive()
-        name: SegmentHandle = batch.segment
         if batch.padded_tokens > memory_tokens:
             parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: made up"))
         elif any(word.encode() in sentence for sentence in batch.sentences):
             parent.send(Failed(batch.id, 0.0, False, "IndexError: made up"))
         else:
-            parent.send(runner.run(batch, np.frombuffer(parent.memory(name), np.uint8)))
+            parent.send(runner.run(batch, parent.memory(batch.segment)))
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.machine import describe
 from elmo_serve.http.media_types import json_text
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from tests.support.processes import children, processor_seconds
 

@@ -13,7 +13,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.tasks import TaskRegistry
-from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
 
 

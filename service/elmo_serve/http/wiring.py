@@ -11,12 +11,13 @@ from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
-from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
-from elmo_serve.workers.pool import WorkerPool, WorkerSpec
+from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.process import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.thread import ThreadWorker
+from elmo_serve.workers.worker_slot import WorkerSpec
 
 MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Worker]
 

@@ -23,8 +23,9 @@ from elmo_serve.scheduling.fair_queue import Batcher
 from elmo_serve.scheduling.request import Job, Request
 from elmo_serve.scheduling.throughput import Rate
 from elmo_serve.workers.messages import Batch, Done, Failed, ModelInfo, Ready
-from elmo_serve.workers.pool import WorkerPool, WorkerSlot
+from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
+from elmo_serve.workers.worker_slot import WorkerSlot
 
 _log = logging.getLogger("elmo_serve.engine")
 

@@ -1,29 +1,39 @@
-"""A spawned process at the end of a channel, with segments of shared memory passed to it."""
+"""A spawned process behind a channel, with shared memory passed to it by file descriptor."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import mmap
 import multiprocessing
+import os
 import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+import numpy as np
+
 from elmo_serve.workers.channel import BlockingChannel, Channel
-from elmo_serve.workers.shared_memory import Segment, SegmentHandle, SharedMemoryPool, map_segment
+from elmo_serve.workers.shared_memory import (
+    Bytes,
+    Segment,
+    SegmentHandle,
+    SharedMemoryPool,
+    map_descriptor,
+)
 
 _EXIT_GRACE_SECONDS = 5.0
+"""Seconds from the end of the channel to SIGKILL; a larger value delays the end of the server."""
 
 
 class ChildProcess:
-    """Runs ``main(parent, *arguments)`` in a process of its own.
+    """Runs `main(parent, *arguments)` in a spawned process.
 
-    A descriptor travels on a socket of its own, with the segment's id. It may come after the first
-    message that names the segment: a socket holds few descriptors, and the front never waits.
+    A descriptor travels on a second socket, with the segment's id. It may arrive after the first
+    message that names the segment, because a socket holds few descriptors and the event loop must
+    not wait for room.
     """
 
     def __init__(
@@ -32,170 +42,197 @@ class ChildProcess:
         main: Callable[..., None],
         arguments: tuple[Any, ...],
         segments: SharedMemoryPool,
-        received: Callable[[Any], None],
-        ended: Callable[[str], None],
     ) -> None:
-        self._segments = segments
-        self._known: set[int] = set()
-        self._ended = ended
         self._name, self._main, self._arguments = name, main, arguments
-        self._descriptors: socket.socket | None = None
-        self._unpassed: deque[Segment] = deque()
-        self._channel = Channel(received, self._hung_up)
-        self._process: SpawnProcess | None = None
-        self._finished = asyncio.Event()
-        self._opening: asyncio.Task[None] | None = None
+        self._segments = segments
+        self._sender = _DescriptorSender()
+        self._passed: set[int] = set()  # ids of segments whose descriptor the child was sent
+        self._process: SpawnProcess | None = None  # from the moment it is spawned
+        self._channel: Channel | None = None
         self._is_killed = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._exited = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
-        """The process id, once started."""
+        """The process id, or None before the process is spawned."""
         return self._process.pid if self._process else None
 
-    def start(self) -> None:
-        """Spawn the process and listen to it; needs a running event loop."""
-        self._opening = self._keep(self._run())
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
+        """Spawn the process.
 
-    def send(self, message: object, *named: Segment) -> None:
+        `on_message` gets each of its messages, and `on_exit` the reason of its end, once. Both are
+        called on the event loop.
+        """
+        self._channel = Channel(on_message)
+        self._life = asyncio.get_running_loop().create_task(self._live(self._channel, on_exit))
+
+    def send(self, message: object, *segments: Segment) -> None:
         """Send a message that names these segments."""
-        for segment in named:
-            if segment.id not in self._known and not self._finished.is_set():
-                self._pass(segment)
-        self._channel.send((self._forgotten(), message))
+        if self._channel is None or self._exited.is_set():
+            return
+        for segment in segments:
+            if segment.id not in self._passed:
+                self._passed.add(segment.id)
+                self._sender.send(segment)
+        self._channel.send((self._freed(), message))
 
     def kill(self) -> None:
-        """End the process now; ``ended`` follows when the channel closes."""
-        self._is_killed = True  # also one that is just being spawned
-        if self._process is not None and self._process.pid is not None:
+        """Send SIGKILL, also to a process that is just being spawned. `on_exit` follows."""
+        self._is_killed = True
+        if self._process is not None:
             self._process.kill()
 
     async def stop(self) -> None:
-        """Hang up, and wait until the process has ended; kill it when it does not."""
-        if self._opening is None:
+        """Close the channel and wait until the process has ended; kill it after a grace time."""
+        if self._channel is None:
             return
-        await self._opening  # a process that is just being spawned would be missed
         self._channel.close()
         try:
-            await asyncio.wait_for(self._finished.wait(), _EXIT_GRACE_SECONDS)
+            await asyncio.wait_for(self._exited.wait(), _EXIT_GRACE_SECONDS)
         except TimeoutError:
             self.kill()
-            await self._finished.wait()
+            await self._exited.wait()
 
-    async def _run(self) -> None:
-        ends: list[socket.socket] = []
+    async def _live(self, channel: Channel, on_exit: Callable[[str], None]) -> None:
+        """Follow the process from its start to the reason of its end."""
         try:
-            end, child_end = socket.socketpair()
-            ends += (end, child_end)
-            descriptors, child_descriptors = socket.socketpair()
-            ends += (descriptors, child_descriptors)
-            self._process = multiprocessing.get_context("spawn").Process(
+            process = await self._spawn(channel)
+            reason = await _end_of(process, channel)
+        except Exception as error:  # the supervisor has to learn of any end: it would wait for ever
+            self.kill()
+            reason = f"could not be run: {_cause(error)}"
+        self._sender.close()
+        self._exited.set()
+        on_exit(reason)
+
+    async def _spawn(self, channel: Channel) -> SpawnProcess:
+        """Start the process and connect to it.
+
+        Raises:
+            OSError, RuntimeError, MemoryError: no process, thread, descriptor or memory is left.
+        """
+        with contextlib.ExitStack() as sockets:
+            end, child_end = map(sockets.enter_context, socket.socketpair())
+            descriptors, child_descriptors = map(sockets.enter_context, socket.socketpair())
+            process = multiprocessing.get_context("spawn").Process(
                 target=_child_main,
                 args=(child_end, child_descriptors, self._main, self._arguments),
                 name=self._name,
                 daemon=True,
             )
             # Spawning takes milliseconds of system calls: not on the event loop.
-            await asyncio.to_thread(self._process.start)
-        except OSError as error:  # no process, no file or no memory left, which may pass
-            for each in ends:
-                each.close()
-            self._finish(f"could not be spawned: {error.strerror}")
-            return
+            await asyncio.to_thread(process.start)
+            self._process = process
+            if self._is_killed:
+                process.kill()
+            await channel.open(end)
+            descriptors.setblocking(False)
+            self._sender.open(descriptors)
+            sockets.pop_all()
         child_end.close()
         child_descriptors.close()
-        if self._is_killed:
-            self._process.kill()
-        descriptors.setblocking(False)
-        self._descriptors = descriptors
-        self._pass_on()
-        await self._channel.open(end)
+        return process
 
-    def _pass(self, segment: Segment) -> None:
-        self._known.add(segment.id)
-        self._unpassed.append(segment)
-        if len(self._unpassed) == 1 and self._descriptors is not None:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Send what the socket has room for; the rest when there is some again."""
-        loop = asyncio.get_running_loop()
-        assert self._descriptors is not None
-        while self._unpassed:
-            segment = self._unpassed[0]
-            name = segment.id.to_bytes(8, "little")
-            try:
-                socket.send_fds(self._descriptors, [name], [segment.descriptor])
-            except BlockingIOError:
-                loop.add_writer(self._descriptors, self._pass_on)
-                return
-            except OSError:  # a child that has died says so on the channel
-                pass
-            self._unpassed.popleft()
-        loop.remove_writer(self._descriptors)
-
-    def _forgotten(self) -> tuple[int, ...]:
-        gone = tuple(i for i in self._known if not self._segments.is_alive(i))
-        self._known.difference_update(gone)
+    def _freed(self) -> tuple[int, ...]:
+        """Return the ids that the child knows and the pool has dropped since the last message."""
+        gone = tuple(i for i in self._passed if not self._segments.holds(i))
+        self._passed.difference_update(gone)
         return gone
 
-    def _hung_up(self) -> None:
-        self._keep(self._bury())
 
-    async def _bury(self) -> None:
-        assert self._process is not None
-        await asyncio.to_thread(self._process.join, _EXIT_GRACE_SECONDS)
-        if self._process.is_alive():
-            self._process.kill()
-            await asyncio.to_thread(self._process.join)
-        self._finish(_epitaph(self._process.exitcode or 0))
+class _DescriptorSender:
+    """Sends file descriptors over a socket, as fast as the other side takes them."""
 
-    def _finish(self, reason: str) -> None:
-        if self._descriptors is not None:
-            asyncio.get_running_loop().remove_writer(self._descriptors)
-            self._descriptors.close()
-        self._unpassed.clear()
-        self._finished.set()
-        self._ended(reason)
+    def __init__(self) -> None:
+        self._unsent: deque[Segment] = deque()
+        self._socket: socket.socket | None = None
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)  # the loop itself holds a task only weakly
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def open(self, end: socket.socket) -> None:
+        """Take over a socket that does not block, and send what is waiting."""
+        self._socket = end
+        self._flush(end)
+
+    def send(self, segment: Segment) -> None:
+        """Queue the descriptor of a segment."""
+        self._unsent.append(segment)
+        if len(self._unsent) == 1 and self._socket is not None:
+            self._flush(self._socket)
+
+    def close(self) -> None:
+        """Close the socket and drop what was not sent."""
+        self._unsent.clear()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_writer(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def _flush(self, end: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while self._unsent:
+            segment = self._unsent[0]
+            try:
+                socket.send_fds(end, [segment.id.to_bytes(8, "little")], [segment.descriptor])
+            except BlockingIOError:
+                loop.add_writer(end, self._flush, end)
+                return
+            except OSError:  # the child has died, which its channel reports
+                pass
+            self._unsent.popleft()
+        loop.remove_writer(end)
 
 
 class Parent:
-    """The child's view: messages in order, segments by id."""
+    """The child's view of the server: messages in order, shared memory by id."""
 
     def __init__(self, end: socket.socket, descriptors: socket.socket) -> None:
         self._channel = BlockingChannel(end)
         self._descriptors = descriptors
         self._received: dict[int, int] = {}
-        self._mapped: dict[int, mmap.mmap] = {}
+        self._mapped: dict[int, Bytes] = {}
 
     def receive(self) -> Any:
-        """Wait for the next message; EOFError once the front has hung up."""
-        forgotten, message = self._channel.receive()
-        for segment_id in forgotten:
+        """Wait for the next message.
+
+        Raises:
+            EOFError: the server has closed the channel.
+        """
+        freed, message = self._channel.receive()
+        for segment_id in freed:
             self._mapped.pop(segment_id, None)
             self._received.pop(segment_id, None)
         return message
 
     def send(self, message: object) -> None:
-        """Answer the front."""
+        """Send a message to the server."""
         self._channel.send(message)
 
-    def memory(self, segment: SegmentHandle) -> mmap.mmap:
-        """Return the memory behind a segment's name."""
+    def memory(self, segment: SegmentHandle | Segment) -> Bytes:
+        """Return the bytes of the segment that a message names.
+
+        Raises:
+            EOFError: the server has closed the socket of descriptors.
+        """
         if segment.id not in self._mapped:
             while segment.id not in self._received:
                 data, descriptors, _, _ = socket.recv_fds(self._descriptors, 8, 1)
                 if not data:
                     raise EOFError
                 self._received[int.from_bytes(data, "little")] = descriptors[0]
-            self._mapped[segment.id] = map_segment(self._received.pop(segment.id), segment.size)
+            descriptor = self._received.pop(segment.id)
+            try:
+                memory = map_descriptor(descriptor, segment.size)
+            finally:
+                os.close(descriptor)
+            self._mapped[segment.id] = np.frombuffer(memory, np.uint8)
         return self._mapped[segment.id]
+
+
+def exit_reason(code: int) -> str:
+    """Return how a process ended, from its exit code; a negative one is a signal."""
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"exited with status {code}"
 
 
 def _child_main(
@@ -204,14 +241,39 @@ def _child_main(
     main: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
-    # Ctrl-C and a supervisor's SIGTERM may reach the whole group: the front decides for it.
+    # Ctrl-C and a process manager's SIGTERM may reach the whole group. The server decides when its
+    # children end, by closing their channels.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         main(Parent(end, descriptors), *arguments)
 
 
-def _epitaph(code: int) -> str:
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"exited with status {code}"
+async def _end_of(process: SpawnProcess, channel: Channel) -> str:
+    """Wait until the channel is closed and the process has ended; return the reason."""
+    await channel.closed.wait()
+    try:
+        await asyncio.wait_for(_join(process), _EXIT_GRACE_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await _join(process)
+    reason = exit_reason(process.exitcode or 0)
+    return f"{reason} after {_cause(channel.error)}" if channel.error else reason
+
+
+async def _join(process: SpawnProcess) -> None:
+    """Wait for the end of a process without a thread, which may not be there to be had."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(process.sentinel, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(process.sentinel)
+    process.join()
+
+
+def _cause(error: Exception) -> str:
+    """Return an error in a few words: an operating system's own, or the class and the message."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -1,18 +1,25 @@
-"""What the front and a worker say to each other: plain values, for processes and threads."""
+"""Messages between the server and a model worker: plain values, for processes and for threads.
+
+Every kind of work is a dataclass of its own, and a worker handles it by its class. There is one
+today, `Batch`; scoring, for example, would be a second one beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from elmo_serve.output import Output
 from elmo_serve.workers.shared_memory import Segment
+from elmo_serve.workers.supervisor import Child
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a worker found in the checkpoint; the front itself never opens one."""
+    """The description of a model, read from its checkpoint by a worker.
+
+    `dimension` is the width of a vector. The server's own process never opens a checkpoint.
+    """
 
     name: str
     revision: str
@@ -25,9 +32,11 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences to run together; sentence i is written to ``segment`` at ``offsets[i]``.
+    """Sentences to embed together; sentence i is written to `segment` at byte `offsets[i]`.
 
-    A sentence is the JSON text of its list of tokens: the front hands it on without looking inside.
+    A sentence is the JSON text of its list of tokens; only the worker parses it. `tokens` and
+    `padded_tokens` count the boundaries. In a worker's process `segment` arrives as a
+    `SegmentHandle`.
     """
 
     id: int
@@ -43,7 +52,8 @@ class Batch:
 class Ready:
     """The model is loaded, warmed up and has passed its self-test.
 
-    ``seconds_per_token`` is that of the largest batch, words known; 0 when it was not measured.
+    `seconds_per_token` was measured with the largest batch, its words in the cache; 0 if it was not
+    measured.
     """
 
     info: ModelInfo
@@ -52,14 +62,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class LoadFailed:
-    """The model cannot be served from here; ``reason`` is one line for the operator."""
+    """The model cannot be served by this worker, which ends; `reason` is one line."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A batch has been written to its segment, but for the sentences in ``not_finite``."""
+    """The vectors of a batch are in its segment, except for the sentences in `not_finite`."""
 
     batch: int
     seconds: float
@@ -70,7 +80,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A batch raised. ``memory`` says that the device had no room for it."""
+    """A batch raised an exception. `memory` tells that the device had no memory left for it."""
 
     batch: int
     seconds: float
@@ -81,28 +91,16 @@ class Failed:
 Message = Ready | LoadFailed | Done | Failed
 
 
-class Worker(Protocol):
-    """Where batches run: one at a time, in the order of submission."""
-
-    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        """Begin to load. ``said`` gets every message, ``ended`` the one reason it stopped for.
-
-        Both are called on the event loop; nothing is called after ``ended``.
-        """
+class Worker(Child[Message], Protocol):
+    """A model that runs elsewhere. Batches run one at a time, in the order of submission."""
 
     def submit(self, batch: Batch) -> None:
         """Queue a batch behind those submitted before."""
 
-    def kill(self) -> None:
-        """End it now, whatever it does; ``ended`` follows."""
-
-    async def stop(self) -> None:
-        """Let it end by itself when it has nothing left to do, and wait for that."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """What a worker needs to know to load the model: values, which can be sent to a process."""
+    """The settings that a worker needs to load the model: values, to be sent to a process."""
 
     model: str
     device: str

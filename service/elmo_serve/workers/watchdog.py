@@ -1,26 +1,33 @@
-"""How long another process may be silent, and a timer that knows when the silence is our own."""
+"""Timeouts of child processes: learned from their latency, extended after a suspension."""
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_SHORT_FACTOR, _LONG_FACTOR = 20.0, 4.0  # what is long is seldom late by as many times its time
-_LONG_SECONDS = 10.0
-_LEARNING = 0.1
-_STEEPEST = 2.0
-_LATE = 0.1  # of its time: a timer that is later than this has stood still with its process
+from elmo_serve.workers.clock import Clock, Timer
+
+_FACTOR = 10.0
+"""A task times out after so many times its expected seconds.
+
+A larger value finds a hung process later, a smaller one kills processes on a busy machine.
+`benchmarks/faults.py` prints after how long a hung worker is found.
+"""
+
+_RECENT_TASKS = 32
+"""Tasks that the estimate is made of; one that stood still with its machine raises it so long."""
+
+_LATE = 0.1
+"""A timer that is later than this part of its time was itself suspended with its process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds of silence after which a process counts as hung.
+    """Seconds without a message after which a child process counts as hung.
 
-    For a batch, or whatever else it is given, it is a multiple of what those before it took, and
-    at least ``batch``; ``first_batch`` before there was one; ``load`` while it starts.
+    `load` holds while it starts, `first_batch` for a task before any latency is known, and `batch`
+    is the shortest timeout of a task afterwards.
     """
 
     load: float = 600.0
@@ -29,73 +36,61 @@ class Timeouts:
 
 
 class LatencyEstimate:
-    """Learns the pace of the last tasks, up twofold at most for each, and the slowest of them.
+    """An upper bound of the seconds that a task takes, from the slowest of the recent ones.
 
-    Sizes are in any unit; below ``least_size`` a task is bound by latency and counts as so large.
-    The two are apart, or one small task that stood still with its machine would make a large one
-    wait for minutes.
+    Sizes are in any unit, tokens or bytes. A task below `minimum_size` is bound by latency and
+    counts as that large.
     """
 
-    def __init__(self, timeouts: Timeouts, least_size: int) -> None:
-        self._patience = timeouts
-        self._least_size = least_size
-        self._seconds_per_unit: float | None = None
-        self._slowest = 0.0
+    def __init__(self, timeouts: Timeouts, minimum_size: int) -> None:
+        self._timeouts = timeouts
+        self._minimum_size = minimum_size
+        self._calibrated = 0.0
+        self._recent: deque[float] = deque(maxlen=_RECENT_TASKS)  # seconds a unit
 
-    def start_from(self, seconds_per_unit: float) -> None:
-        """Take this for the pace unless there is a better one."""
-        if seconds_per_unit and self._seconds_per_unit is None:
-            self._seconds_per_unit = seconds_per_unit
+    def calibrate(self, seconds_per_unit: float) -> None:
+        """Take the pace of a warm-up as a lower bound of the estimate; 0 is not measured."""
+        self._calibrated = seconds_per_unit
 
     def learn(self, size: int, seconds: float) -> None:
-        """Count a task that was done."""
-        self._slowest = _followed(self._slowest, seconds)
-        found = seconds / max(size, self._least_size)
-        known = self._seconds_per_unit
-        self._seconds_per_unit = (
-            found if known is None else _followed(known, min(found, _STEEPEST * known))
-        )
+        """Count a task that is done."""
+        self._recent.append(seconds / max(size, self._minimum_size))
 
-    def bound(self, size: int) -> float:
+    def timeout(self, size: int) -> float:
         """Return the seconds after which a task of this size counts as hung."""
-        if self._seconds_per_unit is None:
-            return self._patience.first_batch
-        usual = self._seconds_per_unit * max(size, self._least_size)
-        short = min(_SHORT_FACTOR * usual, _LONG_SECONDS)
-        return max(self._patience.batch, short, _LONG_FACTOR * max(usual, self._slowest))
-
-
-def _followed(known: float, found: float) -> float:
-    """Go up at once and down slowly."""
-    return max(found, known + _LEARNING * (found - known))
+        if not self._recent and not self._calibrated:
+            return self._timeouts.first_batch
+        slowest = max(self._calibrated, *self._recent, 0.0)
+        return max(self._timeouts.batch, _FACTOR * slowest * max(size, self._minimum_size))
 
 
 class Watchdog:
-    """Calls ``silent`` with the seconds waited, unless it is told in time to expect something else.
+    """Calls `on_timeout` with the seconds waited, unless the wait is ended or renewed in time.
 
-    When this process was stopped itself, or the machine under it, what the other side has said lies
-    unread, and it may have been stopped as long: it gets its time again.
+    When this process or its machine was suspended, messages of the child lie unread and the child
+    may have been suspended as well. Then the timer fires late, and the child gets its time again.
     """
 
-    def __init__(self, silent: Callable[[float], None]) -> None:
-        self._silent = silent
-        self._timer: asyncio.TimerHandle | None = None
+    def __init__(self, on_timeout: Callable[[float], None], clock: Clock) -> None:
+        self._on_timeout = on_timeout
+        self._clock = clock
+        self._timer: Timer | None = None
 
-    def expect(self, seconds: float | None) -> None:
-        """Wait from now on for so long; None: for nothing."""
+    def wait(self, seconds: float) -> None:
+        """Allow so many seconds from now on."""
+        self.cancel()
+        due = self._clock.now() + seconds
+        self._timer = self._clock.call_later(seconds, lambda: self._fire(due, seconds))
+
+    def cancel(self) -> None:
+        """Wait for nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if seconds is not None:
-            due = time.monotonic() + seconds
-            loop = asyncio.get_running_loop()
-            # In a context of its own: what it logs is of no request that happened to set it.
-            context = contextvars.Context()
-            self._timer = loop.call_later(seconds, self._is_over, due, seconds, context=context)
 
-    def _is_over(self, due: float, seconds: float) -> None:
-        if time.monotonic() - due > _LATE * seconds:
-            self.expect(seconds)
+    def _fire(self, due: float, seconds: float) -> None:
+        self._timer = None
+        if self._clock.now() - due > _LATE * seconds:
+            self.wait(seconds)
         else:
-            self._timer = None
-            self._silent(seconds)
+            self._on_timeout(seconds)

@@ -29,8 +29,10 @@ from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
-from elmo_serve.workers.pool import Timeouts, WorkerPool, WorkerSpec
+from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, view
+from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.worker_slot import WorkerSpec
 
 DIMENSION = 4
 INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")

@@ -23,7 +23,7 @@ def add_up(parent: Parent) -> None:
     parent.send(os.getpid())
     while True:
         names = parent.receive()
-        parent.send(sum(parent.memory(name)[0] for name in names))
+        parent.send(sum(int(parent.memory(name)[0]) for name in names))
 
 
 def give_up(parent: Parent) -> None:
@@ -45,9 +45,10 @@ class Front:
         self.segments = SharedMemoryPool()
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
-        self.child = ChildProcess(
-            "test", main, (), self.segments, self.messages.put_nowait, self.ended.put_nowait
-        )
+        self.child = ChildProcess("test", main, (), self.segments)
+
+    def start(self) -> None:
+        self.child.start(self.messages.put_nowait, self.ended.put_nowait)
 
     def acquire(self, count: int) -> tuple[list[Segment], list[Bytes]]:
         lent = [self.segments.acquire(1) for _ in range(count)]
@@ -65,7 +66,7 @@ class Front:
 @asynccontextmanager
 async def front(main: Any) -> AsyncIterator[Front]:
     made = Front(main)
-    made.child.start()
+    made.start()
     yield made
     await made.child.stop()
 
@@ -116,7 +117,7 @@ async def test_a_killed_child_is_reported_once_with_its_signal() -> None:
         await f.heard()
         f.child.kill()
 
-        assert await f.end() == "killed by SIGKILL"
+        assert await f.end() == "was killed by SIGKILL"
         segments, _arrays = f.acquire(1)
         f.child.send(segments, *segments)  # too late, and harmless
         assert f.ended.empty()
@@ -131,17 +132,17 @@ async def test_a_child_that_ends_is_reported_with_its_status() -> None:
 
 async def test_a_child_that_is_killed_while_it_is_spawned_does_not_live() -> None:
     f = Front(add_up)
-    f.child.start()
+    f.start()
     f.child.kill()
     await f.child.stop()
 
-    assert await f.end() == "killed by SIGKILL"
+    assert await f.end() == "was killed by SIGKILL"
 
 
 @pytest.mark.faults
 async def test_stopping_ends_a_child_that_hangs() -> None:
     f = Front(add_up)
-    f.child.start()
+    f.start()
     pid = await f.heard()
     os.kill(pid, signal.SIGSTOP)
     await f.child.stop()
@@ -152,7 +153,7 @@ async def test_stopping_ends_a_child_that_hangs() -> None:
 
 async def test_a_child_ends_by_itself_when_its_front_hangs_up() -> None:
     f = Front(add_up)
-    f.child.start()
+    f.start()
     pid = await f.heard()
     start = time.monotonic()
     await f.child.stop()
@@ -181,10 +182,10 @@ async def test_a_process_that_cannot_be_spawned_is_reported() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so
     try:
-        f.child.start()
+        f.start()
         reason = await f.end()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-    assert reason == "could not be spawned: Too many open files"
+    assert reason == "could not be run: Too many open files"
     await f.child.stop()

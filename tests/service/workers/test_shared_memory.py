@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from elmo_serve.workers.shared_memory import SharedMemoryPool, map_segment, view
+from elmo_serve.workers.shared_memory import SharedMemoryPool, map_descriptor, view
 
 
 def test_what_is_lent_is_not_lent_again_while_anything_looks_at_it() -> None:
@@ -67,8 +67,8 @@ def test_unused_memory_is_given_back() -> None:
     _, kept = pool.acquire(1)
 
     assert pool.size < 3 * size
-    assert sum(map(pool.is_alive, ids)) == 2
-    assert open_files() == before + 2 * (1 - 3)  # each has its own and that of its mapping
+    assert sum(map(pool.holds, ids)) == 2
+    assert open_files() == before + 1 - 3  # one descriptor each
     del kept
 
 
@@ -88,14 +88,14 @@ def test_many_unused_segments_do_not_hold_descriptors() -> None:
 def test_a_lent_array_can_be_had_again_and_keeps_its_segment() -> None:
     pool = SharedMemoryPool()
     segment, array = pool.acquire(1_000)
-    other = pool.array(segment)
+    other = pool.share(segment)
     del array
     assert pool.acquire(1_000)[0].id != segment.id
     del other
     gc.collect()
 
     with pytest.raises(KeyError):
-        pool.array(segment)
+        pool.share(segment)
 
 
 def open_files() -> int:
@@ -104,7 +104,7 @@ def open_files() -> int:
 
 def test_another_mapping_sees_what_is_written() -> None:
     segment, array = SharedMemoryPool().acquire(1_000)
-    other = map_segment(os.dup(segment.descriptor), segment.size)
+    other = map_descriptor(os.dup(segment.descriptor), segment.size)
     view(array, 128, (3,), "float32")[...] = (1, 2, 3)
 
     assert view(np.frombuffer(other, np.uint8), 128, (3,), "float32").tolist() == [1, 2, 3]

@@ -67,7 +67,7 @@ async def test_what_an_abandoned_thread_may_still_write_to_is_not_lent_again(
     front.worker.submit(batch)
     await asyncio.sleep(0.3)  # it has begun, and is far from done
     front.worker.kill()
-    assert front.ended == ["abandoned"]
+    assert front.ended == ["was abandoned"]
     del array
 
     segment, other = front.segments.acquire(size)

@@ -19,7 +19,7 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.parsing import RequestLimits
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.json_worker import JsonWorkerPool
+from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.processes import children, is_alive

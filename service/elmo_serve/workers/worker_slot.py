@@ -1,0 +1,229 @@
+"""A slot for one model worker: its supervision, and the pace and batch size of its device."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from elmo_serve.metrics import Metrics
+from elmo_serve.workers.batch_budget import BatchBudget
+from elmo_serve.workers.clock import Clock
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+    Worker,
+)
+from elmo_serve.workers.supervisor import ChildSlot, ChildSpec, Loss, State
+from elmo_serve.workers.watchdog import Timeouts
+
+_log = logging.getLogger("elmo_serve.workers")
+
+_MINIMUM_TOKENS = 256
+"""Padded tokens below which a batch is bound by latency; the watchdog counts it as that large."""
+
+
+class BatchListener(Protocol):
+    """Is called when something happens to a worker or its batches: the scheduler.
+
+    A slot has finished its own bookkeeping before it calls, so the listener may submit the next
+    batch from within any of these methods.
+    """
+
+    def on_ready(self, ready: Ready) -> None:
+        """Handle that a slot can take batches."""
+
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
+        """Handle a batch whose vectors are in its segment."""
+
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
+        """Handle a batch that raised. The worker is alive."""
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """Handle the loss of a worker: it was working on `running` and had not begun `waiting`."""
+
+
+class _NoListener:
+    """The listener of a slot that is not started: nothing happens to it yet."""
+
+    def on_ready(self, ready: Ready) -> None: ...
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None: ...
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None: ...
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """One worker: its device, its largest batch in padded tokens, and how to make it.
+
+    `model` is the model that it loads. A request for a model goes to the workers of that model.
+    """
+
+    device: str
+    batch_tokens: int
+    make: Callable[[], Worker]
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    model: str = ""
+
+
+ModelSlot = ChildSlot[Worker, Message, Batch]
+
+
+class WorkerSlot:
+    """A place for one worker, with the pace and the largest batch of its device."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        peers: list[ModelSlot],
+        metrics: Metrics,
+        changed: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self.device = spec.device
+        self.model = spec.model
+        self.info: ModelInfo | None = None
+        self.seconds = 0.0  # of the last batch, its way to the worker and back included
+        self._full_pace = 0.0  # seconds a padded token, of the last batch that was about full
+        self._budget = BatchBudget(spec.batch_tokens)
+        self._listener: BatchListener = _NoListener()
+        self._metrics = metrics
+        self._changed = changed
+        labels = {"device": spec.device}
+        child = ChildSpec(
+            "worker", "the model is loading", spec.make, spec.timeouts, _MINIMUM_TOKENS, labels
+        )
+        self._slot: ModelSlot = ChildSlot(child, self, peers, clock)
+        metrics.worker_up.labels(spec.device).inc(0)
+        metrics.worker_restarts.labels(spec.device).inc(0)
+        metrics.batch_budget.labels(spec.device).set(self.budget)
+
+    @property
+    def state(self) -> State:
+        """Whether the worker is loading, ready or down."""
+        return self._slot.state
+
+    @property
+    def reason(self) -> str:
+        """Why the worker is not ready."""
+        return self._slot.reason
+
+    @property
+    def failed_starts(self) -> int:
+        """Starts that failed in a row."""
+        return self._slot.failed_starts
+
+    @property
+    def start_failure(self) -> str:
+        """Why the last start failed."""
+        return self._slot.start_failure
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Tell whether many starts in a row have failed."""
+        return self._slot.is_hopeless
+
+    @property
+    def worker(self) -> Worker:
+        """The worker that is here now."""
+        return self._slot.child
+
+    @property
+    def budget(self) -> int:
+        """Padded tokens that a batch may hold."""
+        return self._budget.tokens
+
+    @property
+    def batches(self) -> int:
+        """Batches that run or wait at the worker."""
+        return self._slot.task_count
+
+    @property
+    def full_seconds(self) -> float:
+        """Return about how long a full batch takes; 0 while nothing is known."""
+        return self._full_pace * self.budget
+
+    @property
+    def seconds_left(self) -> float:
+        """Return about how long the batch that runs still takes; 0 while nothing is known."""
+        batch = self._slot.running
+        if batch is None:
+            return 0.0
+        return max(0.0, self._full_pace * batch.padded_tokens - self._slot.running_seconds)
+
+    def start(self, listener: BatchListener) -> None:
+        """Let the worker load the model, and report it and its batches to `listener`."""
+        self._listener = listener
+        self._slot.start()
+
+    def submit(self, batch: Batch) -> None:
+        """Give the worker a batch; it runs behind those it already has."""
+        self._slot.assign(batch, batch.padded_tokens)
+        self.worker.submit(batch)
+
+    def kill(self) -> None:
+        """End the worker now, without a replacement."""
+        self._slot.kill()
+
+    async def stop(self) -> None:
+        """Let the worker end; the slot stays empty."""
+        await self._slot.stop()
+
+    def on_message(self, message: Message) -> None:
+        """Handle a message of the worker."""
+        match message:
+            case Ready():
+                self._on_ready(message)
+            case LoadFailed(reason):
+                self._slot.mark_failed(reason)
+            case Done() | Failed():
+                self._on_batch_end(message)
+
+    def on_lost(self, loss: Loss[Batch]) -> None:
+        """Report the loss of the worker."""
+        if loss.was_ready:
+            self._metrics.worker_up.labels(self.device).dec()
+        if loss.was_hung:
+            self._metrics.failures.labels("worker_hung").inc()
+        self._changed()
+        self._listener.on_lost(loss.running, loss.waiting, loss.reason)
+
+    def on_restart(self) -> None:
+        """Count the replacement."""
+        self._metrics.worker_restarts.labels(self.device).inc()
+
+    def _on_ready(self, ready: Ready) -> None:
+        self.info = ready.info
+        self._slot.mark_ready(ready.seconds_per_token)
+        self._full_pace = self._full_pace or ready.seconds_per_token
+        self._metrics.worker_up.labels(self.device).inc()
+        _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
+        self._changed()
+        self._listener.on_ready(ready)
+
+    def _on_batch_end(self, message: Done | Failed) -> None:
+        batch, self.seconds = self._slot.finish()
+        if 2 * batch.padded_tokens >= self.budget:
+            self._full_pace = self.seconds / batch.padded_tokens
+        self._fit_budget(batch, message)
+        if isinstance(message, Done):
+            self._listener.on_done(batch, message, self)
+        else:
+            self._listener.on_failed(batch, message, self)
+
+    def _fit_budget(self, batch: Batch, message: Done | Failed) -> None:
+        if isinstance(message, Failed) and message.memory:
+            self._budget.shrink(batch.padded_tokens)
+            _log.warning(
+                "device memory is short, batches are halved",
+                extra={"device": self.device, "tokens": self.budget},
+            )
+        else:
+            self._budget.grow(batch.padded_tokens)
+        self._metrics.batch_budget.labels(self.device).set(self.budget)
