@@ -9,11 +9,11 @@ from elmo_model.training.recipe import RECIPES
 from elmo_model.training.schedule import learning_rate
 
 
-def test_the_reference_never_changes_its_rate() -> None:
+def test_the_reference_has_a_constant_rate() -> None:
     assert {learning_rate(RECIPES["reference"], step, 50) for step in range(50)} == {0.2}
 
 
-def test_the_modern_one_warms_up_and_falls_to_its_floor() -> None:
+def test_a_cosine_warms_up_and_falls_to_its_floor() -> None:
     recipe = replace(RECIPES["modern"], learning_rate=1.0, warmup=0.1, floor=0.01)
     rates = [learning_rate(recipe, step, 100) for step in range(101)]
     assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
@@ -32,9 +32,3 @@ def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> N
     assert all(a > b for a, b in pairwise(short[40:]))
     assert all(a > b for a, b in pairwise(long[80:]))
     assert learning_rate(recipe, 50, 50) == pytest.approx(0.01)
-
-
-def test_epochs_are_counted_in_full_batches() -> None:
-    recipe = replace(RECIPES["modern"], rows=4, unroll=5, epochs=2)
-    assert recipe.steps_of(105) == 10
-    assert recipe.steps_of(3) == 1

@@ -1,0 +1,66 @@
+"""Batches are prefetched by a thread, in chunks of bounded size."""
+
+import numpy as np
+import pytest
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.config import CharCNNConfig
+from elmo_model.training.batches import Batches, CharacterTable, prefetched
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.vocabulary import Vocabulary
+
+SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
+
+
+def table(chunk: int = 60) -> tuple[Corpus, CharacterTable]:
+    corpus = Corpus.of(SENTENCES)
+    cnn = CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50)
+    return corpus, CharacterTable(corpus, corpus.vocabulary(6), Utf8Alphabet(), cnn, chunk)
+
+
+def batches(**changed: object) -> Batches:
+    corpus, characters = table()
+    options = {"rows": 2, "steps": 3, "samples": 3, "words": 6, "seed": 1, "fresh": True}
+    return Batches(corpus, characters, **{**options, **changed})  # type: ignore[arg-type]
+
+
+def test_distinct_words_are_cut_into_chunks_of_similar_length() -> None:
+    corpus, characters = table(chunk=20)
+    numbers = np.arange(len(corpus.words))
+    chunks, rows = characters.look_up(np.concatenate((numbers, numbers)))
+    assert sum(len(chunk) for chunk in chunks) == len(corpus.words) and len(chunks) > 1
+    assert sorted(set(rows.tolist())) == numbers.tolist()
+    assert all(chunk.numel() <= 20 or len(chunk) == 1 for chunk in chunks)
+
+
+def test_prefetched_batches_are_those_of_the_stream() -> None:
+    expected = [batches().next_batch(0)]
+    with prefetched(batches(), 0, pinned=False) as found:
+        first = next(found)
+    assert expected[0] is not None
+    assert first.directions[0].index.equal(expected[0].directions[0].index)
+    assert first.directions[1].candidates.equal(expected[0].directions[1].candidates)
+
+
+def test_an_error_of_the_thread_is_raised_where_the_batch_is_taken() -> None:
+    with (
+        prefetched(batches(samples=99), 0, pinned=False) as found,
+        pytest.raises(ValueError, match="candidates are 99"),
+    ):
+        next(found)
+
+
+def test_the_end_of_a_text_that_is_read_once_ends_the_batches() -> None:
+    with prefetched(batches(seed=None), 0, pinned=False) as found:
+        assert len(list(found)) == 6  # 36 pairs, 6 a batch
+
+
+def test_rows_must_be_a_multiple_of_the_processes() -> None:
+    with pytest.raises(ValueError, match="expected a multiple of the 2 processes"):
+        batches(rows=3, share=(0, 2))
+
+
+def test_the_vocabulary_numbers_are_the_targets() -> None:
+    corpus, characters = table()
+    assert isinstance(corpus.vocabulary(6), Vocabulary)
+    assert characters.targets.tolist()[:4] == corpus.vocabulary(6).numbers(corpus.words)[:4]

@@ -1,0 +1,25 @@
+"""The figures of a line are means over its interval."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.figures import Figures, log_line
+from tests.support.training_runs import options
+
+
+def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
+    plan = options(tmp_path, "run").plan(Corpus.of([["a"]]), 30)
+    figures = Figures(plan, 2, 10.0)
+    figures.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
+    figures.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))
+    line = figures.line(4, 12.0, figures.losses())
+    assert (line["loss_forward"], line["loss_backward"], line["loss"]) == (2.0, 4.0, 3.0)
+    assert line["gradient_norm"] == 5.0 and line["tokens"] == 80
+    assert line["tokens_per_second"] == pytest.approx(20.0)
+    assert log_line(line).startswith("20 tokens/s  loss 3.000  perplexity 7.4 forward")
+    figures.restart(4, 12.0)
+    figures.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
+    assert figures.losses().tolist() == [1.0, 1.0]

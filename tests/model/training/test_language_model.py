@@ -1,0 +1,51 @@
+"""Training losses of sentences from zero state are those of the served network."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.training.batches import Batches, CharacterTable
+from elmo_model.training.corpus import Corpus
+from elmo_model.training.fused_loop import use_fused_loop
+from elmo_model.training.perplexity import per_token
+from tests.support import training_golden as golden
+
+ROWS, STEPS = 3, 7
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_losses_from_zero_state_are_those_of_the_served_network(
+    tmp_path: Path, fused: bool
+) -> None:
+    model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
+    if fused:
+        use_fused_loop(model.elmo.bilm)
+    sentences = golden.sentences("train.txt")[:20]
+    # a text whose pairs fill the rows: every sentence ends within the batches that are read
+    while (sum(map(len, sentences)) + len(sentences)) % (ROWS * STEPS):
+        sentences.append(["the"] if len(sentences) % 2 else ["the", "of"])
+    corpus = Corpus.of(sentences)
+    cnn = model.elmo.config.char_cnn
+    assert cnn is not None
+    batches = Batches(
+        corpus,
+        CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, 200),
+        rows=1,
+        steps=STEPS,
+        samples=0,
+        words=len(vocabulary),
+        seed=None,
+        fresh=True,
+    )
+    state, total, count = model.zero_state(1), torch.zeros(2), 0
+    while (batch := batches.next_batch(count)) is not None:
+        losses, state = model(batch, state)
+        total += losses.detach()
+        count += 1
+
+    served = per_token(model, vocabulary, sentences)
+    assert count * STEPS == served.predictions
+    forward, backward = (total / count).tolist()
+    assert forward == pytest.approx(served.forward_loss, abs=1e-5)
+    assert backward == pytest.approx(served.backward_loss, abs=1e-5)

@@ -1,0 +1,38 @@
+"""Progress is shown as lines where there is no terminal, and a lost reader does no harm."""
+
+import os
+import sys
+
+import pytest
+
+from elmo_model.training.progress import display, output
+
+
+def test_lines_name_the_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with display("run", 2000, 0, shown=True) as shows:
+        assert shows.is_due()  # the first report is due at once
+        shows.advance(1500)
+        shows.report("loss 1.0")
+        assert not shows.is_due()
+    assert capsys.readouterr().out == "1,500/2,000  loss 1.0\n"
+
+
+def test_a_hidden_display_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with display("run", 2, 0, shown=False) as shows:
+        shows.advance(1)
+        shows.report("loss 1.0")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_lost_reader_does_not_raise() -> None:
+    reader, writer = os.pipe()
+    before = sys.stdout
+    with os.fdopen(writer, "w") as stream:
+        sys.stdout = stream
+        try:
+            console = output()
+            os.close(reader)
+            console.print("x" * 100_000)
+            console.print("more")
+        finally:
+            sys.stdout = before

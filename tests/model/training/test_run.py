@@ -1,0 +1,73 @@
+"""A run: its plan, its folder and its export."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.training.command import CommandError, train
+from elmo_model.training.run import Folder, Plan, RunError, trained_model
+from tests.support import reference
+from tests.support.checkpoints import read_pair
+from tests.support.training_runs import SENTENCES, options
+
+
+def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
+    chosen = options(tmp_path, "run", steps=2)
+    train(chosen)
+    with pytest.raises(CommandError, match=r"recipe\.dropout 0\.1, found 0\.2"):
+        train(replace(chosen, dropout=0.2))
+    with pytest.raises(CommandError, match="steps 2, found 3"):
+        train(replace(chosen, steps=3))
+    with pytest.raises(CommandError, match=r"has done 2 steps, found --steps 1"):
+        train(replace(chosen, steps=1))
+
+
+def test_the_export_holds_the_trained_network(tmp_path: Path) -> None:
+    chosen = options(tmp_path, "run")
+    train(chosen)
+    model, vocabulary, _ = trained_model(Folder(chosen.run))
+    native, published = load(chosen.run / "model.safetensors"), load(chosen.run / "published")
+    assert native.origin.name == "tested" and len(vocabulary) == 30
+    vectors = zip(*(elmo.embed(SENTENCES) for elmo in (model.elmo, native, published)), strict=True)
+    options_file, datasets = read_pair(chosen.run / "published")
+    for sentence, layers in zip(SENTENCES, published.embed(SENTENCES), strict=True):
+        expected, _ = reference.representations(sentence, options_file, datasets)
+        np.testing.assert_allclose(layers, expected[:, 1:-1], rtol=0, atol=1e-5)
+    for trained, ours, theirs in vectors:
+        torch.testing.assert_close(trained, ours, rtol=0, atol=1e-6)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_a_plan_survives_json(tmp_path: Path) -> None:
+    chosen = options(tmp_path, "run", steps=1)
+    train(chosen)
+    plan = Folder(chosen.run).read_plan()
+    assert plan.name == "tested" and plan.steps == 1 and plan.text[0][0] == "train.txt"
+    assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+def test_a_run_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Its recipe lacks the options that came later."""
+    chosen = options(tmp_path, "run", steps=2)
+    train(chosen)
+    stored = json.loads((chosen.run / "run.json").read_text())
+    for key in ("warmup_steps", "decay", "average"):
+        del stored["recipe"][key]
+    (chosen.run / "run.json").write_text(json.dumps(stored))
+    assert Folder(chosen.run).read_plan().recipe.average == 0.0
+
+
+def test_a_folder_without_a_run_or_a_snapshot_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run of elmo train"):
+        Folder(tmp_path).read_plan()
+    chosen = options(tmp_path, "run", steps=1)
+    train(chosen)
+    for path in (chosen.run / "snapshots").iterdir():
+        path.unlink()
+    with pytest.raises(RunError, match="holds no snapshot yet"):
+        trained_model(Folder(chosen.run))

@@ -1,0 +1,10 @@
+"""The published shapes have the published sizes."""
+
+from elmo_model.training.shapes import SHAPES
+
+
+def test_the_original_is_the_shape_of_the_paper() -> None:
+    lstm, cnn = SHAPES["original"].lstm, SHAPES["original"].char_cnn
+    assert (lstm.layers, lstm.cell, lstm.projection) == (2, 4096, 512)
+    assert cnn is not None and sum(count for _, count in cnn.filters) == 2048
+    assert cnn.highways == 2

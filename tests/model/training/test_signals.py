@@ -1,0 +1,32 @@
+"""Signals are recorded, acknowledged and restored."""
+
+import os
+import signal
+
+import pytest
+
+from elmo_model.training.signals import stop_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_recorded_and_acknowledged(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    with stop_signals() as received:
+        assert not received and received.exit_code == 0
+        os.kill(os.getpid(), number)
+        assert received and received.exit_code == 128 + number
+        assert signal.getsignal(number) is before  # a second one has its former effect
+    assert signal.getsignal(number) is before
+    assert f"elmo: {number.name}: finishing the step" in capfd.readouterr().err
+
+
+def test_an_ignored_sighup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not received
+    finally:
+        signal.signal(signal.SIGHUP, before)

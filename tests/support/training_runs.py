@@ -1,0 +1,79 @@
+"""Runs of `elmo train` that take milliseconds a step, and what their folders hold."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_model.training import snapshot
+from elmo_model.training.command import TrainOptions
+from elmo_model.training.snapshot import Snapshot
+from tests.support import training_golden as golden
+from tests.support.checkpoints import write_pair
+
+TEXT = str(golden.FOLDER / "train.txt")
+HELDOUT = golden.FOLDER / "heldout.txt"
+SENTENCES = [["of", "it", "東京"], [], ["unheard-of"]]
+
+
+def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
+    """Return the options of a run of 12 steps with 20 tokens each."""
+    shape = tmp_path / "shape"
+    if not shape.exists():
+        write_pair(shape)
+    usual = TrainOptions(
+        tmp_path / run,
+        (TEXT,),
+        heldout=HELDOUT,
+        shape=str(shape),
+        steps=12,
+        rows=4,
+        unroll=5,
+        vocabulary_size=30,
+        samples=8,
+        name="tested",
+        device="cpu",
+        log_every=1,
+        measure_every=6,
+        save_every=4,
+    )
+    return replace(usual, **changed)
+
+
+def arguments(chosen: TrainOptions) -> list[str]:
+    """Return the options as arguments of the command line."""
+    given = [str(chosen.run), "--text", TEXT]
+    for key in ("shape", "steps", "rows", "unroll", "vocabulary_size", "samples", "name", "device"):
+        given += ["--" + key.replace("_", "-"), str(getattr(chosen, key))]
+    return given
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run's log."""
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def losses(run: Path) -> list[tuple[int, float, float]]:
+    """Return step, forward loss and backward loss of every line about training."""
+    training = [line for line in lines(run) if "loss" in line]
+    return [(line["step"], line["loss_forward"], line["loss_backward"]) for line in training]
+
+
+def last_snapshot(run: Path) -> Path:
+    """Return the last snapshot of a run."""
+    path = snapshot.latest(run / "snapshots")
+    assert path is not None
+    return path
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a run's last snapshot."""
+    return Snapshot.read(last_snapshot(run)).weights
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a child process with one thread of torch."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
