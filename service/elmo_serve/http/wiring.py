@@ -9,6 +9,7 @@ from elmo_serve.http.state import Server
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
+from elmo_serve.scheduling.request import DEFAULT_MODEL
 from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
 from elmo_serve.workers.json_pool import JsonWorkerPool
@@ -30,7 +31,7 @@ def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | Non
     )
     make = make_worker or _makers[settings.worker]
     pool = WorkerPool(_plans(settings, segments, make), metrics)
-    engine = Engine(pool, segments, limits, metrics)
+    engine = Engine({DEFAULT_MODEL: pool}, segments, limits, metrics)
     metrics.watch(
         "queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences
     )

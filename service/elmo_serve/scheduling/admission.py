@@ -1,194 +1,224 @@
-"""What is let into the queue: a call whole or not at all, and no more than can be answered."""
+"""Admission control: a request is admitted whole or refused at once."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
-from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.fair_queue import Batcher
-from elmo_serve.scheduling.quotas import Shares
-from elmo_serve.scheduling.request import cost_of
-from elmo_serve.scheduling.throughput import Rate
-from elmo_serve.workers.pool import WorkerPool
+from elmo_serve.scheduling.quotas import Budget, ClientQuotas, Hold
+from elmo_serve.scheduling.request import DEFAULT_MODEL, cost_of
 
 _LONGEST_RETRY_SECONDS = 60.0
-_STRETCH = 8.0  # a call is due after so many times the time that it would take alone
-_TRUSTED = 0.5  # of a call's time that is planned with: the rest is for what cannot be foreseen
+"""Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
+
+_STRETCH = 8.0
+"""Virtual duration of a request, in multiples of the time that it takes on idle workers. Raising it
+lets short requests overtake more of a long one (`benchmarks.fairness`)."""
+
+_PLANNED_SHARE = 0.5
+"""Share of a request's timeout that its wait and its computation may take by the estimate. The rest
+is for estimates that are wrong and for requests that overtake. Raising it admits more requests of
+which more miss their deadline (`benchmarks.fairness`, goodput)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be asked for at once."""
+    """The most that may be in use at once: tokens queued or running, bytes of answers not sent.
+
+    `client_tokens` is the limit of tokens for each client; None means no limit.
+    """
 
     queue_tokens: int
     answer_bytes: int
     client_tokens: int | None = None
 
 
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """Bytes of an answer, counted until they are sent."""
+class Backlog(Protocol):
+    """The work of one model, as far as admission needs to know it."""
 
-    admission: Admission
-    size: int
+    @property
+    def is_measured(self) -> bool:
+        """Whether `seconds` rests on recent measurements."""
 
-    def release(self) -> None:
-        """Give the bytes back, once."""
-        self.admission.reserved_bytes -= self.size
-        self.size = 0
+    def seconds(self, tokens: float) -> float:
+        """Return the seconds that the ready workers take for so many tokens."""
+
+    def tokens_before(self, virtual_time: float) -> float:
+        """Return the tokens that are computed before a sentence with this virtual start time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A call that was let in: its tokens, and the seconds between the moments two of them are due.
+    """The account of an admitted request.
 
-    A call has a share of the workers that makes it last a few times as long as alone, and so a
-    small one passes those that have more to come; but everything is due at some time, and what
-    comes after that does not pass it. A call that this would make late gets a larger share.
+    `tokens` are given back as sentences are answered, and the rest by `close`. `spacing` is the
+    number of seconds between the virtual start times of two consecutive tokens.
     """
 
-    client: str
-    cost: int
-    pace: float
+    tokens: Hold
+    spacing: float
+    _others: tuple[Hold, ...]
+
+    def close(self) -> None:
+        """Give back everything that is still held; a second call does nothing."""
+        self.tokens.release()
+        for hold in self._others:
+            hold.release()
 
 
 class Admission:
-    """Counts what was let in and is not answered yet, in calls, tokens and bytes."""
+    """Admits requests while tokens, answers and time allow it, and counts what they use."""
 
     def __init__(
-        self, limits: Limits, pool: WorkerPool, batcher: Batcher, rate: Rate, metrics: Metrics
+        self,
+        limits: Limits,
+        backlogs: Mapping[str, Backlog],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.calls = 0  # admitted and not yet answered
-        self.outstanding = 0  # tokens that they wait for
-        self.reserved_bytes = 0
-        self._limits = limits
-        self._shares = Shares(limits.client_tokens)
-        self._pool = pool
-        self._batcher = batcher
-        self._rate = rate
-        self._metrics = metrics
+        self._backlogs = backlogs
+        self._clock = clock
+        self._requests = Budget()
+        self._tokens = Budget(limits.queue_tokens)
+        self._queue_tokens = limits.queue_tokens
+        self._answers = Budget(limits.answer_bytes)
+        self._answer_bytes = limits.answer_bytes
+        self._clients = ClientQuotas(limits.client_tokens)
 
-    def reserve(self, size: int) -> Reservation:
-        """Count the bytes of an answer that is about to be made.
+    @property
+    def requests(self) -> int:
+        """Requests that are admitted and not yet answered."""
+        return self._requests.used
+
+    @property
+    def outstanding(self) -> int:
+        """Tokens of sentences that are admitted and not yet answered, boundaries included."""
+        return self._tokens.used
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of answers that are admitted and not yet sent."""
+        return self._answers.used
+
+    @property
+    def clients(self) -> int:
+        """Clients with requests that are not yet answered."""
+        return len(self._clients)
+
+    def reserve(self, size: int, model: str = DEFAULT_MODEL) -> Hold:
+        """Count the bytes of an answer until the hold is released, when the answer is sent.
 
         Raises:
             TooLarge: the answer alone is over the limit.
-            Overloaded: it is not, but there is no room for it beside the others.
+            Overloaded: it is not, but together with the other answers it is.
         """
-        limit = self._limits.answer_bytes
-        if size > limit:
+        if size > self._answer_bytes:
             raise TooLarge(
-                f"The answer would take {size} bytes and at most {limit} are allowed "
+                f"The answer would take {size} bytes and at most {self._answer_bytes} are allowed "
                 "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool them."
             )
-        if self.reserved_bytes + size > limit:
+        if self._answers.excess(size):
             raise Overloaded(
-                f"{self.reserved_bytes} of {limit} bytes of answers are waiting to be sent; "
-                f"{size} more do not fit.",
-                retry_after=self._retry_after(self.outstanding),
+                f"{self.reserved_bytes} of {self._answer_bytes} bytes of answers are waiting to be "
+                f"sent; {size} more do not fit.",
+                retry_after=_retry_after(self._backlogs[model], self.outstanding),
             )
-        self.reserved_bytes += size
-        return Reservation(self, size)
+        return self._answers.hold(size)
 
-    def admit(self, lengths: Sequence[int], timeout_seconds: float, client: str) -> Admitted:
-        """Take a call into account, whole, or refuse it.
+    def admit(
+        self,
+        lengths: Sequence[int],
+        timeout_seconds: float,
+        client: str = "",
+        model: str = DEFAULT_MODEL,
+    ) -> Admitted:
+        """Count a request with sentences of these lengths, or refuse it.
 
         Raises:
             TooLarge, ClientOverShare, Overloaded: there is no room.
-            DeadlineExceeded: the time is over, or is so before it can be answered.
+            DeadlineExceeded: the timeout is over, or too short for the request by itself.
         """
         if timeout_seconds <= 0:
-            self._metrics.failures.labels("deadline").inc()
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        cost = cost_of(lengths)
-        limit = self._limits.queue_tokens
-        if cost > limit:
-            raise TooLarge(
-                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
-                "allowed (ELMO_MAX_QUEUE_TOKENS)."
-            )
-        self._check_share(client, cost)
-        alone = self._seconds(cost)
-        if self._rate.is_known and alone > timeout_seconds:
-            self._metrics.failures.labels("deadline").inc()
+        backlog, cost = self._backlogs[model], cost_of(lengths)
+        if cost > self._queue_tokens:
+            raise _too_large(cost, self._queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
+        self._check_client(client, cost, backlog)
+        alone = backlog.seconds(cost)
+        if backlog.is_measured and alone > timeout_seconds:
             raise DeadlineExceeded(
                 f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
                 "allowed: send fewer sentences."
             )
-        if (refusal := self.refusal(cost, timeout_seconds)) is not None:
+        if (refusal := self.refusal(cost, timeout_seconds, model)) is not None:
             raise refusal
-        self.calls += 1
-        self._shares.take(client, cost)
-        self.outstanding += cost
-        return Admitted(client, cost, _span(alone, timeout_seconds) / max(cost, 1))
+        spacing = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
+        others = (self._requests.hold(1), self._clients.hold(client, cost))
+        return Admitted(self._tokens.hold(cost), spacing, others)
 
-    def refusal(self, cost: int, timeout_seconds: float) -> Overloaded | None:
-        """Return why there is no room now for a request of so many tokens.
+    def refusal(
+        self, cost: int, timeout_seconds: float, model: str = DEFAULT_MODEL
+    ) -> Overloaded | None:
+        """Return the reason why a request of `cost` tokens has no room now, or None.
 
-        None when there is, and for one that never has room: that is another error.
+        A request that never has room gets None as well: `admit` raises another error for it.
         """
-        limit = self._limits.queue_tokens
-        if cost > limit:
+        if cost > self._queue_tokens:
             return None
-        if self.outstanding + cost > limit:
+        backlog = self._backlogs[model]
+        if excess := self._tokens.excess(cost):
             return Overloaded(
-                f"{self.outstanding} of {limit} tokens are queued; {cost} more do not fit.",
-                retry_after=self._retry_after(self.outstanding + cost - limit),
+                f"{self.outstanding} of {self._queue_tokens} tokens are queued; {cost} more do "
+                "not fit.",
+                retry_after=_retry_after(backlog, excess),
             )
-        alone = self._seconds(cost)
-        trusted = _TRUSTED * timeout_seconds
-        running = max(0, self.outstanding - self._batcher.tokens)
-        due = time.monotonic() + _span(alone, timeout_seconds)
-        before = self._batcher.tokens_before(due) + running
-        expected = self._seconds(before)
-        if before and expected + alone > trusted:
-            excess = (before + cost) * (1 - trusted / (expected + alone))
+        alone = backlog.seconds(cost)
+        before = backlog.tokens_before(self._clock() + _virtual_duration(alone, timeout_seconds))
+        wait = backlog.seconds(before)
+        planned = _PLANNED_SHARE * timeout_seconds
+        if before and wait + alone > planned:
+            too_many = (before + cost) * (1 - planned / (wait + alone))
             return Overloaded(
-                f"The queue is about {expected:.1f} s long, the request takes {alone:.1f} s and "
+                f"The queue is about {wait:.1f} s long, the request takes {alone:.1f} s and "
                 f"{timeout_seconds:g} s are allowed.",
-                retry_after=self._retry_after(excess),
+                retry_after=_retry_after(backlog, too_many),
             )
         return None
 
-    def answered(self, tokens: int) -> None:
-        """Count tokens that no call waits for any more."""
-        self.outstanding -= tokens
-
-    def end(self, call: Admitted, left: int) -> None:
-        """Let a call go that was answered, or never will be: so many of its tokens were not."""
-        self.calls -= 1
-        self._shares.give_back(call.client, call.cost)
-        self.outstanding -= left
-
-    def _check_share(self, client: str, cost: int) -> None:
-        """Refuse what one client may not have, whatever the others have."""
-        limit, excess = self._shares.limit, self._shares.excess(client, cost)
+    def _check_client(self, client: str, cost: int, backlog: Backlog) -> None:
+        """Raise an error when the request is over the client's own limit."""
+        limit, excess = self._clients.limit, self._clients.excess(client, cost)
         if limit is None or not excess:
             return
         if cost > limit:
-            raise TooLarge(
-                f"The request holds {cost} tokens, boundaries included, and at most {limit} are "
-                "allowed for one client (ELMO_MAX_CLIENT_TOKENS)."
-            )
+            raise _too_large(cost, limit, "for one client (ELMO_MAX_CLIENT_TOKENS)")
         raise ClientOverShare(
-            f"This client has {self._shares.held(client)} of its {limit} tokens queued; {cost} "
+            f"This client has {self._clients.used(client)} of its {limit} tokens queued; {cost} "
             "more do not fit.",
-            retry_after=self._retry_after(excess),
+            retry_after=_retry_after(backlog, excess),
         )
 
-    def _retry_after(self, tokens: float) -> float:
-        """Return the seconds until this many tokens have left."""
-        if not self._rate.is_known:
-            return 1.0
-        return min(self._seconds(tokens), _LONGEST_RETRY_SECONDS)
 
-    def _seconds(self, tokens: float) -> float:
-        return self._rate.seconds(tokens, self._pool.ready_count)
+def _too_large(cost: int, limit: int, setting: str) -> TooLarge:
+    return TooLarge(
+        f"The request holds {cost} tokens, boundaries included, and at most {limit} are allowed "
+        f"{setting}."
+    )
 
 
-def _span(alone: float, timeout_seconds: float) -> float:
-    """Return the seconds after which all of a call is due."""
-    return min(_STRETCH * alone, max(alone, _TRUSTED * timeout_seconds))
+def _retry_after(backlog: Backlog, tokens: float) -> float:
+    """Return the seconds until so many tokens have been computed."""
+    if not backlog.is_measured:
+        return 1.0
+    return min(backlog.seconds(tokens), _LONGEST_RETRY_SECONDS)
+
+
+def _virtual_duration(alone: float, timeout_seconds: float) -> float:
+    """Return the virtual duration of a request that takes `alone` seconds on idle workers.
+
+    It is `_STRETCH` times as long, or less where the deadline is nearer: such a request gets a
+    larger share of the workers.
+    """
+    return min(_STRETCH * alone, max(alone, _PLANNED_SHARE * timeout_seconds))

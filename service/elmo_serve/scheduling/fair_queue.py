@@ -1,40 +1,48 @@
-"""The queue: who waits, and which sentences run together next."""
+"""The fair queue: the order in which sentences run, and which of them share a batch."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from elmo_serve.scheduling.request import Job
+from elmo_serve.scheduling.request import SentenceJob
 
 _WINDOW_BATCHES = 4
-PATIENCE = 3 * _WINDOW_BATCHES
-"""How often a sentence is passed over by later ones, at most. Those that have been go together,
-whatever their lengths: with less patience for as wide a window that happens all the time."""
+"""Batches' worth of tokens at the head of the queue among which a batch is composed. Raising it
+gives less padding and a less strict order (`benchmarks.load` prints the padding)."""
 
-FREE_RIDERS = 16
-"""A batch of small calls is filled up with bulk to one part in so many of its budget: so few rows
-are bound by the weights they are multiplied with, and more of them take about as long as one."""
+AGEING_BOUND = 3 * _WINDOW_BATCHES
+"""Number of times that a sentence may be skipped for later ones. After that it runs first, whatever
+its length. A lower bound reaches more sentences, so more batches mix lengths and hold more padding.
+"""
 
-_rank = attrgetter("rank")
+BULK_DIVISOR = 16
+"""An interactive batch is filled with bulk sentences up to 1/16 of the token budget. With so few
+rows a time step is bound by reading the weights, so these rows are almost free. A lower divisor
+adds more of them, and the interactive request waits longer (`benchmarks.fairness`)."""
+
+_virtual_start = attrgetter("virtual_start")
 _cost = attrgetter("cost")
 
 
-class Batcher:
-    """Jobs in the order of their rank, which is when they are due, cut into batches of like length.
+class FairQueue:
+    """Start-time fair queueing of sentences, cut into batches of similar length.
 
-    A batch starts from the lowest rank and takes its neighbours in length among the next few
-    batches' worth of sentences. Among those, no sentence is passed over by later ones more than
-    ``PATIENCE`` times: then it goes first, and nothing later than it goes before.
+    Each sentence has a virtual start time, and the queue is sorted by it. The sentences of a
+    request have theirs spread over the time that the request may take, so a short request overtakes
+    a long one that came before it, and nothing starves.
 
-    A call that is more than a batch by itself is bulk. What is not does not wait until a batch full
-    of bulk is computed along with it: that one comes next. Nor does it wait for bulk that was
-    passed over but is due later.
+    A batch starts from the earliest sentence and takes others of similar length from a window at
+    the head of the queue. A sentence is skipped at most `AGEING_BOUND` times.
+
+    A request that costs more than one batch is bulk, every other one is interactive. An interactive
+    sentence runs in a small batch of its own, before the next batch of bulk and before bulk
+    sentences that have reached their ageing bound, unless those are due earlier.
     """
 
     def __init__(self) -> None:
-        self._jobs: list[Job] = []
+        self._jobs: list[SentenceJob] = []  # sorted; holds removed jobs until their turn
         self._tokens = 0
         self._count = 0
 
@@ -43,57 +51,62 @@ class Batcher:
 
     @property
     def tokens(self) -> int:
-        """Cost of all living jobs."""
+        """The cost of all jobs, in tokens with boundaries."""
         return self._tokens
 
-    def tokens_before(self, rank: float) -> float:
-        """Return about how many tokens are due before a rank."""
+    def tokens_before(self, virtual_time: float) -> float:
+        """Estimate the tokens of all jobs that start before a virtual time."""
         if not self._jobs:
             return 0.0
-        return self._tokens * bisect.bisect_left(self._jobs, rank, key=_rank) / len(self._jobs)
+        position = bisect.bisect_left(self._jobs, virtual_time, key=_virtual_start)
+        return self._tokens * position / len(self._jobs)
 
-    def add(self, jobs: Iterable[Job]) -> None:
-        """Queue jobs; those of one call come with ascending ranks."""
+    def add(self, jobs: Iterable[SentenceJob]) -> None:
+        """Queue jobs, fastest when they come in ascending order of their virtual start."""
         for job in jobs:
-            if not self._jobs or job.rank >= self._jobs[-1].rank:
+            if not self._jobs or job.virtual_start >= self._jobs[-1].virtual_start:
                 self._jobs.append(job)
             else:
-                bisect.insort(self._jobs, job, key=_rank)
+                bisect.insort(self._jobs, job, key=_virtual_start)
             self._count += 1
             self._tokens += job.cost
 
-    def remove(self, job: Job) -> None:
-        """Take back a job that nobody waits for any more; it is skipped when its turn comes."""
+    def remove(self, job: SentenceJob) -> None:
+        """Remove a queued job for which no request waits any more."""
         self._count -= 1
         self._tokens -= job.cost
 
-    def advance(self, job: Job, rank: float) -> None:
-        """Give a queued job a lower rank: a call that is before its own waits for it too."""
-        index = bisect.bisect_left(self._jobs, job.rank, key=_rank)
+    def advance(self, job: SentenceJob, virtual_start: float) -> None:
+        """Move a queued job forward: a request that is due earlier waits for it as well."""
+        index = bisect.bisect_left(self._jobs, job.virtual_start, key=_virtual_start)
         while self._jobs[index] is not job:
             index += 1
         del self._jobs[index]
-        job.rank = rank
-        bisect.insort(self._jobs, job, key=_rank)
+        job.virtual_start = virtual_start
+        bisect.insort(self._jobs, job, key=_virtual_start)
 
-    def next_batch(self, budget: int) -> list[Job]:
-        """Cut the next batch: longest cost x count is at most ``budget``, one job always fits."""
-        window = self._window(budget)
+    def next_batch(self, budget: int) -> list[SentenceJob]:
+        """Remove the jobs of the next batch and return them; an empty list if there is none.
+
+        The padded size (longest cost x number of jobs) is at most `budget` tokens, except that a
+        single job always fits.
+        """
+        window = self._take_window(budget)
         if not window:
             return []
-        batch = _choose(window, budget)
+        batch = _compose(window, budget)
         taken = set(map(id, batch))
-        youngest = max(batch, key=_rank).rank
+        latest = max(map(_virtual_start, batch))
         kept = [job for job in window if id(job) not in taken]
         for job in kept:
-            job.passed_over += job.rank < youngest
+            job.times_skipped += job.virtual_start < latest
         self._jobs[:0] = kept
         self._count -= len(batch)
         self._tokens -= sum(map(_cost, batch))
         return batch
 
-    def _window(self, budget: int) -> list[Job]:
-        """Remove the living jobs of the lowest ranks, a few batches' worth, and return them."""
+    def _take_window(self, budget: int) -> list[SentenceJob]:
+        """Remove and return the jobs at the head of the queue, without the removed ones."""
         window, cost, position = [], 0, 0
         for job in self._jobs:
             if cost >= _WINDOW_BATCHES * budget:
@@ -106,39 +119,52 @@ class Batcher:
         return window
 
 
-def _choose(window: list[Job], budget: int) -> list[Job]:
-    """Start from the jobs that must go now, then add neighbours in length while they fit."""
-    first = _first(window, budget)
-    overdue = [job for job in window if job.passed_over >= PATIENCE]
-    batch: list[Job] = []
-    longest, bound = 0, window[-1].rank
-    if overdue and first.call <= budget < overdue[0].call and first.rank < overdue[0].rank:
-        overdue, bound = [], overdue[0].rank
-    for job in overdue or [first]:
-        if batch and max(longest, job.cost) * (len(batch) + 1) > budget:
-            bound = job.rank  # it has waited long enough: nothing later may pass it
-            break
-        batch.append(job)
-        longest = max(longest, job.cost)
+def _compose(window: list[SentenceJob], budget: int) -> list[SentenceJob]:
+    """Return the jobs that must run now, and others of similar length while they fit."""
+    batch, latest = _must_run(window, budget)
     taken = set(map(id, batch))
-    rest = [job for job in window if job.rank <= bound and id(job) not in taken]
-    rest.sort(key=_cost)  # stable: by rank
-    if any(job.call > budget for job in batch):
+    rest = [job for job in window if job.virtual_start <= latest and id(job) not in taken]
+    rest.sort(key=_cost)  # stable: jobs of one length stay in the order of the queue
+    if any(job.request_cost > budget for job in batch):
         _fill(batch, rest, budget)
     else:
-        _fill(batch, [job for job in rest if job.call <= budget], budget)
-        _fill(batch, [job for job in rest if job.call > budget], budget // FREE_RIDERS)
+        _fill(batch, [job for job in rest if job.request_cost <= budget], budget)
+        _fill(batch, [job for job in rest if job.request_cost > budget], budget // BULK_DIVISOR)
     return batch
 
 
-def _first(window: list[Job], budget: int) -> Job:
-    """Return whose turn it is: a batch of bulk is due with its last sentence, not with its first.
+def _must_run(window: list[SentenceJob], budget: int) -> tuple[list[SentenceJob], float]:
+    """Return the jobs that start the batch, and the latest virtual start of any job added to it.
 
-    Or else whoever comes just after a bulk call would wait for a batch of it.
+    They are the jobs that have reached the ageing bound, as many as fit, or else the next job.
+    """
+    first = _next_job(window, budget)
+    aged = [job for job in window if job.times_skipped >= AGEING_BOUND]
+    if not aged:
+        return [first], window[-1].virtual_start
+    if (
+        first.request_cost <= budget < aged[0].request_cost
+        and first.virtual_start < aged[0].virtual_start
+    ):
+        return [first], aged[0].virtual_start
+    batch, longest = [aged[0]], aged[0].cost
+    for job in aged[1:]:
+        longest = max(longest, job.cost)
+        if longest * (len(batch) + 1) > budget:
+            return batch, job.virtual_start  # skipping this one again would exceed its bound
+        batch.append(job)
+    return batch, window[-1].virtual_start
+
+
+def _next_job(window: list[SentenceJob], budget: int) -> SentenceJob:
+    """Return the first interactive job among the first batch's worth of bulk, or else the head.
+
+    A batch of bulk is due when its last sentence is due. If it were due with its first one, an
+    interactive request that arrives just after a bulk request would wait for a whole batch of it.
     """
     cost = 0
     for job in window:
-        if job.call <= budget:
+        if job.request_cost <= budget:
             return job
         cost += job.cost
         if cost >= budget:
@@ -146,12 +172,12 @@ def _first(window: list[Job], budget: int) -> Job:
     return window[0]
 
 
-def _fill(batch: list[Job], rest: list[Job], budget: int) -> None:
-    """Add jobs, given in the order of their length, nearest in length first, while they fit."""
+def _fill(batch: list[SentenceJob], rest: Sequence[SentenceJob], budget: int) -> None:
+    """Add jobs to a batch while they fit, the nearest in length first; `rest` ascends by cost."""
     start = batch[0].cost
     longest = max(map(_cost, batch))
-    above = bisect.bisect_left(rest, start, key=_cost)
-    shorter, longer = rest[:above], rest[above:][::-1]
+    split = bisect.bisect_left(rest, start, key=_cost)
+    shorter, longer = list(rest[:split]), list(rest[split:][::-1])
     while shorter or longer:
         if longer and (not shorter or longer[-1].cost - start <= start - shorter[-1].cost):
             job = longer.pop()
@@ -161,6 +187,6 @@ def _fill(batch: list[Job], rest: list[Job], budget: int) -> None:
             batch.append(job)
             longest = max(longest, job.cost)
         elif job.cost > longest:
-            longer.clear()  # what is longer still does not fit either
+            longer.clear()  # the others are longer still
         else:
             break

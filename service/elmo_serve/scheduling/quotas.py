@@ -1,31 +1,84 @@
-"""How much of the queue each client has, where none may have all of it."""
+"""Budgets of tokens and bytes: of the whole server, and of each client."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 
-class Shares:
-    """Tokens that each client has waiting or running, `limit` at most; None: without a bound."""
+class Budget:
+    """An amount in use, of `limit` at most; a limit of None means no limit.
+
+    `used` is the sum over all holds of what each has left. A hold gives each unit back once, so
+    the sum can be neither negative nor too low. `on_idle` is called when `used` returns to zero.
+    """
+
+    def __init__(self, limit: int | None = None, on_idle: Callable[[], object] = int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._on_idle = on_idle
+
+    def excess(self, amount: int) -> int:
+        """Return by how much `amount` more would exceed the limit; 0 when it fits."""
+        return 0 if self.limit is None else max(0, self.used + amount - self.limit)
+
+    def hold(self, amount: int) -> Hold:
+        """Count `amount` as used until it is given back. The caller has checked `excess`."""
+        self.used += amount
+        return Hold(self, amount)
+
+    def give_back(self, amount: int) -> None:
+        """Count `amount` as free again; only a hold calls this."""
+        self.used -= amount
+        if not self.used:
+            self._on_idle()
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A part of a budget. `left` is what has not been given back."""
+
+    budget: Budget
+    left: int
+
+    def give_back(self, amount: int) -> None:
+        """Give back `amount`, or what is left if that is less."""
+        freed = min(amount, self.left)
+        self.left -= freed
+        if freed:
+            self.budget.give_back(freed)
+
+    def release(self) -> None:
+        """Give back all that is left; a second call does nothing."""
+        self.give_back(self.left)
+
+
+class ClientQuotas:
+    """A budget of `limit` tokens for each client. Clients with no tokens in use are not stored."""
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
-        self._held: Counter[str] = Counter()
+        self._budgets: dict[str, Budget] = {}
 
-    def held(self, client: str) -> int:
-        """Return the tokens of a client."""
-        return self._held[client]
+    def __len__(self) -> int:
+        """Return the number of clients with tokens in use."""
+        return len(self._budgets)
+
+    def used(self, client: str) -> int:
+        """Return the tokens that a client has in use."""
+        budget = self._budgets.get(client)
+        return budget.used if budget else 0
 
     def excess(self, client: str, tokens: int) -> int:
-        """Return by how much a client would be over the limit with so many tokens more; or 0."""
-        return 0 if self.limit is None else max(0, self._held[client] + tokens - self.limit)
+        """Return by how much `tokens` more would exceed the client's limit; 0 when they fit."""
+        return 0 if self.limit is None else max(0, self.used(client) + tokens - self.limit)
 
-    def take(self, client: str, tokens: int) -> None:
-        """Count tokens that were admitted."""
-        self._held[client] += tokens
-
-    def give_back(self, client: str, tokens: int) -> None:
-        """Count tokens that were answered, or never will be; whoever has none is forgotten."""
-        self._held[client] -= tokens
-        if not self._held[client]:
-            del self._held[client]
+    def hold(self, client: str, tokens: int) -> Hold:
+        """Count `tokens` as used by a client until they are given back."""
+        budget = self._budgets.get(client)
+        if budget is None:
+            budget = Budget(self.limit, partial(self._budgets.pop, client, None))
+            if tokens:
+                self._budgets[client] = budget
+        return budget.hold(tokens)

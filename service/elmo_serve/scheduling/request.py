@@ -1,84 +1,165 @@
-"""A sentence on its way through the queue, and the requests that wait for it."""
+"""A request for vectors, and the jobs that compute its sentences."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
-from elmo_serve.output import BOUNDARIES, Output
+from elmo_serve.output import Output
+from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.workers.shared_memory import Vectors
+
+DEFAULT_MODEL = "default"
+"""The name of the one model that a server has today."""
+
+BOUNDARIES = 2
+"""Tokens that the network adds to a sentence: one before it and one after it."""
 
 
 def cost_of(lengths: Sequence[int]) -> int:
-    """Return what sentences of so many tokens cost together."""
+    """Return the cost in tokens, boundaries included, of sentences with these numbers of tokens."""
     return sum(lengths) + BOUNDARIES * len(lengths)
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """All sentences of one call, answered together or not at all."""
+    """All sentences of one call: answered together or not at all.
 
-    answers: list[Vectors | None]
-    future: asyncio.Future[None]
-    missing: int
-    outstanding: int = 0  # tokens of what is missing, boundaries included
-    admitted: float = field(default_factory=time.monotonic)
-    started: float = 0.0
-    finished: float = 0.0
+    A request ends once: with its last result, with its first error, or by `end` when its client
+    has left or its time is over. An ended request takes no result and gives no tokens back, so the
+    account of the queue counts every token once. Times are seconds of the scheduler's clock.
+
+    Attributes:
+        sentences: the JSON text of each sentence's tokens.
+        lengths: the number of tokens of each sentence.
+        output: the layers or mixture that is computed of each sentence.
+        held: tokens of the queue's budget that are in use until their sentences are answered.
+        arrived_at: when the request was admitted.
+        spacing: seconds between the virtual start times of two consecutive tokens.
+        on_end: called once, when the last result or the first error is there.
+        model: the name of the model that computes the request.
+    """
+
+    sentences: Sequence[bytes]
+    lengths: Sequence[int]
+    output: Output
+    held: Hold
+    arrived_at: float
+    spacing: float
+    on_end: Callable[[], None]
+    model: str = DEFAULT_MODEL
+    cost: int = field(init=False)
+    jobs: list[SentenceJob] = field(init=False, default_factory=list)  # of the first sentences
+    next_virtual_start: float = field(init=False)  # of the first sentence that is not queued yet
+    results: list[Vectors | None] = field(init=False)
+    missing: int = field(init=False)
+    error: Exception | None = field(init=False, default=None)
+    is_over: bool = field(init=False, default=False)
+    started_at: float | None = field(init=False, default=None)
+    finished_at: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self.cost = self.held.left
+        self.next_virtual_start = self.arrived_at
+        self.missing = len(self.sentences)
+        self.results = [None] * self.missing
 
     def start(self, now: float) -> None:
-        """Note that the first sentence has left the queue."""
-        self.started = self.started or now
+        """Record the time at which the first sentence left the queue."""
+        if self.started_at is None:
+            self.started_at = now
 
-    def answer(self, index: int, vectors: Vectors, cost: int) -> None:
-        """Take the vectors of one sentence; the last one resolves the call."""
-        self.answers[index] = vectors
+    def answer(self, index: int, vectors: Vectors, cost: int, now: float) -> None:
+        """Take the vectors of one sentence; the last ones end the request."""
+        if self.is_over:
+            return
+        self.results[index] = vectors
         self.missing -= 1
-        self.outstanding -= cost
-        if not self.missing and not self.future.done():
-            self.finished = time.monotonic()
-            self.future.set_result(None)
+        self.held.give_back(cost)
+        if not self.missing:
+            self.finish(now)
+
+    def finish(self, now: float) -> None:
+        """End the request with every result there."""
+        self.finished_at = now
+        self.end()
+        self.on_end()
 
     def fail(self, error: Exception) -> None:
-        """Give the call its one error."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        """End the request with an error, unless it has ended."""
+        if not self.is_over:
+            self.error = error
+            self.end()
+            self.on_end()
+
+    def end(self) -> None:
+        """Take no further result, and give back the tokens that are not answered."""
+        self.is_over = True
+        self.held.release()
+
+
+class Place(Enum):
+    """The place of a job: in the fair queue, in a batch to be run again, or with a worker."""
+
+    QUEUED = auto()
+    RETRY = auto()
+    RUNNING = auto()
 
 
 @dataclass(slots=True, eq=False)
-class Job:
-    """One sentence to compute: ``sentence`` is opaque, ``tokens`` is what it costs.
+class SentenceJob:
+    """One sentence to compute, for every request that contains it.
 
-    ``rank`` orders the queue: when it is due, in seconds of the monotonic clock. Several calls may
-    wait for the same sentence, each at an index of its own; without any the job is dead and is
-    never computed. ``call`` is the cost of the smallest of those calls.
+    Attributes:
+        sentence: the JSON text of the tokens, which the scheduler never parses.
+        tokens: the number of tokens; `cost` is that number with the two boundaries.
+        virtual_start: orders the queue; seconds of the scheduler's clock.
+        request_cost: the cost of the smallest request that waits for the job.
+        waiting: each request that waits, with the index of the sentence in it. A job for which no
+            request waits is never computed.
+        times_skipped: how many batches took a sentence with a later virtual start instead.
+        was_lost: a worker died while it ran the job.
     """
 
     sentence: bytes
     output: Output
     tokens: int
-    rank: float
-    waiting: list[tuple[Request, int]]
-    is_queued: bool = True
-    passed_over: int = 0
-    attempts: int = 0
-    call: int = 0
+    virtual_start: float
+    request_cost: int
+    waiting: list[tuple[Request, int]] = field(default_factory=list)
+    place: Place = Place.QUEUED
+    times_skipped: int = 0
+    was_lost: bool = False
+    cost: int = field(init=False)
 
-    @property
-    def cost(self) -> int:
-        """Tokens with the two boundaries."""
-        return self.tokens + BOUNDARIES
+    def __post_init__(self) -> None:
+        self.cost = self.tokens + BOUNDARIES
 
-    def answer(self, vectors: Vectors) -> None:
-        """Hand the vectors to every call that waits."""
-        for request, index in self.waiting:
-            request.answer(index, vectors, self.cost)
-        self.waiting.clear()
+    def add(self, request: Request, index: int) -> None:
+        """Compute the job for one more request, whose sentence `index` it is."""
+        self.request_cost = min(self.request_cost, request.cost)
+        self.waiting.append((request, index))
 
-    def fail(self, error: Exception) -> None:
-        """Fail every call that waits."""
+    def start(self, now: float) -> list[float]:
+        """Record that the job leaves the queue; return the seconds that each request waited."""
+        self.place = Place.RUNNING
         for request, _ in self.waiting:
-            request.fail(error)
+            request.start(now)
+        return [now - request.arrived_at for request, _ in self.waiting]
+
+    def answer(self, vectors: Vectors, now: float) -> None:
+        """Give the vectors to every request that waits."""
+        for request, index in self.waiting:
+            request.answer(index, vectors, self.cost, now)
         self.waiting.clear()
+
+    def fail(self, error_at: Callable[[int], Exception]) -> None:
+        """Fail every request that waits, with the error for the index of its sentence."""
+        for request, index in self.waiting:
+            request.fail(error_at(index))
+        self.waiting.clear()
+
+    def remove(self, request: Request) -> None:
+        """Compute the job no longer for a request."""
+        self.waiting = [waiter for waiter in self.waiting if waiter[0] is not request]

@@ -1,46 +1,51 @@
-"""How fast the workers compute, as far as it is known."""
+"""An estimate of how fast the workers of a model compute."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
-from elmo_serve.workers.messages import Batch
+_DECAY = 0.9
+"""Weight of earlier batches when one more is counted. Higher values follow changes more slowly."""
 
-_MEMORY = 0.9  # weight of what is known of the rate, beside one more batch
-_FIRST_RATE = 1_000.0  # tokens a second and worker, while none is known
-_FRESH_SECONDS = 60.0  # for which one is known
+_UNMEASURED_SECONDS_PER_TOKEN = 1e-3
+"""Assumed until a worker has reported the time of its warm-up."""
+
+_FRESH_SECONDS = 60.0
+"""Age at which a measurement is not trusted any more. Without this limit, a wrong estimate could
+refuse every request whose batch would correct it."""
 
 
-class Rate:
-    """Tokens that a worker computes a second, learned from batches of some size.
+class ThroughputEstimate:
+    """Seconds per token and worker: a moving average over batches at least half full.
 
-    Small batches are not counted: they are bound by latency, and a queue is not made of them.
+    Smaller batches are bound by latency and would make a long queue look slower than it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._tokens = 0.0
         self._seconds = 0.0
-        self._last = 0.0
-        self._first = 1 / _FIRST_RATE
+        self._measured_at = 0.0
+        self._warm_up = _UNMEASURED_SECONDS_PER_TOKEN
 
     def start_from(self, seconds_per_token: float) -> None:
-        """Take a worker's warm-up for the rate until there is a better one."""
+        """Use the time of a worker's warm-up until batches were measured; 0 is no measurement."""
         if seconds_per_token:
-            self._first = seconds_per_token
+            self._warm_up = seconds_per_token
 
-    def add(self, batch: Batch, seconds: float, budget: int) -> None:
-        """Count a batch that has come back."""
-        if 2 * batch.padded_tokens >= budget:
-            self._tokens = _MEMORY * self._tokens + batch.tokens
-            self._seconds = _MEMORY * self._seconds + seconds
-            self._last = time.monotonic()
+    def add(self, tokens: int, seconds: float, *, fullness: float) -> None:
+        """Count a batch that took `seconds`; `fullness` is its padded size by its budget."""
+        if fullness >= 0.5:
+            self._tokens = _DECAY * self._tokens + tokens
+            self._seconds = _DECAY * self._seconds + seconds
+            self._measured_at = self._clock()
 
     @property
-    def is_known(self) -> bool:
-        """Say whether it was learned of late: a bad one must not refuse all that would mend it."""
-        return self._tokens > 0 and time.monotonic() - self._last < _FRESH_SECONDS
+    def is_measured(self) -> bool:
+        """Whether a batch was measured recently."""
+        return self._tokens > 0 and self._clock() - self._measured_at < _FRESH_SECONDS
 
     def seconds(self, tokens: float, workers: int) -> float:
-        """Return how long so many workers take for these tokens."""
-        per_token = self._seconds / self._tokens if self.is_known else self._first
+        """Return the seconds that `workers` workers take for `tokens` tokens."""
+        per_token = self._seconds / self._tokens if self.is_measured else self._warm_up
         return tokens * per_token / max(workers, 1)

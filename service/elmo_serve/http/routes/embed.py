@@ -31,8 +31,8 @@ from elmo_serve.http.routes import embed_document
 from elmo_serve.http.schemas import Mix
 from elmo_serve.http.state import Server
 from elmo_serve.output import Output, SelectionError, mix_faults, select
-from elmo_serve.scheduling.admission import Reservation
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.workers.json_worker import SMALL_BODY_BYTES
 from elmo_serve.workers.messages import ModelInfo
@@ -144,7 +144,7 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
         raise
 
 
-_Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Reservation]
+_Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Hold]
 _ROUTE = router.routes[0]
 _JSON = json_text.ENCODING
 

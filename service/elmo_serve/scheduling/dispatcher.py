@@ -1,0 +1,201 @@
+"""The dispatcher of one model: compose a batch when a worker is free, run it, answer its jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from elmo_serve.errors import FieldError, SentenceFailed, Unavailable, pointer
+from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.model_queue import ModelQueue, halves
+from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.scheduling.running_batch import RunningBatch
+from elmo_serve.scheduling.throughput import ThroughputEstimate
+from elmo_serve.workers.clock import Clock, Timer
+from elmo_serve.workers.messages import Batch, Done, Failed, Ready
+from elmo_serve.workers.pool import WorkerPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.worker_slot import WorkerSlot
+
+_log = logging.getLogger("elmo_serve.engine")
+
+_SHORTAGE_SECONDS = 0.1
+"""Pause after a batch for which there was no shared memory. Meanwhile answers are sent and free
+theirs. A longer pause leaves workers idle, a shorter one fails more requests."""
+
+
+class Dispatcher:
+    """Gives batches of one model's queue to its workers and their results to the requests.
+
+    Three events move it: requests are queued, a worker becomes ready, a batch comes back.
+    """
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        memory: SharedMemoryPool,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self.pool = pool
+        self.queue = ModelQueue()
+        self._throughput = ThroughputEstimate(clock.now)
+        self._memory = memory
+        self._metrics = metrics
+        self._clock = clock
+        self._running: dict[int, RunningBatch] = {}  # by the id of the batch
+        self._last_batch = 0
+        self._is_scheduled = False
+        self._timer: Timer | None = None
+
+    def add(self, request: Request, most: int) -> None:
+        """Queue at most so many sentences of a request: those that follow the ones queued before.
+
+        They are dispatched after the current turn of the event loop, so that requests which arrive
+        together share a batch.
+        """
+        self.queue.add(request, most)
+        self._schedule()
+
+    def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> None:
+        """Drop those jobs of an ended request that no other request waits for."""
+        withdrawn = self.queue.withdraw(request, jobs)
+        self._metrics.cancelled_sentences.labels("queued").inc(withdrawn.queued)
+        self._metrics.cancelled_sentences.labels("running").inc(withdrawn.running)
+
+    # What admission asks
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether `seconds` rests on recent measurements."""
+        return self._throughput.is_measured
+
+    def seconds(self, tokens: float) -> float:
+        """Return the seconds that the ready workers take for so many tokens."""
+        return self._throughput.seconds(tokens, self.pool.ready_count)
+
+    def tokens_before(self, virtual_time: float) -> float:
+        """Return the tokens that are computed before a sentence with this virtual start time."""
+        running = sum(running.batch.tokens for running in self._running.values())
+        return running + self.queue.tokens_before(virtual_time)
+
+    # Schedule and run
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._clock.call_later(0.0, self._dispatch)
+
+    def _dispatch(self) -> None:
+        """Give batches to all workers that should have one, and look again when one may need it."""
+        self._is_scheduled = False
+        while (slot := self.pool.free(self.queue.tokens)) is not None:
+            jobs = self.queue.next_jobs(slot.budget)
+            if not jobs:
+                return
+            if not self._run(jobs, slot):
+                self._look_again_in(_SHORTAGE_SECONDS)
+                return
+        self._look_again_in(self.pool.free_in(self.queue.tokens))
+
+    def _look_again_in(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self._clock.call_later(seconds, self._dispatch)
+
+    def _run(self, jobs: list[SentenceJob], slot: WorkerSlot) -> bool:
+        """Give a worker a batch of these jobs; return whether there was memory for its results."""
+        assert slot.info is not None, "a worker that is ready has reported its model"
+        now = self._clock.now()
+        waits = [wait for job in jobs for wait in job.start(now)]
+        self._last_batch += 1
+        try:
+            running = RunningBatch.of(jobs, self._last_batch, slot.info.dimension, self._memory)
+        except Unavailable as error:
+            self._fail(jobs, error.detail, retry_after=error.retry_after)
+            return False
+        batch = running.batch
+        for wait in waits:
+            self._metrics.queue_wait.observe(wait)
+        self._metrics.batch_sentences.observe(len(jobs))
+        self._metrics.batch_tokens.observe(batch.tokens)
+        self._metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
+        self._running[batch.id] = running
+        slot.submit(batch)
+        return True
+
+    # Answer
+
+    def on_ready(self, ready: Ready) -> None:
+        """Give the worker a batch."""
+        self._throughput.start_from(ready.seconds_per_token)
+        self._schedule()
+
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
+        """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
+        running = self._running.pop(batch.id)
+        self._throughput.add(batch.tokens, slot.seconds, fullness=batch.padded_tokens / slot.budget)
+        self._dispatch()
+        self._metrics.batch_duration.labels(slot.device).observe(done.seconds)
+        self._metrics.token_cache_hits.inc(done.cache_hits)
+        self._metrics.token_cache_misses.inc(done.cache_misses)
+        broken, now = set(done.not_finite), self._clock.now()
+        for index, job in enumerate(running.jobs):
+            if index in broken:
+                self._metrics.failures.labels("not_finite").inc()
+                self._fail_sentence(job, "The model's vectors for this sentence are not finite.")
+            else:
+                self.queue.forget(job)
+                job.answer(running.vectors(index), now)
+
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
+        """Run the halves of a batch that raised, until the sentence that raises is alone."""
+        jobs = list(self._running.pop(batch.id).jobs)
+        if len(jobs) > 1:
+            _log.warning(
+                "batch failed, running its halves",
+                extra={"device": slot.device, "sentences": len(jobs), "reason": failed.reason},
+            )
+            self.queue.retry(*halves(jobs))
+        else:
+            _log.error(
+                "sentence failed",
+                extra={"device": slot.device, "tokens": jobs[0].tokens, "reason": failed.reason},
+            )
+            self._metrics.failures.labels("memory" if failed.memory else "sentence").inc()
+            if failed.memory:
+                self._fail(jobs, "The device has no memory for this sentence.", retry_after=5)
+            else:
+                self._fail_sentence(jobs[0], "The model failed on this sentence.")
+        self._dispatch()
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """Run the batches of a worker that is gone on another one.
+
+        The batch that was `running` may have killed the worker. It runs again once at most, and
+        only if another worker is ready. The batches that were `waiting` had not begun.
+        """
+        batches = [list(self._running.pop(batch.id).jobs) for batch in waiting]
+        if running is not None:
+            jobs = list(self._running.pop(running.id).jobs)
+            if self.pool.is_ready and not any(job.was_lost for job in jobs):
+                for job in jobs:
+                    job.was_lost = True
+                batches.insert(0, jobs)
+            else:
+                self._metrics.failures.labels("worker_lost").inc(len(jobs))
+                self._fail(jobs, f"The worker was lost: {reason}.", retry_after=1)
+        self.queue.retry(*batches)
+        self._schedule()
+
+    def _fail(self, jobs: Sequence[SentenceJob], detail: str, *, retry_after: float) -> None:
+        """Fail the requests of these jobs with 503."""
+        self.queue.fail(jobs, lambda _: Unavailable(detail, retry_after=retry_after))
+
+    def _fail_sentence(self, job: SentenceJob, detail: str) -> None:
+        """Fail the requests of a job, each with a pointer to its own sentence."""
+
+        def error_at(index: int) -> SentenceFailed:
+            return SentenceFailed(detail, errors=[FieldError(pointer("sentences", index), detail)])
+
+        self.queue.fail([job], error_at)

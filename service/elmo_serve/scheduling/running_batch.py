@@ -1,0 +1,59 @@
+"""A batch with a worker: its jobs, and the shared memory that its results are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elmo_serve.scheduling.model_queue import padded_tokens
+from elmo_serve.scheduling.request import SentenceJob
+from elmo_serve.workers.messages import Batch
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
+
+_ALIGNMENT = 64
+"""Bytes: the results of each sentence begin at a multiple of it, which suits every element type."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningBatch:
+    """The jobs of a batch, in its order. `array` keeps the batch's segment from being reused."""
+
+    batch: Batch
+    jobs: Sequence[SentenceJob]
+    array: Bytes
+    shapes: Sequence[tuple[int, ...]]
+
+    @classmethod
+    def of(
+        cls, jobs: Sequence[SentenceJob], number: int, dimension: int, memory: SharedMemoryPool
+    ) -> RunningBatch:
+        """Return a batch with room for vectors of `dimension` numbers.
+
+        Raises Unavailable when there is no shared memory, or no file descriptor for it.
+        """
+        offsets, shapes, size = [], [], 0
+        for job in jobs:
+            offsets.append(size)
+            shapes.append(job.output.shape(job.tokens, dimension))
+            size += -(-job.output.size(job.tokens, dimension) // _ALIGNMENT) * _ALIGNMENT
+        segment, array = memory.acquire(max(size, _ALIGNMENT))
+        batch = Batch(
+            id=number,
+            sentences=tuple(job.sentence for job in jobs),
+            outputs=tuple(job.output for job in jobs),
+            offsets=tuple(offsets),
+            tokens=sum(job.cost for job in jobs),
+            padded_tokens=padded_tokens(jobs),
+            segment=segment,
+        )
+        return cls(batch, jobs, array, shapes)
+
+    def vectors(self, index: int) -> Vectors:
+        """Return the vectors of one sentence, which the worker has written."""
+        return Vectors(
+            self.array,
+            self.batch.segment,
+            self.batch.offsets[index],
+            self.shapes[index],
+            self.jobs[index].output.dtype,
+        )

@@ -1,0 +1,189 @@
+"""Admission refuses early and honestly, and counts every token and byte once."""
+
+import contextlib
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.scheduling.admission import Admission, Limits
+from elmo_serve.scheduling.request import DEFAULT_MODEL
+
+
+@dataclass
+class FakeBacklog:
+    """Some queued tokens, all of them due before a new request, at a known rate."""
+
+    before: float = 0.0
+    seconds_per_token: float = 1e-3
+    is_measured: bool = True
+
+    def seconds(self, tokens: float) -> float:
+        return tokens * self.seconds_per_token
+
+    def tokens_before(self, virtual_time: float) -> float:
+        return self.before if virtual_time > 0 else 0.0
+
+
+def admission_of(
+    backlog: FakeBacklog | None = None,
+    *,
+    queue_tokens: int = 1_000,
+    answer_bytes: int = 1_000,
+    client_tokens: int | None = None,
+) -> Admission:
+    limits = Limits(queue_tokens, answer_bytes, client_tokens)
+    return Admission(limits, {DEFAULT_MODEL: backlog or FakeBacklog()}, lambda: 0.0)
+
+
+def test_an_admitted_request_is_counted_until_it_is_closed() -> None:
+    admission = admission_of(client_tokens=500)
+    admitted = admission.admit([8] * 40, 60.0, "a")
+    assert (admission.requests, admission.outstanding, admission.clients) == (1, 400, 1)
+
+    admitted.tokens.give_back(100)
+    assert (admission.requests, admission.outstanding) == (1, 300)
+    admitted.close()
+    admitted.close()
+    assert (admission.requests, admission.outstanding, admission.clients) == (0, 0, 0)
+
+
+def test_a_refused_request_leaves_nothing_behind() -> None:
+    admission = admission_of(FakeBacklog(before=10_000), client_tokens=500)
+    for lengths, timeout in (([8], 0.0), ([8] * 200, 60.0), ([8] * 60, 60.0), ([8], 5.0)):
+        with pytest.raises((DeadlineExceeded, TooLarge, Overloaded)):
+            admission.admit(lengths, timeout, "a")
+
+    assert (admission.requests, admission.outstanding, admission.clients) == (0, 0, 0)
+
+
+def test_a_full_queue_refuses_with_the_time_until_there_is_room() -> None:
+    admission = admission_of()
+    admission.admit([8] * 96, 60.0)  # 960 tokens
+    with pytest.raises(Overloaded, match=r"960 of 1000 tokens .* 800 more") as caught:
+        admission.admit([8] * 80, 60.0)
+
+    # 760 tokens have to leave first: 0.76 s, in whole seconds
+    assert caught.value.retry_after == 1
+    assert admission.refusal(40, 60.0) is None
+
+
+def test_a_request_that_never_has_room_is_too_large_and_not_refused_for_now() -> None:
+    admission = admission_of()
+
+    assert admission.refusal(1_001, 60.0) is None
+    with pytest.raises(TooLarge, match="ELMO_MAX_QUEUE_TOKENS"):
+        admission.admit([8] * 101, 60.0)
+
+
+def test_a_request_that_would_wait_too_long_is_refused_until_it_would_not() -> None:
+    backlog = FakeBacklog(before=4_000)  # 4 s
+    admission = admission_of(backlog)
+    with pytest.raises(Overloaded, match=r"about 4\.0 s long.* takes 0\.5 s and 6 s") as caught:
+        admission.admit([8] * 50, 6.0)
+
+    backlog.before -= caught.value.retry_after / backlog.seconds_per_token
+    assert admission.refusal(500, 6.0) is None
+
+
+def test_a_request_that_takes_longer_than_its_timeout_is_late_by_itself() -> None:
+    with pytest.raises(DeadlineExceeded, match="send fewer sentences"):
+        admission_of().admit([8] * 60, 0.5)
+
+
+def test_an_estimate_that_rests_on_no_measurement_calls_no_request_too_long() -> None:
+    backlog = FakeBacklog(is_measured=False)
+    admission = admission_of(backlog)
+    admission.admit([8] * 60, 0.5)
+    backlog.before = 600
+    with pytest.raises(Overloaded) as caught:
+        admission.admit([8] * 20, 0.5)
+
+    assert caught.value.retry_after == 1
+
+
+def test_retry_after_is_at_most_a_minute() -> None:
+    admission = admission_of(FakeBacklog(before=900, seconds_per_token=1.0))
+    refusal = admission.refusal(100, 600.0)
+
+    assert refusal is not None
+    assert refusal.retry_after == 60
+
+
+def test_a_short_request_is_spread_over_eight_times_its_time() -> None:
+    assert admission_of().admit([8] * 10, 60.0).spacing == pytest.approx(8e-3)
+
+
+def test_a_request_with_a_near_deadline_is_spread_over_the_time_that_is_left() -> None:
+    # 0.5 s by itself, and half of its timeout is planned with
+    assert admission_of().admit([8] * 50, 2.0).spacing == pytest.approx(1.0 / 500)
+    assert admission_of().admit([8] * 50, 0.6).spacing == pytest.approx(0.5 / 500)
+
+
+def test_one_clients_quota_is_nobody_elses() -> None:
+    admission = admission_of(client_tokens=100)
+    mine = admission.admit([7] * 10, 60.0, "me")
+    with pytest.raises(ClientOverShare, match=r"90 of its 100 tokens.* 18 more") as caught:
+        admission.admit([7] * 2, 60.0, "me")
+    with pytest.raises(TooLarge, match=r"ELMO_MAX_CLIENT_TOKENS"):
+        admission.admit([7] * 20, 60.0, "me")
+    admission.admit([7] * 10, 60.0, "other")
+    mine.tokens.release()
+
+    assert caught.value.retry_after == 1
+    with pytest.raises(ClientOverShare):  # the quota is free when the whole request has ended
+        admission.admit([7] * 2, 60.0, "me")
+    mine.close()
+    admission.admit([7] * 2, 60.0, "me")
+
+
+def test_answers_have_a_limit_together_and_each() -> None:
+    admission = admission_of()
+    held = admission.reserve(600)
+    with pytest.raises(Overloaded):
+        admission.reserve(600)
+    with pytest.raises(TooLarge, match="ELMO_MAX_ANSWER_BYTES"):
+        admission.reserve(1_001)
+    held.release()
+    held.release()
+
+    assert admission.reserved_bytes == 0
+    admission.reserve(1_000)
+
+
+def test_models_share_the_queue_but_not_their_backlogs() -> None:
+    limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
+    backlogs = {"slow": FakeBacklog(before=50_000), "idle": FakeBacklog()}
+    admission = Admission(limits, backlogs, lambda: 0.0)
+    with pytest.raises(Overloaded):
+        admission.admit([8], 10.0, model="slow")
+    admission.admit([8] * 90, 10.0, model="idle")
+
+    assert admission.outstanding == 900
+    with pytest.raises(Overloaded, match="900 of 1000 tokens"):
+        admission.admit([8] * 20, 600.0, model="slow")
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 500), st.booleans()), max_size=40))
+def test_the_account_is_empty_when_every_request_has_ended(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    """Requests end in any order, after answers of any size, some of them answered too late."""
+    admission = admission_of(client_tokens=800)
+    alive = []
+    for sentences, answered, ends in steps:
+        with contextlib.suppress(Overloaded, ClientOverShare):
+            alive.append(admission.admit([8] * sentences, 60.0, f"client {sentences % 3}"))
+        if alive:
+            alive[answered % len(alive)].tokens.give_back(answered)
+            if ends:
+                ended = alive.pop(answered % len(alive))
+                ended.close()
+                ended.tokens.give_back(answered)
+        assert 0 <= admission.outstanding <= 1_000
+        assert admission.requests == len(alive)
+    for admitted in alive:
+        admitted.close()
+    assert (admission.requests, admission.outstanding, admission.clients) == (0, 0, 0)

@@ -1,0 +1,387 @@
+"""The dispatcher composes good batches, and survives everything that happens to a worker."""
+
+import asyncio
+import logging
+import math
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+import pytest
+
+from elmo_serve.errors import SentenceFailed, Unavailable
+from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.workers.watchdog import Timeouts
+from tests.support.engines import (
+    ALL,
+    MIX,
+    TOP,
+    bench,
+    check,
+    made_of,
+    same_length,
+    turns,
+    until,
+)
+from tests.support.gated_worker import DIES, HANGS, NAN, RAISES, GatedWorker
+from tests.support.virtual_time import in_virtual_time
+
+
+def slow(seconds_per_token: float) -> Callable[[], GatedWorker]:
+    """Return a maker of workers that take so long for a padded token."""
+    return lambda: GatedWorker(seconds_per_token)
+
+
+@in_virtual_time
+async def test_requests_of_one_turn_share_a_batch_whatever_their_outputs() -> None:
+    async with bench() as b:
+        await asyncio.gather(*(b.ask([["a", "b"]], output) for output in (TOP, ALL, MIX)))
+
+        (batch,) = b.batches
+        assert batch.outputs == (TOP, ALL, MIX)
+
+
+@in_virtual_time
+async def test_identical_sentences_are_computed_once() -> None:
+    async with bench() as b:
+        same = ["the", "same"]
+        tasks = [b.ask([same, [str(n)], same]) for n in range(10)]
+        for n, task in enumerate(tasks):
+            check(await task, [same, [str(n)], same])
+
+        assert b.computed[orjson.dumps(same)] == 1
+
+
+@in_virtual_time
+async def test_a_request_for_a_sentence_that_runs_shares_its_result() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        first = b.ask([["slow"]])
+        await turns()
+        second = b.ask([["slow"]])
+        await turns()
+        b.workers[0].open()
+
+        for task in (first, second):
+            check(await task, [["slow"]])
+        assert b.computed[orjson.dumps(["slow"])] == 1
+
+
+@in_virtual_time
+async def test_a_shared_sentence_does_not_wait_for_its_place_in_a_bulk_request() -> None:
+    async with bench(slow(2e-5)) as b:
+        sentences = same_length("w", 2_000)
+        bulk = b.ask(sentences)
+        await until(lambda: len(b.batches) > 2)
+        await b.ask([sentences[-1]])
+
+        assert len(b.batches) < 20
+        check(await bulk, sentences)
+
+
+@in_virtual_time
+async def test_a_short_request_is_answered_while_a_bulk_request_runs() -> None:
+    async with bench(slow(2e-5)) as b:
+        bulk = b.ask(same_length("w", 3_000))
+        await until(lambda: len(b.batches) > 5)
+        waits = []
+        for index in range(20):
+            before = len(b.batches)
+            await b.ask([[f"small{index}"] * 6])
+            waits.append(len(b.batches) - before)
+
+        assert not bulk.done()
+        assert max(waits) <= 4  # the one that runs, the prefetched one, its own, one more
+        await bulk
+
+
+@in_virtual_time
+async def test_a_short_request_waits_for_the_batch_that_runs_and_for_no_other() -> None:
+    async with bench(slow(1e-4), budget=512) as b:  # batches of 51 ms
+        bulk = b.ask(same_length("w", 3_000))
+        for turn in range(5):
+            begun = len(b.batches)
+            await until(lambda begun=begun: len(b.batches) > begun + 2)  # type: ignore[misc]
+            begun = len(b.batches)
+            await b.ask([[f"small{turn}"] * 6])
+            own = b.batches[begun]
+
+            assert orjson.dumps([f"small{turn}"] * 6) in own.sentences
+            assert own.padded_tokens <= 512 // 16
+        bulk.cancel()
+
+
+@pytest.mark.parametrize(
+    ("seconds_per_token", "most"),
+    [(3e-5, 2), (1e-4, 1)],  # batches of 15 ms and of 51
+    ids=["short", "long"],
+)
+@in_virtual_time
+async def test_only_a_short_batch_has_the_next_one_prefetched(
+    seconds_per_token: float, most: int
+) -> None:
+    async with bench(slow(seconds_per_token), budget=512) as b:
+        bulk = b.ask(same_length("w", 2_000))
+        await until(lambda: len(b.batches) > 3)
+        lengths = set()
+        for _ in range(500):
+            lengths.add(len(b.workers[0].queue))
+            await asyncio.sleep(1e-4)
+
+        assert max(lengths) == most
+        bulk.cancel()
+
+
+# One sentence makes the model fail
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 16])
+@pytest.mark.parametrize("place", [0, 0.5, 1])
+@in_virtual_time
+async def test_only_the_culprit_fails_and_it_is_found_by_halving(size: int, place: float) -> None:
+    async with bench() as b:
+        sentences = [[f"s{index}", "x"] for index in range(size)]
+        culprit = round(place * (size - 1))
+        sentences[culprit][1] = RAISES
+        tasks = [b.ask([sentence]) for sentence in sentences]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        for index, (answer, sentence) in enumerate(zip(found, sentences, strict=True)):
+            if index == culprit:
+                assert isinstance(answer, SentenceFailed)
+                assert [fault.pointer for fault in answer.errors] == ["/sentences/0"]
+            else:
+                assert isinstance(answer, Embedded)
+                check(answer, [sentence])
+        assert len(b.batches) - 1 <= 2 * math.ceil(math.log2(size)) + 1
+        assert b.count("elmo_failures_total", reason="sentence") == 1
+
+
+@in_virtual_time
+async def test_several_culprits_fail_alone() -> None:
+    async with bench() as b:
+        sentences = [[f"s{i}", RAISES if i in (2, 3, 11) else "x"] for i in range(16)]
+        tasks = [b.ask([sentence]) for sentence in sentences]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        failed = [index for index, answer in enumerate(found) if isinstance(answer, Exception)]
+        assert failed == [2, 3, 11]
+
+
+@in_virtual_time
+async def test_an_error_points_to_the_sentence_in_each_request_that_has_it() -> None:
+    async with bench() as b:
+        one, two = b.ask([["fine"], [RAISES]]), b.ask([[RAISES], ["fine"], ["too"]])
+        found = await asyncio.gather(one, two, return_exceptions=True)
+
+        pointers = [e.errors[0].pointer for e in found if isinstance(e, SentenceFailed)]
+        assert pointers == ["/sentences/1", "/sentences/0"]
+
+
+@in_virtual_time
+async def test_a_sentence_with_vectors_that_are_not_finite_fails_alone() -> None:
+    async with bench() as b:
+        tasks = [b.ask([["a"]]), b.ask([[NAN]]), b.ask([["b"]])]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert isinstance(found[1], SentenceFailed)
+        assert "finite" in found[1].detail
+        for answer, sentence in ((found[0], ["a"]), (found[2], ["b"])):
+            assert isinstance(answer, Embedded)
+            check(answer, [sentence])
+        assert len(b.batches) == 1
+        assert b.count("elmo_failures_total", reason="not_finite") == 1
+
+
+@in_virtual_time
+async def test_the_models_own_error_is_not_shown_to_the_client() -> None:
+    async with bench() as b:
+        with pytest.raises(SentenceFailed) as caught:
+            await b.ask([[RAISES]])
+
+        assert "IndexError" not in str(caught.value)
+
+
+# A worker is lost
+
+
+@in_virtual_time
+async def test_the_batch_of_a_lost_worker_is_replayed_once_on_another() -> None:
+    async with bench(slow(0.002), slow(0.002)) as b:
+        sentences = made_of("s", 60)
+        tasks = [b.ask([sentence]) for sentence in sentences]
+        await until(lambda: any(worker.batches for worker in b.workers))
+        next(worker for worker in b.workers if worker.batches).die("was killed by SIGKILL")
+
+        for task, sentence in zip(tasks, sentences, strict=True):
+            check(await task, [sentence])
+        assert max(b.computed.values()) == 2
+        assert b.count("elmo_failures_total", reason="worker_lost") == 0
+
+
+@in_virtual_time
+async def test_without_another_worker_the_batch_that_ran_fails_and_the_rest_waits() -> None:
+    async with bench(slow(0.001)) as b:
+        sentences = same_length("s", 80)
+        tasks = [b.ask([sentence]) for sentence in sentences]
+        await until(lambda: bool(b.batches))
+        ran = set(b.batches[0].sentences)
+        b.workers[0].die("was killed by SIGKILL")
+        await until(lambda: any(task.done() for task in tasks))
+        assert b.engine.why_not() is not None, "the requests failed after the worker was back"
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        for answer, sentence in zip(found, sentences, strict=True):
+            if orjson.dumps(sentence) in ran:
+                assert isinstance(answer, Unavailable)
+                assert answer.retry_after == 1
+            else:
+                assert isinstance(answer, Embedded)
+                check(answer, [sentence])
+        assert b.count("elmo_failures_total", reason="worker_lost") == len(ran)
+        assert b.count("elmo_worker_restarts_total", device="cpu") == 1
+
+
+@in_virtual_time
+async def test_a_sentence_that_kills_workers_kills_two_of_three_at_most() -> None:
+    async with bench(GatedWorker, GatedWorker, GatedWorker) as b:
+        with pytest.raises(Unavailable):
+            await b.ask([[DIES]])
+        check(await b.ask([["fine"]]), [["fine"]])
+
+        assert sum(worker.is_dead for worker in b.workers) == 2
+
+
+@in_virtual_time
+async def test_without_a_ready_worker_a_request_is_refused_at_once() -> None:
+    async with bench() as b:
+        b.workers[0].die("was killed by SIGKILL")
+        await until(lambda: b.engine.why_not() is not None)
+
+        with pytest.raises(Unavailable) as caught:
+            await b.ask([["a"]])
+        assert "SIGKILL" in caught.value.detail
+        await until(lambda: b.engine.why_not() is None)
+
+
+@in_virtual_time
+async def test_a_worker_that_hangs_is_replaced_and_its_other_requests_are_answered() -> None:
+    async with bench(GatedWorker, timeouts=Timeouts(first_batch=5, batch=0.1)) as b:
+        await b.ask([["warm"]])
+        hung = b.ask([[HANGS]])
+        await until(lambda: len(b.batches) == 2)
+        behind = b.ask([["behind"]])
+        with pytest.raises(Unavailable):
+            await hung
+
+        check(await behind, [["behind"]])
+        assert b.count("elmo_failures_total", reason="worker_hung") == 1
+
+
+@in_virtual_time
+async def test_a_worker_that_hangs_on_its_first_batch_is_replaced() -> None:
+    async with bench(GatedWorker, timeouts=Timeouts(first_batch=0.1)) as b:
+        with pytest.raises(Unavailable):
+            await b.ask([[HANGS]])
+
+
+@in_virtual_time
+async def test_a_worker_that_never_ends_loading_is_replaced() -> None:
+    kinds = iter([GatedWorker(loads=False), GatedWorker(), GatedWorker()])
+    async with bench(GatedWorker, lambda: next(kinds), timeouts=Timeouts(load=0.1)) as b:
+        await until(lambda: len(b.workers) == 3)
+        await until(lambda: b.engine.pool.ready_count == 2)
+
+
+# There is no memory
+
+
+@in_virtual_time
+async def test_a_batch_without_device_memory_is_halved_and_the_budget_follows() -> None:
+    async with bench(lambda: GatedWorker(memory_tokens=20), budget=64) as b:
+        sentences = same_length("s", 200, 2)
+        check(await b.ask(sentences), sentences)
+
+        too_large = [batch for batch in b.batches if batch.padded_tokens > 20]
+        assert 1 <= len(too_large) <= 4  # of 64 and of 32: one that ran, one prefetched
+        learned = b.engine.pool.slots[0].budget
+        assert 16 <= learned <= 20
+        assert b.count("elmo_batch_budget_tokens", device="cpu") == learned
+
+
+@in_virtual_time
+async def test_the_budget_grows_back_when_there_is_device_memory_again() -> None:
+    async with bench(lambda: GatedWorker(memory_tokens=20), budget=64) as b:
+        await b.ask(same_length("s", 40, 2))
+        low = b.engine.pool.slots[0].budget
+        b.workers[0].memory_tokens = math.inf
+        many = same_length("t", 7_000, 2)
+        check(await b.ask(many), many)
+
+        assert low <= 20
+        assert b.engine.pool.slots[0].budget == 64
+
+
+@in_virtual_time
+async def test_a_sentence_without_device_memory_is_answered_503() -> None:
+    async with bench(lambda: GatedWorker(memory_tokens=20), budget=64) as b:
+        tasks = [b.ask([["long"] * 40]), b.ask([["short"]])]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert isinstance(found[0], Unavailable)
+        assert isinstance(found[1], Embedded)
+        assert b.count("elmo_failures_total", reason="memory") == 1
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Let this process open no further file: shared memory needs one for each new segment."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@in_virtual_time
+async def test_a_batch_without_shared_memory_is_answered_503_and_the_worker_stays() -> None:
+    async with bench(budget=24) as b:
+        with no_descriptors():
+            tasks = [b.ask([sentence]) for sentence in same_length("a", 5)]
+            await turns()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+
+        refused = [answer for answer in found if isinstance(answer, Unavailable)]
+        assert [answer.retry_after for answer in refused] == [1, 1, 1]  # one batch of 24 tokens
+        assert sum(isinstance(answer, Embedded) for answer in found) == 2
+        check(await b.ask([["next"]]), [["next"]])
+        assert len(b.workers) == 1
+
+
+@in_virtual_time
+async def test_a_shortage_of_shared_memory_is_logged_once_for_each_batch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with bench() as b:
+        with no_descriptors():
+            await asyncio.gather(*(b.ask([[word]]) for word in "abc"), return_exceptions=True)
+
+    errors = [record.message for record in caplog.records if record.levelno >= logging.ERROR]
+    assert errors == ["no shared memory"]
+
+
+@in_virtual_time
+async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch() -> None:
+    async with bench(lambda: GatedWorker(is_open=False), budget=8) as b:
+        first = b.ask([["a"] * 6])
+        await turns()
+        second = b.ask([["b"] * 6])
+        with no_descriptors():
+            await turns()
+            b.workers[0].finish()
+            await turns()
+
+        check(await first, [["a"] * 6])
+        with pytest.raises(Unavailable):
+            await second

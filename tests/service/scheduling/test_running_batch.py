@@ -1,0 +1,44 @@
+"""A running batch has room for every result, and finds each of them again."""
+
+import numpy as np
+
+from elmo_serve.output import Output
+from elmo_serve.scheduling.request import SentenceJob
+from elmo_serve.scheduling.running_batch import RunningBatch
+from elmo_serve.workers.shared_memory import SharedMemoryPool, view
+
+OUTPUTS = [
+    Output(layers=(0, 1, 2), stacked=True),
+    Output(weights=(0.0, 0.0), pooling="mean", dtype="float16"),
+    Output(layers=(1,)),
+]
+DIMENSION = 5
+
+
+def test_each_sentence_has_its_own_part_of_the_segment() -> None:
+    jobs = [
+        SentenceJob(f"{tokens}".encode(), output, tokens, 0.0, 10)
+        for tokens in (3, 0, 7)
+        for output in OUTPUTS
+    ]
+    running = RunningBatch.of(jobs, 17, DIMENSION, SharedMemoryPool())
+    batch = running.batch
+    memory = np.frombuffer(batch.segment.memory, np.uint8)
+    for index, (job, offset) in enumerate(zip(jobs, batch.offsets, strict=True)):
+        shape = job.output.shape(job.tokens, DIMENSION)
+        view(memory, offset, shape, job.output.dtype)[...] = index  # as a worker writes it
+
+    for index, job in enumerate(jobs):
+        found = running.vectors(index).numpy()
+        assert found.shape == job.output.shape(job.tokens, DIMENSION)
+        assert found.dtype == job.output.dtype
+        assert (found == index).all()
+    assert all(offset % 64 == 0 for offset in batch.offsets)
+    assert (batch.id, batch.tokens, batch.padded_tokens) == (17, 3 * 16, 9 * 9)
+    assert batch.sentences == tuple(job.sentence for job in jobs)
+
+
+def test_a_batch_of_empty_sentences_has_a_segment_too() -> None:
+    running = RunningBatch.of([SentenceJob(b"[]", OUTPUTS[2], 0, 0.0, 2)], 1, 4, SharedMemoryPool())
+
+    assert running.vectors(0).numpy().shape == (0, 4)

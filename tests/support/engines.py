@@ -1,0 +1,152 @@
+"""An engine over fake workers, in virtual time, that must give back everything at its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import orjson
+
+from elmo_serve.metrics import Metrics
+from elmo_serve.output import Output
+from elmo_serve.scheduling.admission import Limits
+from elmo_serve.scheduling.engine import Embedded, Engine
+from elmo_serve.scheduling.request import DEFAULT_MODEL
+from elmo_serve.workers.messages import Batch
+from elmo_serve.workers.pool import WorkerPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.worker_slot import WorkerSpec
+from tests.support.gated_worker import DIMENSION, GatedWorker, mark
+from tests.support.virtual_time import LoopClock
+
+TOP = Output(layers=(2,))
+ALL = Output(layers=(0, 1, 2), stacked=True)
+MIX = Output(weights=(0.0, 0.0, 0.0), pooling="mean", dtype="float16")
+
+_USUAL = Timeouts()
+_MOST_TURNS = 10_000  # of the event loop, for something that needs some ten
+
+
+@dataclass
+class Bench:
+    """An engine over fake workers, and every worker that it has had."""
+
+    engine: Engine
+    metrics: Metrics
+    workers: list[GatedWorker]
+
+    @property
+    def batches(self) -> list[Batch]:
+        """All batches that have begun, in the order of the workers."""
+        return [batch for worker in self.workers for batch in worker.batches]
+
+    @property
+    def computed(self) -> Counter[bytes]:
+        """How often each sentence was given to a worker."""
+        return Counter(sentence for batch in self.batches for sentence in batch.sentences)
+
+    def ask(
+        self,
+        sentences: Sequence[list[str]],
+        output: Output = TOP,
+        timeout: float = 60.0,
+        client: str = "",
+    ) -> asyncio.Task[Embedded]:
+        """Send a request."""
+        texts = [orjson.dumps(sentence) for sentence in sentences]
+        lengths = [len(sentence) for sentence in sentences]
+        return asyncio.ensure_future(self.engine.embed(texts, lengths, output, timeout, client))
+
+    def count(self, name: str, **labels: str) -> float:
+        """Return the value of a metric; 0 when there is none."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def everything_given_back(self) -> None:
+        """Assert that no queue, budget or table holds anything of a request that has ended."""
+        admission = self.engine.admission
+        assert (self.engine.queued_sentences, self.engine.queued_tokens) == (0, 0)
+        assert (admission.requests, admission.outstanding, admission.clients) == (0, 0, 0)
+        assert admission.reserved_bytes == 0
+
+
+@asynccontextmanager
+async def bench(
+    *makes: Callable[[], GatedWorker],
+    budget: int = 64,
+    queue_tokens: int = 100_000,
+    answer_bytes: int = 1 << 30,
+    client_tokens: int | None = None,
+    timeouts: Timeouts = _USUAL,
+) -> AsyncIterator[Bench]:
+    """Start an engine with a worker slot for each of `makes`, which return its workers in turn.
+
+    At the end all requests must have ended, and everything they held must be given back.
+    """
+    workers: list[GatedWorker] = []
+
+    def kept(make: Callable[[], GatedWorker]) -> Callable[[], GatedWorker]:
+        def made() -> GatedWorker:
+            workers.append(make())
+            return workers[-1]
+
+        return made
+
+    metrics, clock = Metrics(), LoopClock()
+    specs = [WorkerSpec("cpu", budget, kept(make), timeouts) for make in makes or (GatedWorker,)]
+    engine = Engine(
+        {DEFAULT_MODEL: WorkerPool(specs, metrics, clock)},
+        SharedMemoryPool(),
+        Limits(queue_tokens, answer_bytes, client_tokens),
+        metrics,
+        clock,
+    )
+    engine.start()
+    await engine.pool.first_outcome()
+    found = Bench(engine, metrics, workers)
+    yield found
+    await turns()  # sentences of long requests are withdrawn in slices
+    found.everything_given_back()
+    await engine.pool.stop()
+
+
+async def turns(number: int = 50) -> None:
+    """Let the event loop turn, so that everything happens that needs no time."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop turn, and time pass, until a condition holds."""
+    for _ in range(_MOST_TURNS):
+        if condition():
+            return
+        await asyncio.sleep(0.0001)
+    raise AssertionError("this never happened")
+
+
+def made_of(text: str, count: int) -> list[list[str]]:
+    """Return sentences of one to seven tokens; no two are equal."""
+    return [[f"{text}{index}"] * (1 + index % 7) for index in range(count)]
+
+
+def same_length(text: str, count: int, tokens: int = 6) -> list[list[str]]:
+    """Return sentences of so many tokens; no two are equal."""
+    return [[f"{text}{index}"] * tokens for index in range(count)]
+
+
+def check(embedded: Embedded, sentences: Sequence[list[str]], output: Output = TOP) -> None:
+    """Assert that each sentence got its own vectors."""
+    assert len(embedded.vectors) == len(sentences)
+    for vectors, sentence in zip(embedded.vectors, sentences, strict=True):
+        array = vectors.numpy()
+        assert array.shape == output.shape(len(sentence), DIMENSION)
+        assert (array == mark(orjson.dumps(sentence))).all()
+
+
+def texts(sentences: Iterable[list[str]]) -> set[bytes]:
+    """Return sentences as workers get them."""
+    return {orjson.dumps(sentence) for sentence in sentences}

@@ -1,0 +1,120 @@
+"""A worker without a model that takes a given time for a batch, or waits for the test."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import orjson
+
+from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
+from elmo_serve.workers.shared_memory import view
+
+DIMENSION = 4
+INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
+
+# A batch with one of these words raises, has a vector that is not finite, kills its worker or makes
+# it hang.
+RAISES, NAN, DIES, HANGS = "!raises", "!nan", "!dies", "!hangs"
+
+
+@dataclass
+class GatedWorker:
+    """Answers each sentence with a number made of its text; see `mark`.
+
+    While `is_open`, a batch takes `seconds_per_token` for each padded token. Otherwise it runs
+    until `finish` or `open` is called.
+    """
+
+    seconds_per_token: float = 0.0
+    is_open: bool = True
+    memory_tokens: float = math.inf  # a larger batch fails for want of device memory
+    loads: bool = True
+    batches: list[Batch] = field(default_factory=list)  # all that have begun
+    queue: list[Batch] = field(default_factory=list)  # the first one runs
+    is_dead: bool = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
+        self._said, self._ended = said, ended
+        if self.loads:
+            asyncio.get_running_loop().call_soon(said, Ready(INFO))
+
+    def submit(self, batch: Batch) -> None:
+        assert not self.is_dead, "a dead worker was given work"
+        self.queue.append(batch)
+        if len(self.queue) == 1:
+            self._begin()
+
+    def kill(self) -> None:
+        self.die("was killed")
+
+    async def stop(self) -> None:
+        if not self.is_dead:
+            self.die("stopped")
+
+    def die(self, reason: str) -> None:
+        """End, as a process does that was killed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.is_dead = True
+        asyncio.get_running_loop().call_soon(self._ended, reason)
+
+    def close(self) -> None:
+        """Let no further batch finish by itself."""
+        self.is_open = False
+
+    def open(self) -> None:
+        """Finish the batch that runs, and let every other one take its time from now on."""
+        self.is_open = True
+        if self.queue and not self.is_dead:
+            self.finish()
+
+    def finish(self) -> None:
+        """Report the batch that runs, and begin the next one."""
+        batch = self.queue[0]
+        if _holds(batch, DIES):
+            self.die("was killed by SIGSEGV")
+            return
+        self._said(self._run(batch))  # the pool may submit the next one from within
+        self.queue.pop(0)
+        if self.queue and not self.is_dead:
+            self._begin()
+
+    def _begin(self) -> None:
+        batch = self.queue[0]
+        self.batches.append(batch)
+        if self.is_open and not _holds(batch, HANGS):
+            seconds = self.seconds_per_token * batch.padded_tokens
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.finish)
+
+    def _run(self, batch: Batch) -> Message:
+        if batch.padded_tokens > self.memory_tokens:
+            return Failed(batch.id, 0.0, True, "OutOfMemoryError")
+        if _holds(batch, RAISES):
+            return Failed(batch.id, 0.0, False, "IndexError: of the model's own")
+        memory = np.frombuffer(batch.segment.memory, np.uint8)
+        parts = zip(batch.sentences, batch.offsets, batch.outputs, strict=True)
+        for sentence, offset, output in parts:
+            shape = output.shape(len(words(sentence)), DIMENSION)
+            view(memory, offset, shape, output.dtype)[...] = mark(sentence)
+        broken = [i for i, sentence in enumerate(batch.sentences) if NAN in words(sentence)]
+        return Done(batch.id, 0.0, 0, 0, tuple(broken))
+
+
+def _holds(batch: Batch, word: str) -> bool:
+    return any(word in words(sentence) for sentence in batch.sentences)
+
+
+def words(sentence: bytes) -> list[str]:
+    """Return the tokens of a sentence in a batch."""
+    return list(orjson.loads(sentence))
+
+
+def mark(sentence: bytes) -> int:
+    """Return the number that answers a sentence; small enough for float16."""
+    return zlib.crc32(sentence) % 2048

@@ -1,0 +1,36 @@
+"""Requests for the parts of the scheduler that need no event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from elmo_serve.output import Output
+from elmo_serve.scheduling.quotas import Budget
+from elmo_serve.scheduling.request import Request, cost_of
+from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
+
+OUTPUT = Output(layers=(0,), stacked=True)
+
+
+def request_of(
+    lengths: Sequence[int],
+    *,
+    name: str = "",
+    now: float = 0.0,
+    spacing: float = 1.0,
+    budget: Budget | None = None,
+    on_end: Callable[[], None] = lambda: None,
+) -> Request:
+    """Return a request with sentences of these lengths; equal names make equal sentences."""
+    sentences = [f"{name}-{index}".encode() for index in range(len(lengths))]
+    held = (budget or Budget()).hold(cost_of(lengths))
+    return Request(sentences, lengths, OUTPUT, held, now, spacing, on_end)
+
+
+def vectors_of(number: float) -> Vectors:
+    """Return the vectors of one token: one number in shared memory."""
+    segment, array = SharedMemoryPool().acquire(4)
+    array[:4].view(np.float32)[0] = number
+    return Vectors(array, segment, 0, (1,), "float32")
