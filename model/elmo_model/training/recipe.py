@@ -74,7 +74,7 @@ RECIPES = {
     "modern": Recipe(
         optimiser="adamw",
         learning_rate=5e-3,
-        schedule="cosine",
+        schedule="constant-decay",
         clip_norm=1.0,
         scale_by_unroll=False,
         mixed=True,
@@ -83,5 +83,6 @@ RECIPES = {
         warmup_steps=1000,
         floor=0.01,
         weight_decay=0.01,
+        average=0.999,
     ),
 }

@@ -17,7 +17,7 @@ from tests.support.training_runs import SENTENCES, options
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
-    chosen = options(tmp_path, "run", steps=2)
+    chosen = options(tmp_path, "run", steps=2, schedule="cosine")
     train(chosen)
     with pytest.raises(CommandError, match=r"recipe\.dropout 0\.1, found 0\.2"):
         train(replace(chosen, dropout=0.2))

@@ -14,7 +14,7 @@ def test_the_reference_has_a_constant_rate() -> None:
 
 
 def test_a_cosine_warms_up_and_falls_to_its_floor() -> None:
-    recipe = replace(RECIPES["modern"], learning_rate=1.0, warmup=0.1, floor=0.01)
+    recipe = replace(RECIPES["modern"], schedule="cosine", learning_rate=1.0, warmup=0.1)
     rates = [learning_rate(recipe, step, 100) for step in range(101)]
     assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
     assert rates[10] == 1.0 and rates[55] == pytest.approx(0.505)
