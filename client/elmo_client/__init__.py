@@ -1,22 +1,22 @@
-"""A client in Python: sentences in, NumPy arrays out, whatever the server's limits are.
+"""Python client of elmo-serve: tokenised sentences in, NumPy arrays out.
 
     from elmo_client import Client
 
-    with Client("http://127.0.0.1:8000") as client:
+    with Client("http://localhost:8000") as client:
         for vectors in client.stream(sentences, layers="average"):
-            ...                                               # (n, 2P), in the order given
+            ...  # (n, 2P) for a sentence of n tokens, in the order given
 
-Needs httpx, NumPy, orjson and safetensors; neither torch nor the service's framework.
+It needs anyio, httpx, NumPy, orjson and safetensors, and neither torch nor elmo-serve.
 """
-
-from __future__ import annotations
 
 from elmo_client.async_client import AsyncClient
 from elmo_client.client import Client
+from elmo_client.elmo_embedder import ElmoEmbedder
 from elmo_client.errors import (
     BadAnswer,
     CannotSend,
     ElmoError,
+    FieldError,
     InvalidRequest,
     ModelChanged,
     NotFound,
@@ -29,8 +29,7 @@ from elmo_client.errors import (
     Unauthorized,
     Unreachable,
 )
-from elmo_model.task import Task
-from elmo_serve.elmo_embedder import ElmoEmbedder
+from elmo_client.task import Task
 
 __all__ = [
     "AsyncClient",
@@ -39,6 +38,7 @@ __all__ = [
     "Client",
     "ElmoEmbedder",
     "ElmoError",
+    "FieldError",
     "InvalidRequest",
     "ModelChanged",
     "NotFound",

@@ -1,24 +1,22 @@
 """The client for coroutines."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self
 
-import httpx
+from elmo_client.request_batches import RequestBatches
+from elmo_client.responses import Vectors
+from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
+from elmo_client.sentences import refuse_text
+from elmo_client.session import Session
+from elmo_client.task import Task
 
-from elmo_client.request_batches import Options
-from elmo_client.session import Session, Vectors
-from elmo_client.steps import END, Call, Collect, Compute, Drive, Pause, Start, Step, Steps, Take
-from elmo_model.task import Task
-
-_Result = TypeVar("_Result")
+Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 
 
 class AsyncClient:
-    """Talks to a server from coroutines of one event loop. To be closed."""
+    """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 
     def __init__(
         self,
@@ -29,54 +27,53 @@ class AsyncClient:
         patience_seconds: float = 60.0,
         in_flight: int = 4,
     ) -> None:
-        """Point at a server; nothing is sent yet. See `Client`."""
-        self._session = Session(url, api_key, timeout_seconds, patience_seconds, in_flight)
-        self._http = httpx.AsyncClient(**self._session.http_options)
+        """Set the address of the server; nothing is sent yet. See `Client` for the arguments."""
+        self._in_flight = in_flight
+        self._session = Session(
+            url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            in_flight=in_flight,
+        )
 
     async def embed(
         self,
-        sentences: Iterable[Sequence[str]] | AsyncIterable[Sequence[str]],
-        **options: Unpack[Options],
+        sentences: Sentences,
+        *,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
     ) -> list[Vectors]:
-        """Return one array a sentence: see `Client.embed`."""
-        return [array async for array in self.stream(sentences, **options)]
+        """Return one array per sentence. See `Client.embed`."""
+        arrays = self.stream(
+            sentences, layers=layers, task=task, mix=mix, pooling=pooling, dtype=dtype
+        )
+        return [array async for array in arrays]
 
-    async def stream(
+    def stream(
         self,
-        sentences: Iterable[Sequence[str]] | AsyncIterable[Sequence[str]],
-        **options: Unpack[Options],
+        sentences: Sentences,
+        *,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
     ) -> AsyncIterator[Vectors]:
-        """Yield one array a sentence: see `Client.stream`."""
-        rows = _awaited(sentences)
-        running: deque[asyncio.Task[list[Vectors]]] = deque()
-        drive = Drive(self._session.stream(options))
-        try:
-            while drive.step is not None:
-                match drive.step:
-                    case Take():
-                        drive.answer(await anext(rows, END))
-                    case Start(steps):
-                        running.append(asyncio.create_task(self._run(steps)))
-                        drive.answer(None)
-                    case Collect(most):
-                        while running and (len(running) > most or running[0].done()):
-                            for array in await running.popleft():
-                                yield array
-                        drive.answer(None)
-                    case _:
-                        await self._perform(drive)
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        """Yield one array per sentence. See `Client.stream`."""
+        refuse_text(sentences)
+        return self._stream(sentences, Selection.of(layers, task, mix, pooling, dtype))
 
     async def info(self) -> dict[str, Any]:
-        """Return what GET /info says; asked once."""
-        return await self._run(self._session.info())
+        """Return the response of GET /info. The server is asked once."""
+        return await self._session.info()
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        return await self._run(self._session.tasks())
+        return await self._session.tasks()
 
     async def put_task(
         self,
@@ -87,17 +84,16 @@ class AsyncClient:
         layer_norm: bool = False,
         description: str = "",
     ) -> Task:
-        """Register a task, or replace the one of its name, and return it."""
-        steps = self._session.put_task(name, weights, gamma, layer_norm, description)
-        return await self._run(steps)
+        """Register a task, or replace the one of this name, and return it."""
+        return await self._session.put_task(name, weights, gamma, layer_norm, description)
 
     async def delete_task(self, name: str) -> None:
-        """Forget a task. Raises NotFound where there is none."""
-        await self._run(self._session.delete_task(name))
+        """Delete a task. Raises NotFound if there is none of this name."""
+        await self._session.delete_task(name)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._session.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,33 +101,32 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _run(self, steps: Steps[_Result]) -> _Result:
-        drive = Drive(steps)
-        while drive.step is not None:
-            await self._perform(drive)
-        return drive.result
-
-    async def _perform(self, drive: Drive[Any]) -> None:
+    async def _stream(self, sentences: Sentences, selection: Selection) -> AsyncIterator[Vectors]:
+        info = await self._session.info()
+        batches = RequestBatches(info, selection, self._in_flight)
+        running: deque[asyncio.Task[list[Vectors]]] = deque()
         try:
-            came = await self._do(drive.step)
-        except Exception as error:  # the generator knows which it can do something about
-            drive.fail(error)
-        else:
-            drive.answer(came)
+            async for sentence in _asynchronous(sentences):
+                if (request := batches.add(sentence)) is None:
+                    continue
+                embedding = self._session.embed(request, info["revision"])
+                running.append(asyncio.create_task(embedding))
+                while len(running) >= self._in_flight or (running and running[0].done()):
+                    for array in await running.popleft():
+                        yield array
+            if (request := batches.rest()) is not None:
+                embedding = self._session.embed(request, info["revision"])
+                running.append(asyncio.create_task(embedding))
+            while running:
+                for array in await running.popleft():
+                    yield array
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
-    async def _do(self, step: Step) -> Any:
-        match step:
-            case Call(method, path, content):
-                return await self._http.request(method, path, content=content, headers=step.headers)
-            case Pause(seconds):
-                return await asyncio.sleep(seconds)
-            case Compute(function):
-                return await asyncio.to_thread(function)
 
-
-async def _awaited(
-    sentences: Iterable[Sequence[str]] | AsyncIterable[Sequence[str]],
-) -> AsyncIterator[Sequence[str]]:
+async def _asynchronous(sentences: Sentences) -> AsyncIterator[Sequence[str]]:
     if isinstance(sentences, AsyncIterable):
         async for sentence in sentences:
             yield sentence

@@ -1,26 +1,23 @@
-"""The client for threads."""
+"""The client for threads: the asynchronous one, on an event loop in a thread of its own."""
 
-from __future__ import annotations
-
-import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Self, TypeVar, Unpack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Self, TypeVar
 
-import httpx
-
-from elmo_client.errors import Unreachable
-from elmo_client.request_batches import Options
-from elmo_client.session import Session, Vectors
-from elmo_client.steps import END, Call, Collect, Compute, Drive, Pause, Start, Step, Steps, Take
-from elmo_model.task import Task
+from elmo_client.event_loop_thread import EventLoopThread, result
+from elmo_client.request_batches import RequestBatches
+from elmo_client.responses import Vectors
+from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
+from elmo_client.sentences import refuse_text
+from elmo_client.session import Session
+from elmo_client.task import Task
 
 _Result = TypeVar("_Result")
 
 
 class Client:
-    """Talks to a server from threads; may itself be shared by threads. To be closed."""
+    """Asks a server for vectors. Threads may share it. Close it after use."""
 
     def __init__(
         self,
@@ -31,69 +28,87 @@ class Client:
         patience_seconds: float = 60.0,
         in_flight: int = 4,
     ) -> None:
-        """Point at a server; nothing is sent yet.
+        """Set the address of the server; nothing is sent yet.
 
         Args:
-            url: where it is, such as "http://127.0.0.1:8000".
-            api_key: one of the server's keys, where it asks for one.
-            timeout_seconds: for the answer to one request, which the server is told.
-            patience_seconds: how long a request that may be sent again is sent again.
+            url: the server's address, such as "http://localhost:8000".
+            api_key: one of the server's keys, if it requires one. No error shows it.
+            timeout_seconds: bound on the response to one request. The server is told, and drops
+                what it has not begun by then.
+            patience_seconds: how long a request that failed is sent again, where that may help. A
+                server that has never responded is tried for 5 seconds at most.
             in_flight: requests at once, at least 1.
 
-        Raises CannotSend for a URL that is none, and for a key that no header can carry.
+        Raises CannotSend for an invalid argument.
         """
-        self._session = Session(url, api_key, timeout_seconds, patience_seconds, in_flight)
-        self._http = httpx.Client(**self._session.http_options)
-        self._threads = ThreadPoolExecutor(in_flight, "elmo-client")
-        self._closed = threading.Event()
+        self._in_flight = in_flight
+        self._session = Session(
+            url,
+            api_key=api_key,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            in_flight=in_flight,
+        )
+        self._loop = EventLoopThread(self._session)
 
     def embed(
-        self, sentences: Iterable[Sequence[str]], **options: Unpack[Options]
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
     ) -> list[Vectors]:
-        """Return one array a sentence, in the order given; any number of sentences.
+        """Return one array per sentence, in the order given, for any number of sentences.
 
-        At most one of `layers` ("all", "top", "average" or numbers), `task` (a registered name) and
-        `mix` (raw weights, or {"weights", "gamma", "layer_norm"}); "all" where none is given. A
-        sentence of n tokens is (layers, n, 2P) for "all" and for numbers, else (n, 2P); `pooling`
-        ("none", "mean" or "max") removes the n. `dtype` is "float32" or "float16".
+        Args:
+            sentences: each a list of tokens.
+            layers: "all" (the default), "top", "average" or layer numbers; 0 is the token layer.
+            task: name of a registered task, whose weights mix the layers.
+            mix: weights of such a mix: one raw number per layer, before the softmax; or
+                {"weights": [...], "gamma": 1.0, "layer_norm": False}.
+            pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
+            dtype: "float32" or "float16".
+
+        At most one of `layers`, `task` and `mix` may be given. The array of a sentence of n tokens
+        has the shape (layers, n, 2P) for "all" and for numbers, otherwise (n, 2P). Pooling removes
+        the n.
+
+        Raises CannotSend before a sentence is sent that the server would refuse, and the other
+        subclasses of ElmoError for a server that does not respond, or refuses.
         """
-        return list(self.stream(sentences, **options))
+        arrays = self.stream(
+            sentences, layers=layers, task=task, mix=mix, pooling=pooling, dtype=dtype
+        )
+        return list(arrays)
 
     def stream(
-        self, sentences: Iterable[Sequence[str]], **options: Unpack[Options]
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
     ) -> Iterator[Vectors]:
-        """Yield what `embed` returns, sentence by sentence, with a bounded part of it in memory.
+        """Yield the arrays of `embed` one by one, with bounded memory.
 
-        `sentences` may be endless: it is read as far as requests are in flight.
+        `sentences` may be endless. It is read in the calling thread, and only as far as requests
+        are in flight.
         """
-        rows = iter(sentences)
-        running: deque[Future[list[Vectors]]] = deque()
-        drive = Drive(self._session.stream(options))
-        try:
-            while drive.step is not None:
-                match drive.step:
-                    case Take():
-                        drive.answer(next(rows, END))
-                    case Start(steps):
-                        running.append(self._threads.submit(self._run, steps))
-                        drive.answer(None)
-                    case Collect(most):
-                        while running and (len(running) > most or running[0].done()):
-                            yield from running.popleft().result()
-                        drive.answer(None)
-                    case _:
-                        self._perform(drive)
-        finally:
-            for future in running:
-                future.cancel()
+        refuse_text(sentences)
+        return self._stream(sentences, Selection.of(layers, task, mix, pooling, dtype))
 
     def info(self) -> dict[str, Any]:
-        """Return what GET /info says; asked once."""
-        return self._run(self._session.info())
+        """Return the response of GET /info. The server is asked once."""
+        return self._call(self._session.info)
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        return self._run(self._session.tasks())
+        return self._call(self._session.tasks)
 
     def put_task(
         self,
@@ -104,18 +119,19 @@ class Client:
         layer_norm: bool = False,
         description: str = "",
     ) -> Task:
-        """Register a task, or replace the one of its name, and return it."""
-        return self._run(self._session.put_task(name, weights, gamma, layer_norm, description))
+        """Register a task, or replace the one of this name, and return it."""
+        return self._call(self._session.put_task, name, weights, gamma, layer_norm, description)
 
     def delete_task(self, name: str) -> None:
-        """Forget a task. Raises NotFound where there is none."""
-        self._run(self._session.delete_task(name))
+        """Delete a task. Raises NotFound if there is none of this name."""
+        self._call(self._session.delete_task, name)
 
     def close(self) -> None:
-        """Give up what is in flight, and the connections."""
-        self._closed.set()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        self._http.close()
+        """Cancel the requests in flight and close the connections.
+
+        Calls that wait in other threads raise Unreachable.
+        """
+        self._loop.close()
 
     def __enter__(self) -> Self:
         return self
@@ -123,27 +139,22 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, steps: Steps[_Result]) -> _Result:
-        drive = Drive(steps)
-        while drive.step is not None:
-            self._perform(drive)
-        return drive.result
-
-    def _perform(self, drive: Drive[Any]) -> None:
+    def _stream(
+        self, sentences: Iterable[Sequence[str]], selection: Selection
+    ) -> Iterator[Vectors]:
+        info = self.info()
+        batches = RequestBatches(info, selection, self._in_flight)
+        running: deque[Future[list[Vectors]]] = deque()
         try:
-            came = self._do(drive.step)
-        except Exception as error:  # the generator knows which it can do something about
-            drive.fail(error)
-        else:
-            drive.answer(came)
+            for request in batches.cut(sentences):
+                running.append(self._loop.start(self._session.embed, request, info["revision"]))
+                while len(running) >= self._in_flight or (running and running[0].done()):
+                    yield from result(running.popleft())
+            while running:
+                yield from result(running.popleft())
+        finally:
+            for each in running:
+                each.cancel()
 
-    def _do(self, step: Step) -> Any:
-        match step:
-            case Call(method, path, content):
-                return self._http.request(method, path, content=content, headers=step.headers)
-            case Pause(seconds):
-                if self._closed.wait(seconds):
-                    raise Unreachable("the client was closed while it waited to try again")
-                return None
-            case Compute(function):
-                return function()
+    def _call(self, function: Callable[..., Awaitable[_Result]], *arguments: Any) -> _Result:
+        return result(self._loop.start(function, *arguments))

@@ -1,37 +1,42 @@
-"""What can go wrong for a client, as one tree.
+"""The errors of the client, as one tree.
 
 ElmoError
-├── CannotSend         found before anything was sent: a sentence that the server could never take
-├── Unreachable        no answer came: the connection, or the time
-├── BadAnswer          an answer came that is none of this service's
-│   └── ModelChanged       or that of another model than the one that was asked
-└── Refused            the server said no; `problem` is its document
-    ├── RequestRefused     4xx: sent again unchanged, it fails again
+├── CannotSend         an argument or a sentence that the server would refuse; nothing was sent
+├── Unreachable        no response: the connection failed, or the time ran out
+├── BadAnswer          a response that is not one of elmo-serve
+│   └── ModelChanged       another model responded than the one that GET /info described
+└── Refused            the server responded with an error; `problem` is its document
+    ├── RequestRefused     4xx: the same request would fail again
     │   ├── Unauthorized       401
     │   ├── NotFound           404
     │   ├── TooLarge           413
     │   └── InvalidRequest     400, 406, 415, 422
-    ├── TryLater           429, 503: and it did not get better within the client's patience
+    ├── TryLater           429, 503, for longer than the client's patience
     └── ServerFailed       500, 504 and other 5xx
 """
 
-# ruff: noqa: N818 - named like the answers they stand for
-
-from __future__ import annotations
+# ruff: noqa: N818 - the names say which response they stand for
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elmo_serve.errors import FieldError
-
+# Characters of a response that is not a problem document, such as the page of a proxy.
 _SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault in a request: a JSON pointer such as /sentences/0/3, and its description."""
+
+    pointer: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """The document of RFC 9457 that an error came with; `instance` is the request id."""
+    """The problem document (RFC 9457) of an error response; `instance` is the request id."""
 
     type: str
     title: str
@@ -42,29 +47,29 @@ class Problem:
 
 
 class ElmoError(Exception):
-    """The root."""
+    """Base class of the errors of this package."""
 
 
 class CannotSend(ElmoError, ValueError):
-    """A sentence or an option that no server, or not this one, could take."""
+    """An argument or a sentence that the server would refuse. Nothing was sent."""
 
 
 class Unreachable(ElmoError):
-    """No answer came. `__cause__` is what httpx said, where it said something."""
+    """No response came from the server. `__cause__` is the error of httpx, if there is one."""
 
 
 class BadAnswer(ElmoError):
-    """An answer came that is none of this service's: a proxy's, or that of another program."""
+    """A response that is not one of elmo-serve: of a proxy, for example, or of another program."""
 
 
 class ModelChanged(BadAnswer):
-    """The server serves another model than when it was first asked; the next call asks anew."""
+    """The model of the server changed during a call. The next call uses the new one."""
 
 
 class Refused(ElmoError):
-    """The server answered with a problem. `first` is the number of the request's first sentence.
+    """The server responded with an error. `first` is the number of the request's first sentence.
 
-    A pointer such as /sentences/2 in `problem.errors` counts from there.
+    A pointer such as /sentences/2 in `problem.errors` counts from that sentence.
     """
 
     def __init__(self, problem: Problem, first: int = 0) -> None:
@@ -78,7 +83,7 @@ class Refused(ElmoError):
 
 
 class RequestRefused(Refused):
-    """4xx."""
+    """4xx: the same request would fail again."""
 
 
 class Unauthorized(RequestRefused):
@@ -86,7 +91,7 @@ class Unauthorized(RequestRefused):
 
 
 class NotFound(RequestRefused):
-    """404: no such task, or no such route."""
+    """404: there is no such task or route."""
 
 
 class TooLarge(RequestRefused):
@@ -98,11 +103,11 @@ class InvalidRequest(RequestRefused):
 
 
 class TryLater(Refused):
-    """429 or 503, for longer than the client's patience."""
+    """429 or 503, for longer than `patience_seconds`."""
 
 
 class ServerFailed(Refused):
-    """5xx but 503: not sent again, since the input itself may be the cause."""
+    """5xx other than 503. Not sent again: the input itself may be the cause."""
 
 
 _BY_STATUS: dict[int, type[Refused]] = {
@@ -119,9 +124,9 @@ _BY_STATUS: dict[int, type[Refused]] = {
 
 
 def refusal(status: int, body: bytes, headers: Mapping[str, str], first: int = 0) -> ElmoError:
-    """Return the error that an answer other than 2xx is."""
+    """Return the error for a response other than 2xx."""
     if status < 400:
-        return BadAnswer(f"the server answered {status}, which this service never does")
+        return BadAnswer(f"the server responded {status}, which elmo-serve never does")
     usual = RequestRefused if status < 500 else ServerFailed
     return _BY_STATUS.get(status, usual)(_problem(status, body, headers), first)
 
@@ -140,8 +145,8 @@ def _problem(status: int, body: bytes, headers: Mapping[str, str]) -> Problem:
             errors=tuple(FieldError(str(f["pointer"]), str(f["detail"])) for f in faults),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
-        # A proxy's page: no problem document at all.
+        # Not a problem document: the page of a proxy, for example.
         text = " ".join(body[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").split())
         return Problem(
-            "about:blank", "An error", status, text[:_SHOWN_CHARACTERS] or "no text", request_id
+            "about:blank", "Error", status, text[:_SHOWN_CHARACTERS] or "no text", request_id
         )

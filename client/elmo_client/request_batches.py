@@ -1,169 +1,127 @@
-"""How any number of sentences becomes requests that one server takes."""
+"""Groups a stream of sentences into requests that the server's limits allow."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from elmo_client.errors import CannotSend
-from elmo_serve.output import BOUNDARIES, Dtype, Output, Pooling
+from elmo_client.selection import Selection
+from elmo_client.sentences import check_sentence
 
-Layers = Literal["all", "top", "average"] | Sequence[int]
+BOUNDARIES = 2
+"""Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
 
-_BATCHES = 2  # of the server's, a request: enough that its queue is not empty between two
-_MOST_BYTES = 32 * 1024**2  # of one answer: what is in flight is held in memory
+# Server batches per request. With two, the server's queue is never empty between two requests of
+# one client; more would only add latency. Measured with benchmarks/over_http.py.
+_BATCHES_PER_REQUEST = 2
 
-
-class Options(TypedDict, total=False):
-    """What `embed` and `stream` take beside the sentences; at most one of the first three."""
-
-    layers: Layers | None
-    task: str | None
-    mix: Mapping[str, Any] | Sequence[float] | None
-    pooling: Pooling
-    dtype: Dtype
+# Bytes of one response. Raising it raises the memory of the client, which holds `in_flight`
+# responses at once.
+_RESPONSE_BYTES = 32 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked for every sentence, as the members of the request and as what it weighs."""
-
-    members: Mapping[str, Any]
-    output: Output
-
-    @classmethod
-    def of(cls, options: Options, info: Mapping[str, Any]) -> Wanted:
-        """Read the options of `embed`. Raises CannotSend for more than one of the first three."""
-        layers, task, mix = options.get("layers"), options.get("task"), options.get("mix")
-        pooling, dtype = options.get("pooling", "none"), options.get("dtype", "float32")
-        given = {"layers": layers, "task": task, "mix": mix}
-        members = {name: value for name, value in given.items() if value is not None}
-        if len(members) > 1:
-            raise CannotSend(f"{' and '.join(members)} are given; at most one of them can be")
-        if layers is not None and not isinstance(layers, str):
-            members["layers"] = list(layers)
-        if mix is not None:
-            members["mix"] = dict(mix) if isinstance(mix, Mapping) else {"weights": list(mix)}
-        numbers = _numbers(layers, int(info["layers"])) if task is None and mix is None else None
-        output = Output(layers=numbers, stacked=numbers is not None, pooling=pooling, dtype=dtype)
-        return cls({**members, "pooling": pooling, "dtype": dtype}, output)
-
-
-def _numbers(layers: Layers | None, count: int) -> tuple[int, ...] | None:
-    """Return the layers of a stacked answer; None for a vector a token."""
-    if layers is None or layers == "all":
-        return tuple(range(count))
-    return None if isinstance(layers, str) else tuple(layers)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One request: `count` sentences from number `first` on, and its body."""
+class EmbedRequest:
+    """One POST /embed: its JSON body, the number of its first sentence and their count."""
 
     first: int
     count: int
     body: bytes
 
 
-@dataclass(slots=True)
-class Cutter:
-    """Cuts a stream of sentences into requests within the limits that `/info` names.
+class RequestBatches:
+    """Collects sentences until the next one no longer fits into the request.
 
-    A request is never larger than serves: it is also bounded by what keeps the server busy and
-    this process small.
+    A request is bounded by the limits of `/info`, and so that `in_flight` requests fit into the
+    server's queue and into the memory of this process.
     """
 
-    limits: Mapping[str, int]
-    dimension: int
-    wanted: Wanted
-    in_flight: int
-    _head: bytes = b""
-    _texts: list[bytes] = field(default_factory=list)
-    _first: int = 0
-    _next: int = 0
-    _tokens: int = 0
-    _answer: int = 0
-    _body: int = 0
-
-    def __post_init__(self) -> None:
-        self._head = orjson.dumps(dict(self.wanted.members))[:-1] + b',"sentences":['
+    def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
+        """Read the limits from the response of GET /info."""
+        limits: Mapping[str, int] = info["limits"]
+        queue = limits["max_queue_tokens"]
+        queue = min(queue, limits.get("max_client_tokens") or queue)
+        self._limits = limits
+        self._most_tokens = min(
+            _BATCHES_PER_REQUEST * limits["max_batch_tokens"], queue // in_flight
+        )
+        self._most_bytes = min(_RESPONSE_BYTES, limits["max_answer_bytes"] // in_flight)
+        self._selection = selection
+        self._dimension = int(info["dimension"])
+        self._layers = int(info["layers"])
+        self._head = orjson.dumps(dict(selection.members))[:-1] + b',"sentences":['
+        self._next = 0
         self._clear()
 
-    def add(self, sentence: Sequence[str]) -> Piece | None:
-        """Take one more sentence; return the request that it no longer fits into, if any.
+    def cut(self, sentences: Iterable[Sequence[str]]) -> Iterator[EmbedRequest]:
+        """Yield the requests for all `sentences`, in order."""
+        for sentence in sentences:
+            if (request := self.add(sentence)) is not None:
+                yield request
+        if (request := self.rest()) is not None:
+            yield request
 
-        Raises CannotSend for what this server would refuse by itself.
+    def add(self, sentence: Sequence[str]) -> EmbedRequest | None:
+        """Add a sentence; return the finished request if the sentence did not fit into it.
+
+        Raises CannotSend for a sentence that the server would refuse even alone.
         """
         number = self._next
-        text = _text(sentence, number)
+        text = _json(sentence, number)
         tokens = len(sentence)
-        answer = self.wanted.output.size(tokens, self.dimension)
-        self._check(number, tokens, answer, len(text))
-        piece = None
-        if self._texts and not self._fits(tokens, answer, len(text)):
-            piece = self.rest()
+        response = self._selection.response_bytes(tokens, self._dimension, self._layers)
+        self._check(number, tokens, response, len(text))
+        finished = None if self._fits(tokens, response, len(text)) else self.rest()
         self._texts.append(text)
         self._tokens += tokens + BOUNDARIES
-        self._answer += answer
+        self._response += response
         self._body += len(text) + 1
         self._next += 1
-        return piece
+        return finished
 
-    def rest(self) -> Piece | None:
-        """Return a request of what has come so far."""
+    def rest(self) -> EmbedRequest | None:
+        """Return a request with the sentences that are left; None if there are none."""
         if not self._texts:
             return None
         body = self._head + b",".join(self._texts) + b"]}"
-        piece = Piece(self._first, len(self._texts), body)
+        request = EmbedRequest(self._first, len(self._texts), body)
         self._clear()
-        return piece
+        return request
 
     def _clear(self) -> None:
-        self._texts = []
+        self._texts: list[bytes] = []
         self._first = self._next
-        self._tokens = self._answer = 0
-        self._body = len(self._head) + 2
+        self._tokens = self._response = 0
+        # Each sentence counts with a comma before it; the first has none.
+        self._body = len(self._head) + len(b"]}") - 1
 
-    def _fits(self, tokens: int, answer: int, text: int) -> bool:
-        limits = self.limits
-        # All that is in flight should find room in the queue beside one another.
-        queue = min(
-            limits["max_queue_tokens"],
-            limits.get("max_client_tokens") or limits["max_queue_tokens"],
-        )
-        most_tokens = min(_BATCHES * limits["max_batch_tokens"], queue // self.in_flight)
-        most_bytes = min(_MOST_BYTES, limits["max_answer_bytes"] // self.in_flight)
-        return (
-            len(self._texts) < limits["max_request_sentences"]
-            and self._tokens + tokens + BOUNDARIES <= most_tokens
-            and self._answer + answer <= most_bytes
-            and self._body + text + 1 <= limits["max_body_bytes"]
+    def _fits(self, tokens: int, response: int, text: int) -> bool:
+        return not self._texts or (
+            len(self._texts) < self._limits["max_request_sentences"]
+            and self._tokens + tokens + BOUNDARIES <= self._most_tokens
+            and self._response + response <= self._most_bytes
+            and self._body + text + 1 <= self._limits["max_body_bytes"]
         )
 
-    def _check(self, number: int, tokens: int, answer: int, text: int) -> None:
-        body = len(self._head) + text + 2
-        for what, found, key, unit in (
+    def _check(self, number: int, tokens: int, response: int, text: int) -> None:
+        body = len(self._head) + text + len(b"]}")
+        for does, found, key, unit in (
             ("holds", tokens, "max_sentence_tokens", "tokens"),
             ("makes a request of", body, "max_body_bytes", "bytes"),
-            ("makes an answer of", answer, "max_answer_bytes", "bytes"),
+            ("makes a response of", response, "max_answer_bytes", "bytes"),
         ):
-            if found > self.limits[key]:
+            if found > self._limits[key]:
                 raise CannotSend(
-                    f"sentence {number} {what} {found:,} {unit} and the server allows "
-                    f"{self.limits[key]:,} (ELMO_{key.upper()})"
+                    f"sentence {number} {does} {found:,} {unit} and the server allows "
+                    f"{self._limits[key]:,} (ELMO_{key.upper()})"
                 )
 
 
-def _text(sentence: Sequence[str], number: int) -> bytes:
-    if isinstance(sentence, str | bytes):
-        raise CannotSend(f"sentence {number} is a string; a sentence is a list of its tokens")
-    for place, token in enumerate(sentence):
-        if not isinstance(token, str):
-            raise CannotSend(f"token {place} of sentence {number} is {token!r:.60}, not a string")
+def _json(sentence: Sequence[str], number: int) -> bytes:
+    check_sentence(sentence, number)
     try:
         return orjson.dumps(list(sentence))
     except orjson.JSONEncodeError as error:
-        raise CannotSend(f"sentence {number} has no UTF-8, which JSON is: {error}") from error
+        raise CannotSend(f"sentence {number} cannot be written as UTF-8: {error}") from error

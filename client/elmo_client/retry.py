@@ -1,92 +1,93 @@
-"""One request until it is answered: when it is sent again, how often, and after what pause."""
-
-from __future__ import annotations
+"""When a failed request is sent again, and after which pause."""
 
 import email.utils
 import random
 import time
-from typing import Any
+from collections.abc import Callable
 
 import httpx
-import orjson
 
-from elmo_client.errors import BadAnswer, Unreachable, refusal
-from elmo_client.steps import Call, Pause, Steps
+Outcome = httpx.Response | httpx.HTTPError
 
+FIRST_CONTACT_SECONDS = 5.0
+"""How long connections are tried to a server that has never responded to this client.
+
+A wrong address then fails within seconds. A server that responded before may be restarting, and is
+tried for `patience_seconds`.
+"""
+
+# Seconds of the back-off: doubled after each attempt, from the first to the longest. A longest
+# pause above the start of a server (some 5 s) would only delay the recovery.
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-_LATER = (429, 503)
-# The connection was lost or never made: nobody knows whether the request was seen.
+
+_TRY_LATER = (429, 503)
+_NEVER_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
+_NEVER_SENT = (*_NEVER_CONNECTED, httpx.PoolTimeout)
+# The connection broke: the server may have processed the request or not.
 _LOST = (httpx.NetworkError, httpx.RemoteProtocolError)
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-def exchange(call: Call, patience_seconds: float, first: int = 0) -> Steps[httpx.Response]:
-    """Send a call, and again where that may help; return the 2xx answer.
+class Attempts:
+    """The failed attempts at one request."""
 
-    `first` is the number of its first sentence, for the error. Raises the errors of this package.
-    """
-    failures, failing_since = 0, 0.0
-    while True:
-        outcome: httpx.Response | httpx.HTTPError
-        try:
-            outcome = yield call
-        except httpx.HTTPError as error:
-            outcome = error
-        if isinstance(outcome, httpx.Response) and outcome.is_success:
-            return outcome
-        pause = _pause(call, outcome, failures)
-        failures += 1
-        # Patience begins with the first failure: the answer itself may have taken longer.
-        failing_since = failing_since or time.monotonic()
-        spent = time.monotonic() - failing_since
-        if pause is None or spent + pause > patience_seconds:
-            raise _error(outcome, failures, spent, first)
-        yield Pause(pause)
+    def __init__(
+        self, patience_seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Allow attempts until `patience_seconds` after the first failure, by `clock`."""
+        self._patience_seconds = patience_seconds
+        self._clock = clock
+        self._failures = 0
+        # The patience begins with the first failure: the response itself may take longer.
+        self._failing_since = 0.0
 
+    def pause(self, outcome: Outcome, *, repeatable: bool, responded: bool) -> float | None:
+        """Count a failure; return the seconds to wait before the next attempt, None for no more.
 
-def json_of(response: httpx.Response) -> Any:
-    """Return the JSON of an answer; raises BadAnswer where there is none."""
-    try:
-        return orjson.loads(response.content)
-    except orjson.JSONDecodeError as error:
-        raise BadAnswer(f"the answer is no JSON: {error}") from error
-
-
-def _pause(call: Call, outcome: httpx.Response | httpx.HTTPError, failures: int) -> float | None:
-    """Return the seconds before the next attempt; None where none should follow."""
-    backed_off = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16), _LONGEST_PAUSE_SECONDS)
-    # Many that were refused at once should not all come back at once.
-    backed_off *= random.uniform(0.5, 1.0)
-    if isinstance(outcome, httpx.Response):
-        if outcome.status_code not in _LATER:
+        `repeatable` tells whether the server may process the request twice, `responded` whether
+        the server has ever responded.
+        """
+        now = self._clock()
+        if not self._failures:
+            self._failing_since = now
+        self._failures += 1
+        pause = self._pause(outcome, repeatable)
+        patience = self._patience_seconds
+        if isinstance(outcome, _NEVER_CONNECTED) and not responded:
+            patience = min(patience, FIRST_CONTACT_SECONDS)
+        if pause is None or now - self._failing_since + pause > patience:
             return None
-        named = _retry_after(outcome.headers.get("retry-after", ""))
-        return backed_off if named is None else named + random.uniform(0, 0.1 * named)
-    may_repeat = _NEVER_SENT if not call.repeatable else (*_NEVER_SENT, *_LOST)
-    return backed_off if isinstance(outcome, may_repeat) else None
+        return pause
+
+    def __str__(self) -> str:
+        if self._failures < 2:
+            return ""
+        seconds = self._clock() - self._failing_since
+        return f" ({self._failures} attempts in {seconds:.1f} s)"
+
+    def _pause(self, outcome: Outcome, repeatable: bool) -> float | None:
+        doublings = min(self._failures - 1, 16)
+        backed_off = min(_FIRST_PAUSE_SECONDS * 2.0**doublings, _LONGEST_PAUSE_SECONDS)
+        # Jitter: clients that were refused together do not come back together.
+        backed_off *= random.uniform(0.5, 1.0)
+        if isinstance(outcome, httpx.Response):
+            if outcome.status_code not in _TRY_LATER:
+                return None
+            named = retry_after(outcome.headers.get("retry-after", ""), time.time())
+            return backed_off if named is None else named + random.uniform(0, 0.1 * named)
+        may_be_repeated = (*_NEVER_SENT, *_LOST) if repeatable else _NEVER_SENT
+        return backed_off if isinstance(outcome, may_be_repeated) else None
 
 
-def _retry_after(value: str) -> float | None:
-    """Return the seconds of a Retry-After, which is a number or a date (RFC 9110, 10.2.3)."""
+def retry_after(value: str, now: float) -> float | None:
+    """Return the seconds of a Retry-After header, a number or a date (RFC 9110, 10.2.3).
+
+    `now` is the time since the epoch in seconds. None if the value is neither.
+    """
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
     except (TypeError, ValueError):
         return None
-
-
-def _error(
-    outcome: httpx.Response | httpx.HTTPError, attempts: int, seconds: float, first: int
-) -> Exception:
-    if isinstance(outcome, httpx.Response):
-        return refusal(outcome.status_code, outcome.content, outcome.headers, first)
-    tried = f" ({attempts} attempts in {seconds:.1f} s)" if attempts > 1 else ""
-    why = str(outcome) or type(outcome).__name__
-    if isinstance(outcome, httpx.TimeoutException):
-        why = f"no answer in time: {type(outcome).__name__}"
-    error = Unreachable(f"{why}{tried}")
-    error.__cause__ = outcome
-    return error

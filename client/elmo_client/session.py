@@ -1,169 +1,190 @@
-"""What both clients know of a server and do with it, as steps for either to perform."""
+"""One server over HTTP: sends requests, retries them, and keeps the response of GET /info."""
 
-from __future__ import annotations
-
+import asyncio
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
-from elmo_client.errors import BadAnswer, CannotSend, ModelChanged, TooLarge
-from elmo_client.request_batches import Cutter, Options, Piece, Wanted
-from elmo_client.retry import exchange, json_of
-from elmo_client.steps import END, Call, Collect, Compute, Start, Steps, StreamSteps, Take
-from elmo_model.task import Task
-from elmo_serve.http.media_types import safetensors
-
-Vectors = NDArray[Any]
+from elmo_client.errors import (
+    BadAnswer,
+    CannotSend,
+    ModelChanged,
+    NotFound,
+    TooLarge,
+    Unreachable,
+    refusal,
+)
+from elmo_client.request_batches import EmbedRequest
+from elmo_client.responses import MEDIA_TYPE, Vectors, info_of, json_of, task_of, vectors_of
+from elmo_client.retry import Attempts, Outcome
+from elmo_client.task import Task
 
 _KEY = re.compile(r"[!-~]+")
 _CONNECT_SECONDS = 10.0
-_GRACE_SECONDS = 5.0  # for a server that answers 504 at the deadline itself
+
+# Seconds that the client waits longer than the server, so that the server's own 504 arrives.
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One HTTP request; `repeatable` tells whether the server may process it twice."""
+
+    method: str
+    path: str
+    content: bytes | None = None
+    accept: str = "application/json"
+    repeatable: bool = True
+
+    @property
+    def headers(self) -> dict[str, str]:
+        content = {} if self.content is None else {"Content-Type": "application/json"}
+        return {"Accept": self.accept, **content}
 
 
 class Session:
-    """A server, as one client sees it; may be shared by threads."""
+    """The connections to one server; belongs to one event loop."""
 
     def __init__(
         self,
         url: str,
+        *,
         api_key: str | None,
         timeout_seconds: float,
         patience_seconds: float,
         in_flight: int,
+        grace_seconds: float = _GRACE_SECONDS,
     ) -> None:
-        """Check what a client was told; see `Client`. Raises CannotSend."""
+        """Check the arguments; see `Client`. Raises CannotSend."""
         if in_flight < 1:
-            raise CannotSend(f"in_flight is {in_flight}; it is at least 1")
+            raise CannotSend(f"in_flight is {in_flight}; expected at least 1")
         if not 0 < timeout_seconds < math.inf:
-            raise CannotSend(f"timeout_seconds is {timeout_seconds}; it is above 0 and finite")
-        # Said here and without the key: the errors of a refused header would show it.
+            raise CannotSend(f"timeout_seconds is {timeout_seconds}; expected above 0 and finite")
+        # Checked here, because httpx shows the key in the error of a header that it refuses.
         if api_key is not None and not _KEY.fullmatch(api_key):
-            raise CannotSend("the API key is empty or holds more than printable ASCII, spaces none")
-        self.in_flight = in_flight
-        self._patience = patience_seconds
-        self._known: dict[str, Any] | None = None
+            raise CannotSend("api_key is empty or has characters other than visible ASCII")
         headers = {"Accept-Encoding": "identity", "X-Request-Timeout": f"{timeout_seconds:g}"}
         if api_key is not None:
             headers["Authorization"] = f"Bearer {api_key}"
-        self.http_options: dict[str, Any] = {
-            "base_url": _checked(url),
-            "headers": headers,
-            "timeout": httpx.Timeout(timeout_seconds + _GRACE_SECONDS, connect=_CONNECT_SECONDS),
-            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=in_flight),
-        }
-
-    def stream(self, options: Options) -> StreamSteps:
-        """Embed any number of sentences: what is collected is a list of arrays for each request."""
-        info = yield from self.info()
-        cutter = Cutter(
-            info["limits"], int(info["dimension"]), Wanted.of(options, info), self.in_flight
+        base = _checked(url)
+        self.address = str(base.copy_with(username=None, password=None)).rstrip("/")
+        self._patience_seconds = patience_seconds
+        self._info: dict[str, Any] | None = None
+        self._responded = False
+        self._http = httpx.AsyncClient(
+            base_url=base,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_seconds + grace_seconds, connect=_CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=in_flight),
         )
-        while (sentence := (yield Take())) is not END:
-            if (piece := cutter.add(sentence)) is not None:
-                yield Start(self._embed(piece, info["revision"]))
-                yield Collect(self.in_flight - 1)
-        if (piece := cutter.rest()) is not None:
-            yield Start(self._embed(piece, info["revision"]))
-        yield Collect(0)
 
-    def info(self) -> Steps[dict[str, Any]]:
-        """Return what GET /info says; asked once."""
-        if self._known is None:
-            self._known = json_of((yield from self._send(Call("GET", "/info"))))
-        return self._known
+    async def info(self) -> dict[str, Any]:
+        """Return the response of GET /info, from the second call on without asking."""
+        if self._info is None:
+            try:
+                response = await self._send(_Call("GET", "/info"))
+            except NotFound as error:
+                raise BadAnswer(
+                    f"{self.address}/info is not found: elmo-serve does not run there. Give the "
+                    "address of the server without a path, such as http://localhost:8000"
+                ) from error
+            self._info = info_of(response)
+        return self._info
 
-    def tasks(self) -> Steps[tuple[Task, ...]]:
+    async def embed(self, request: EmbedRequest, revision: str) -> list[Vectors]:
+        """Return the arrays for one request, computed by the model of this `revision`."""
+        call = _Call("POST", "/embed", request.body, MEDIA_TYPE)
+        try:
+            response = await self._send(call, request.first)
+            # Responses have megabytes: parsed on the event loop they would delay the others.
+            return await asyncio.to_thread(vectors_of, response, request, revision)
+        except (ModelChanged, TooLarge):
+            self._info = None  # the model or the limits changed: the next call asks again
+            raise
+
+    async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        found = json_of((yield from self._send(Call("GET", "/tasks"))))
-        return tuple(_task(entry) for entry in found["tasks"])
+        found = json_of(await self._send(_Call("GET", "/tasks")))
+        return tuple(task_of(entry) for entry in found.get("tasks", ()))
 
-    def put_task(
+    async def put_task(
         self,
         name: str,
         weights: Sequence[float],
         gamma: float,
         layer_norm: bool,
         description: str,
-    ) -> Steps[Task]:
+    ) -> Task:
         """Register a task and return it."""
         task = Task(name, tuple(weights), gamma, layer_norm, description)
         try:
-            call = Call("PUT", _path(name), orjson.dumps(asdict(task)))
+            call = _Call("PUT", _path(name), orjson.dumps(asdict(task)))
         except orjson.JSONEncodeError as error:
             raise CannotSend(f"task {name!r:.60} cannot be written as JSON: {error}") from error
-        return _task(json_of((yield from self._send(call))))
+        return task_of(json_of(await self._send(call)))
 
-    def delete_task(self, name: str) -> Steps[None]:
-        """Forget a task."""
-        # Sent twice, the second would find nothing: not repeated when nobody knows whether it was
-        # seen.
-        yield from self._send(Call("DELETE", _path(name), repeatable=False))
+    async def delete_task(self, name: str) -> None:
+        """Delete a task."""
+        # A second DELETE would be 404: it is not repeated if the first may have been processed.
+        await self._send(_Call("DELETE", _path(name), repeatable=False))
 
-    def _embed(self, piece: Piece, revision: str) -> Steps[list[Vectors]]:
-        call = Call("POST", "/embed", piece.body, safetensors.ENCODING.media_type)
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _send(self, call: _Call, first: int = 0) -> httpx.Response:
+        """Send a request until it succeeds or must not be sent again; return the 2xx response.
+
+        `first` is the number of its first sentence, for the error.
+        """
+        attempts = Attempts(self._patience_seconds)
+        while True:
+            outcome = await self._attempt(call)
+            if isinstance(outcome, httpx.Response) and outcome.is_success:
+                return outcome
+            pause = attempts.pause(outcome, repeatable=call.repeatable, responded=self._responded)
+            if pause is None:
+                raise self._error(outcome, attempts, first)
+            await asyncio.sleep(pause)
+
+    async def _attempt(self, call: _Call) -> Outcome:
         try:
-            response = yield from self._send(call, piece.first)
-            arrays: list[Vectors] = yield Compute(partial(_vectors, response, piece, revision))
-        except (ModelChanged, TooLarge):
-            self._known = None  # the answer contradicts it: it is asked for anew
-            raise
-        return arrays
+            response = await self._http.request(
+                call.method, call.path, content=call.content, headers=call.headers
+            )
+        except httpx.HTTPError as error:
+            return error
+        self._responded = True
+        return response
 
-    def _send(self, call: Call, first: int = 0) -> Steps[httpx.Response]:
-        return exchange(call, self._patience, first)
+    def _error(self, outcome: Outcome, attempts: Attempts, first: int) -> Exception:
+        if isinstance(outcome, httpx.Response):
+            return refusal(outcome.status_code, outcome.content, outcome.headers, first)
+        why = str(outcome) or type(outcome).__name__
+        if isinstance(outcome, httpx.TimeoutException):
+            why = f"no response in time: {type(outcome).__name__}"
+        error = Unreachable(f"{self.address}: {why}{attempts}")
+        error.__cause__ = outcome
+        return error
 
 
 def _checked(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise CannotSend(f"{url!r:.80} is no URL: {error}") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CannotSend(f"{url!r:.80} is no URL of a server, such as http://127.0.0.1:8000")
+        raise CannotSend(f"{url!r:.80} is not a URL: {error}") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query:
+        raise CannotSend(
+            f"{url!r:.80} is not the URL of a server; expected one such as http://localhost:8000"
+        )
     return parsed
 
 
 def _path(name: str) -> str:
     return f"/tasks/{quote(name, safe='')}"
-
-
-def _task(found: Mapping[str, Any]) -> Task:
-    return Task(
-        found["name"],
-        tuple(found["weights"]),
-        found["gamma"],
-        found["layer_norm"],
-        found["description"],
-    )
-
-
-def _vectors(response: httpx.Response, piece: Piece, revision: str) -> list[Vectors]:
-    """Return the arrays of an answer to POST /embed.
-
-    Raises ModelChanged where another model than that of `revision` made them, BadAnswer for what is
-    no such answer.
-    """
-    found = response.headers.get("content-type", "")
-    if found != safetensors.ENCODING.media_type:
-        raise BadAnswer(f"the answer is {found or 'of no media type'}, not safetensors")
-    body = response.content
-    try:
-        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
-        made_by = header["__metadata__"]["revision"]
-        arrays = safetensors.decode(body)
-    except Exception as error:  # the library's own errors share no root
-        raise BadAnswer(f"the answer is no safetensors: {error}") from error
-    if made_by != revision:
-        raise ModelChanged(f"the server's model changed from {revision} to {made_by}")
-    if len(arrays) != piece.count:
-        raise BadAnswer(f"{len(arrays)} arrays came for {piece.count} sentences")
-    return [array if array.flags.writeable else np.array(array) for array in arrays]

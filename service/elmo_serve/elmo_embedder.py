@@ -1,44 +1,45 @@
-"""ElmoEmbedder as AllenNLP 0.9 had it: the import line is what changes.
+"""AllenNLP 0.9's ElmoEmbedder: in this process, or over HTTP.
 
-    from elmo_client import ElmoEmbedder  # from allennlp.commands.elmo import ...
+    from elmo_serve import ElmoEmbedder  # instead of: from allennlp.commands.elmo import ...
 
     elmo = ElmoEmbedder("options.json", "weights.hdf5")  # in this process
-    elmo = ElmoEmbedder("http://127.0.0.1:8000")         # a server computes
-    vectors = elmo.embed_sentence(["Hello", "world"])    # (3, 2, 1024)
+    elmo = ElmoEmbedder("http://localhost:8000")         # computed by a server
+    vectors = elmo.embed_sentence(["Hello", "world"])    # (3, 2, 2P)
 
-It is stateless: a sentence's vectors depend on that sentence alone. AllenNLP's carried the LSTM
-state from call to call, so that the same sentence answered differently each time; `stateful=True`
-does so again, in this process, for those who must match old vectors to the digit.
+It is stateless: the vectors of a sentence depend on that sentence alone. AllenNLP carried the LSTM
+state from call to call, so that the same sentence got other vectors each time. `stateful=True` does
+the same, in this process, to reproduce vectors that AllenNLP computed.
 """
 
-# ruff: noqa: PLC0415 - torch is for those whose process computes, h5py for those who write files
+# ruff: noqa: PLC0415 - only a model in this process needs torch, only embed_file needs h5py
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from numpy.typing import NDArray
-
-from elmo_client.client import Client
-from elmo_client.errors import CannotSend
+from elmo_client import CannotSend, Client
+from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
+from elmo_client.responses import Vectors
+from elmo_client.sentences import check_sentence, refuse_text
+from elmo_serve.files.inputs import plain
+from elmo_serve.files.selection import selection
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.sources.source import Source
 
-Vectors = NDArray[Any]
+_ORIGINAL = "original"  # the model that AllenNLP fetched by default
 
-_BATCH_SIZE = 64
-_ORIGINAL = "original"  # what AllenNLP fetched when it was told nothing
+_log = logging.getLogger(__name__)
 
 
-class ElmoEmbedder:
-    """ELMo vectors of tokenised sentences; layers come first: (L + 1, n, 2P), float32."""
+class ElmoEmbedder(SentenceEmbedder):
+    """ELMo vectors of tokenised sentences: (L + 1, n, 2P) for n tokens, float32."""
 
     def __init__(
         self,
@@ -49,67 +50,57 @@ class ElmoEmbedder:
         api_key: str | None = None,
         stateful: bool = False,
     ) -> None:
-        """Open a model, or point at a server.
+        """Open a model, or connect to a server.
 
         Args:
-            options_file: the options of a published pair; or a model's name or path; or the URL of
-                a server. The original model is fetched where nothing is said, as it always was.
+            options_file: the options file of a published pair; or the name or path of a model; or
+                the URL of a server. The default is the original model, fetched at its first use.
             weight_file: the weights of the pair.
             cuda_device: number of the CUDA device; -1 for the CPU.
-            api_key: the server's, if it asks for one.
+            api_key: one of the server's keys, if it requires one.
             stateful: carry the LSTM state from call to call, row by row, as AllenNLP did.
 
-        Raises CheckpointError where there is no model, DownloadError where it cannot be fetched,
-        CannotSend for what does not go together.
+        Raises CheckpointError for files that are missing or damaged, DownloadError for a model
+        that cannot be fetched, CannotSend for arguments that exclude each other, Unreachable if no
+        server responds within 5 seconds.
         """
         source = str(options_file)
         self._backend: _Backend
-        if source.startswith(("http://", "https://")):
-            if weight_file is not None:
-                raise CannotSend(
-                    f"{source} and {weight_file}: a server has its own weights; to use files from "
-                    "the web, download both first"
-                )
-            if stateful:
-                raise CannotSend("a server keeps no state; stateful=True needs a model's files")
-            self._backend = _Remote(Client(source, api_key=api_key))
-        else:
-            self._backend = _Local(_open(source, weight_file, cuda_device), stateful)
-
-    def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
-        """Return the vectors of one sentence: (L + 1, n, 2P); (L + 1, 0, 2P) for an empty one."""
-        return self.embed_batch([sentence])[0]
+        if not source.startswith(("http://", "https://")):
+            self._backend = _InProcess(_open(source, weight_file, cuda_device), stateful)
+            return
+        if weight_file is not None:
+            raise CannotSend(
+                f"{source} and {weight_file}: a server has its own weights; to use files from the "
+                "web, download both first"
+            )
+        if stateful:
+            raise CannotSend("a server keeps no state; stateful=True needs the files of a model")
+        self._backend = _Remote(source, api_key)
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
-        return self._backend.embed(list(batch)) if len(batch) else []
-
-    def embed_sentences(
-        self, sentences: Iterable[Sequence[str]], batch_size: int = _BATCH_SIZE
-    ) -> Iterator[Vectors]:
-        """Yield the vectors of any number of sentences, `batch_size` of them computed at a time."""
-        rows = iter(sentences)
-        while batch := list(islice(rows, batch_size)):
-            yield from self.embed_batch(batch)
+        refuse_text(batch)
+        for number, sentence in enumerate(batch):
+            check_sentence(sentence, number)
+        return self._backend.embed(batch) if len(batch) else []
 
     def embed_file(
         self,
         input_file: Iterable[str],
         output_file_path: str | Path,
-        output_format: str = "all",
-        batch_size: int = _BATCH_SIZE,
+        output_format: OutputFormat = "all",
+        batch_size: int = BATCH_SIZE,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Write the vectors of a text's lines to HDF5, as `elmo embed` and `allennlp elmo` do.
+        """Write the vectors of lines of text to HDF5, as `elmo embed` and `allennlp elmo` do.
 
-        `output_format` is "all", "top" or "average". A file that exists is replaced. Raises
-        FileError for blank lines and for what cannot be written.
+        A file that exists is replaced. Raises FileError for blank lines and for an output that
+        cannot be written.
         """
-        from elmo_serve.files.inputs import plain
         from elmo_serve.files.outputs import allennlp
         from elmo_serve.files.run import Text, run
-        from elmo_serve.files.selection import selection
 
         output = Path(output_file_path)
         form = allennlp.variant(
@@ -125,15 +116,8 @@ class ElmoEmbedder:
             text = Path(folder) / "input.txt"
             with text.open("w", encoding="utf-8") as file:
                 file.writelines(f"{line.rstrip()}\n" for line in input_file)
-            run(
-                Text(text, plain.read),
-                output,
-                form,
-                source,
-                selection(output_format, source.info.layers),
-                identity,
-                force=True,
-            )
+            wanted = selection(output_format, source.info.layers)
+            run(Text(text, plain.read), output, form, source, wanted, identity, force=True)
 
     def close(self) -> None:
         """Close the connections to a server."""
@@ -141,24 +125,30 @@ class ElmoEmbedder:
 
 
 class _Backend(Protocol):
-    """What computes."""
+    """Computes vectors, here or elsewhere."""
 
-    def embed(self, batch: list[Sequence[str]]) -> list[Vectors]: ...
+    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]: ...
 
-    def source(self, layers: str, batch_size: int) -> Source: ...
+    def source(self, layers: OutputFormat, batch_size: int) -> Source: ...
 
     def close(self) -> None: ...
 
 
 class _Remote:
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    """A server."""
 
-    def embed(self, batch: list[Sequence[str]]) -> list[Vectors]:
-        return self._client.embed(batch, layers="all")
+    def __init__(self, url: str, api_key: str | None) -> None:
+        self._client = Client(url, api_key=api_key)
+        try:
+            self._client.info()
+        except BaseException:
+            self._client.close()
+            raise
 
-    def source(self, layers: str, batch_size: int) -> Source:
-        from elmo_serve.files.selection import selection
+    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
+        return self._client.embed(batch)
+
+    def source(self, layers: OutputFormat, batch_size: int) -> Source:
         from elmo_serve.files.sources.remote import Remote
 
         wanted = selection(layers, self._client.info()["layers"])
@@ -168,16 +158,15 @@ class _Remote:
         self._client.close()
 
 
-class _Local:
-    """The network, and the state of its last call where that is carried."""
+class _InProcess:
+    """A network in this process, and the state after its last call if `stateful`."""
 
     def __init__(self, network: InProcess, stateful: bool) -> None:
         self._network = network
         self._stateful = stateful
         self._state: Any = None
 
-    def embed(self, batch: list[Sequence[str]]) -> list[Vectors]:
-        from elmo_serve.files.selection import selection
+    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
 
         everything = selection("all", self._network.info.layers)
         if not self._stateful:
@@ -185,8 +174,7 @@ class _Local:
         arrays, self._state = self._network.carry(batch, everything, self._state)
         return arrays
 
-    def source(self, layers: str, batch_size: int) -> Source:
-        from elmo_serve.files.selection import selection
+    def source(self, layers: OutputFormat, batch_size: int) -> Source:
         from elmo_serve.files.sources.local import Carried, Sorted
 
         wanted = selection(layers, self._network.info.layers)
@@ -195,30 +183,52 @@ class _Local:
         return Sorted(self._network, wanted)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the network is freed with this object."""
 
 
 def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
-    from elmo_model.pretrained import open_model
     from elmo_serve.files.in_process import InProcess
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is None:
         return InProcess.open(_located(model), device=device)
+    return _open_pair(Path(model), Path(weight_file), device)
+
+
+def _open_pair(options: Path, weights: Path, device: str) -> InProcess:
+    """Open two files that may lie anywhere, under any names."""
+    from elmo_model.checkpoints import CheckpointError
+    from elmo_model.pretrained import open_model
+    from elmo_serve.files.in_process import InProcess
+
+    for file in (options, weights):
+        if not file.is_file():
+            raise CheckpointError(f"{file}: does not exist, expected a file")
     with tempfile.TemporaryDirectory() as folder:
-        # The two may lie anywhere and be called anything; a pair lies together.
-        Path(folder, "options.json").symlink_to(Path(model).resolve())
-        Path(folder, "weights.hdf5").symlink_to(Path(weight_file).resolve())
-        return InProcess.open(open_model(folder), device=device)
+        links = {Path(folder, "options.json"): options, Path(folder, "weights.hdf5"): weights}
+        for link, file in links.items():
+            link.symlink_to(file.resolve())
+        try:
+            return InProcess.open(open_model(folder), device=device)
+        except CheckpointError as error:
+            message = str(error)
+            for link, file in links.items():
+                message = message.replace(str(link), str(file))
+            raise CheckpointError(message) from error
 
 
 def _located(model: str) -> str:
-    """Return the path of a published model, fetched into the cache where it is not there yet."""
-    from elmo_serve.commands.terminal import fetching
+    """Return the path of a published model, fetched into the cache at its first use."""
     from elmo_serve.model_cache import cache_settings, locate
     from elmo_serve.settings import from_strings, variable
 
     names = ("cache", "mirror", "offline")
     settings = from_strings({name: os.environ.get(variable(name)) for name in names})
-    with fetching() as show:
-        return locate(model, cache_settings(settings), show)
+    begun: set[str] = set()
+
+    def show(name: str, _done: int, _total: int) -> None:
+        if name not in begun:
+            begun.add(name)
+            _log.info("fetching %s", name)
+
+    return locate(model, cache_settings(settings), show)

@@ -1,4 +1,4 @@
-"""What the tests of the client share: a server that does as it is told, and both clients."""
+"""Fixtures of the client's tests: both clients, a real server, and one that follows a script."""
 
 from __future__ import annotations
 
@@ -7,17 +7,41 @@ from typing import Any
 
 import pytest
 
-from tests.client.doors import DOORS
-from tests.support.scripted_server import Told, telling
+from elmo_client import Client
+from elmo_model.checkpoints import load
+from elmo_model.elmo import Elmo
+from tests.client.both_clients import CLIENTS
+from tests.conftest import KEY
+from tests.support.scripted_server import ScriptedServer, scripted_server
+from tests.support.servers import SMALL, Running
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
-    with telling() as it:
-        yield it
+def scripted() -> Iterator[ScriptedServer]:
+    with scripted_server() as server:
+        yield server
 
 
-@pytest.fixture(scope="module", params=DOORS)
-def door(request: pytest.FixtureRequest) -> Any:
-    """The class of a client: `Client`, and `AsyncClient` behind the same methods."""
-    return DOORS[request.param]
+@pytest.fixture(scope="module", params=CLIENTS)
+def client_class(request: pytest.FixtureRequest) -> Any:
+    """`Client`, and `AsyncClient` behind the same methods."""
+    return CLIENTS[request.param]
+
+
+@pytest.fixture(scope="module")
+def sdk(client_class: Any, server: Running) -> Iterator[Client]:
+    with client_class(server.url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def narrow_sdk(client_class: Any, narrow: Running) -> Iterator[Client]:
+    """A client of the server with small limits and an API key."""
+    with client_class(narrow.url, api_key=KEY, in_flight=2) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def elmo() -> Elmo:
+    """The network that the servers run, in this process."""
+    return load(SMALL)

@@ -1,227 +1,122 @@
-"""When a request is sent again, what is refused, and what is taken for an answer: both clients."""
+"""The policy of retries, on a clock that the test turns."""
 
 from __future__ import annotations
 
 import email.utils
-import itertools
-import threading
-import time
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import httpx
 import pytest
 
-from elmo_client import (
-    BadAnswer,
-    Client,
-    InvalidRequest,
-    ModelChanged,
-    ServerFailed,
-    TooLarge,
-    TryLater,
-    Unauthorized,
-    Unreachable,
-)
-from elmo_serve.http.media_types import safetensors
-from tests.support.scripted_server import Told, answer, break_off, hang_up, refuse, right
+from elmo_client.retry import FIRST_CONTACT_SECONDS, Attempts, retry_after
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def response(status: int, **headers: str) -> httpx.Response:
+    return httpx.Response(status, headers={key.replace("_", "-"): v for key, v in headers.items()})
+
+
+def pauses(
+    outcome: Any, patience: float, *, repeatable: bool = True, responded: bool = True
+) -> list[float]:
+    """Return the pauses until no further attempt is made, each of them waited."""
+    clock = Clock()
+    attempts = Attempts(patience, clock)
+    found = []
+    while (
+        pause := attempts.pause(outcome, repeatable=repeatable, responded=responded)
+    ) is not None:
+        found.append(pause)
+        clock.now += pause
+    return found
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_it_comes_back_when_the_server_says_so(door: Any, told: Told, status: int) -> None:
-    told.script = [refuse(status, Retry_After="1")]
+def test_retry_after_is_waited_for_and_at_most_a_tenth_longer(status: int) -> None:
+    found = pauses(response(status, Retry_After="7"), 30)
 
-    with door(told.url) as client:
-        (vectors,) = client.embed([["7"]])
-
-    assert vectors[0, 0, 0] == 7
-    (first, _), (second, _) = told.asked
-    assert 1.0 <= second - first < 1.6
+    assert 3 <= len(found) <= 4
+    assert all(7 <= pause <= 7.7 for pause in found)
 
 
-def test_a_time_of_day_is_waited_for_too(door: Any, told: Told) -> None:
-    def at_two(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        refuse(503, Retry_After=email.utils.formatdate(time.time() + 2))(handler, body)
-
-    told.script = [at_two]
-
-    with door(told.url) as client:
-        (vectors,) = client.embed([["7"]])
-
-    assert vectors[0, 0, 0] == 7
-    (first, _), (second, _) = told.asked
-    assert 0.9 <= second - first < 2.7  # a date has whole seconds
-
-
-def test_what_comes_out_of_order_is_handed_on_in_order(door: Any, told: Told) -> None:
-    def late(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        time.sleep(0.3)
-        right(handler, body)
-
-    told.script = [late]
-
-    with door(told.url, in_flight=3) as client:
-        found = client.embed([[str(number)] for number in range(9)])
-
-    assert [array[0, 0, 0] for array in found] == list(range(9))
-
-
-def test_a_request_is_cut_by_every_limit(door: Any, told: Told) -> None:
-    # Two sentences and 12 tokens a request, where a sentence costs its tokens and two.
-    sentences = [["1"], ["2"], ["3"], ["4"] * 9, ["5"] * 2, ["6"] * 5, ["7"] * 6]
-
-    with door(told.url) as client:
-        found = client.embed(sentences)
-
-    assert [(array[0, 0, 0], array.shape[1]) for array in found] == [
-        (number, len(tokens)) for number, tokens in enumerate(sentences, 1)
-    ]
-    assert sorted(told.sizes) == [1, 1, 1, 2, 2]
-
-
-def test_what_is_taken_of_a_stream_is_all_that_is_asked_for(door: Any, told: Told) -> None:
-    with door(told.url, in_flight=2) as client:
-        stream = client.stream([str(number)] for number in itertools.count())
-        first = [next(stream)[0, 0, 0] for _ in range(4)]
-        stream.close()
-
-    assert first == [0, 1, 2, 3]
-    assert len(told.asked) <= 2 + 2 + 1
-
-
-def test_a_lost_connection_is_tried_again(door: Any, told: Told) -> None:
-    told.script = [hang_up, break_off, refuse(503), refuse(503, Retry_After="nonsense"), hang_up]
-    sentences = [[str(number)] for number in range(9)]
-
-    with door(told.url, in_flight=3) as client:
-        found = client.embed(sentences)
-
-    assert [array[0, 0, 0] for array in found] == list(range(9))
-    assert len(told.asked) == 5 + 5  # two sentences a request: each of five fails once, or one more
+def test_a_retry_after_beyond_the_patience_is_not_waited_for() -> None:
+    assert pauses(response(503, Retry_After="31"), 30) == []
 
 
 @pytest.mark.parametrize(
-    ("status", "error"),
-    [(400, InvalidRequest), (401, Unauthorized), (413, TooLarge), (500, ServerFailed)],
-)
-def test_what_fails_again_is_not_sent_again(
-    door: Any, told: Told, status: int, error: type[Exception]
-) -> None:
-    told.script = [refuse(status)] * 3
-
-    with door(told.url) as client, pytest.raises(error, match="not now"):
-        client.embed([["1"]])
-
-    assert len(told.asked) == 1
-
-
-def test_an_error_says_which_request_it_was(door: Any, told: Told) -> None:
-    told.script = [right, right, refuse(500)]
-
-    with door(told.url, in_flight=1) as client, pytest.raises(ServerFailed) as error:
-        client.embed([["1"]] * 6)
-
-    assert error.value.first == 4
-    assert "begins with sentence 4" in str(error.value)
-
-
-def test_patience_ends(door: Any, told: Told) -> None:
-    told.script = [refuse(503)] * 100
-
-    with door(told.url, patience_seconds=0.5) as client, pytest.raises(TryLater) as error:
-        client.embed([["1"]])
-
-    assert error.value.problem.detail == "not now"
-    assert 2 < len(told.asked) < 20
-    assert told.asked[-1][0] - told.asked[0][0] < 5  # a busy machine is late
-
-
-def test_nobody_there_is_said_after_patience(door: Any) -> None:
-    with (
-        door("http://127.0.0.1:9", patience_seconds=0.3) as client,
-        pytest.raises(Unreachable, match=r"\d+ attempts in 0\.\d s"),
-    ):
-        client.info()
-
-
-def test_time_is_told_to_the_server_and_kept(told: Told) -> None:
-    told.script = [lambda _handler, _body: time.sleep(1.5)]
-    started = time.monotonic()
-
-    with Client(told.url, timeout_seconds=0.25) as client:
-        client._http.timeout = 0.5  # without the grace that a server's own 504 is given
-        with pytest.raises(Unreachable, match="no answer in time"):
-            client.embed([["1"]])
-
-    assert time.monotonic() - started < 1.4
-    assert told.asked[0][1]["X-Request-Timeout"] == "0.25"
-
-
-def test_a_delete_is_not_repeated_when_it_may_have_been_seen(door: Any, told: Told) -> None:
-    told.script = [hang_up, right]
-
-    with door(told.url) as client, pytest.raises(Unreachable):
-        client.delete_task("a")
-
-    assert len(told.asked) == 1
-
-
-@pytest.mark.parametrize(
-    "wrong",
+    "outcome",
     [
-        lambda h, _: answer(h, 200, b"<html>", "text/html"),
-        lambda h, _: answer(h, 200, b"nonsense", safetensors.ENCODING.media_type),
-        lambda h, _: right(h, b'{"sentences": [["1"], ["2"]]}'),
-        lambda h, _: answer(h, 302, b"", "text/html", Location="http://127.0.0.1:9"),
+        response(503),
+        response(503, Retry_After="soon"),
+        httpx.ReadError(""),
+        httpx.RemoteProtocolError(""),
+        httpx.ConnectError(""),
     ],
-    ids=["another page", "no tensors", "too many", "elsewhere"],
+    ids=["503", "nonsense", "lost", "broken off", "refused"],
 )
-def test_what_is_no_answer_is_never_taken_for_one(door: Any, told: Told, wrong: Any) -> None:
-    told.script = [wrong]
+def test_the_back_off_doubles_up_to_five_seconds(outcome: Any) -> None:
+    found = pauses(outcome, 60)
 
-    with door(told.url) as client, pytest.raises(BadAnswer):
-        client.embed([["1"]])
-
-
-def test_another_model_in_between_is_noticed(door: Any, told: Told) -> None:
-    def other(handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        right(handler, body, revision="1")
-
-    told.script = [right, other]
-
-    with door(told.url, in_flight=1) as client:
-        with pytest.raises(ModelChanged, match="from 0 to 1"):
-            client.embed([["1"]] * 4)
-        assert len(client.embed([["1"]])) == 1  # it asks what is served anew
+    for attempt, pause in enumerate(found):
+        most = min(0.1 * 2**attempt, 5)
+        assert most / 2 <= pause <= most
+    assert sum(found) <= 60
+    assert len(found) >= 15
 
 
-def test_a_page_of_a_proxy_is_shown_in_part(door: Any, told: Told) -> None:
-    told.script = [lambda h, _: answer(h, 502, b"<h1>Bad\ngateway</h1>" * 100, "text/html")]
-
-    with door(told.url) as client, pytest.raises(ServerFailed) as error:
-        client.embed([["1"]])
-
-    assert error.value.problem.status == 502
-    assert error.value.problem.detail.startswith("<h1>Bad gateway</h1>")
-    assert len(str(error.value)) < 300
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
+def test_other_statuses_are_final(status: int) -> None:
+    assert pauses(response(status), 60) == []
 
 
-def test_closing_ends_the_waiting(told: Told) -> None:
-    told.script = [refuse(503, Retry_After="30")] * 9
-    client = Client(told.url)
-    failure: list[Exception] = []
+def test_a_timeout_is_final() -> None:
+    assert pauses(httpx.ReadTimeout(""), 60) == []
 
-    def embed() -> None:
-        try:
-            client.embed([["1"]])
-        except Unreachable as error:
-            failure.append(error)
 
-    thread = threading.Thread(target=embed)
-    thread.start()
-    while not told.asked:
-        time.sleep(0.01)
-    client.close()
-    thread.join(5)
+def test_a_call_that_must_not_run_twice_is_repeated_only_if_it_was_never_sent() -> None:
+    assert pauses(httpx.ReadError(""), 60, repeatable=False) == []
+    assert pauses(httpx.ConnectError(""), 60, repeatable=False)
 
-    assert not thread.is_alive()
-    assert "closed" in str(failure[0])
+
+@pytest.mark.parametrize("outcome", [httpx.ConnectError(""), httpx.ConnectTimeout("")])
+def test_an_address_that_never_responded_is_given_up_after_some_seconds(outcome: Any) -> None:
+    assert 0 < sum(pauses(outcome, 600, responded=False)) <= FIRST_CONTACT_SECONDS
+    assert sum(pauses(outcome, 600, responded=True)) > 500
+    assert sum(pauses(outcome, 0.3, responded=False)) <= 0.3
+    assert sum(pauses(response(503), 600, responded=False)) > 500
+
+
+def test_the_patience_begins_with_the_first_failure() -> None:
+    clock = Clock()
+    attempts = Attempts(10, clock)
+    clock.now += 100
+
+    assert attempts.pause(response(503), repeatable=True, responded=True) is not None
+
+
+def test_attempts_describe_themselves() -> None:
+    clock = Clock()
+    attempts = Attempts(60, clock)
+    assert str(attempts) == ""
+    attempts.pause(response(503), repeatable=True, responded=True)
+    assert str(attempts) == ""
+    clock.now += 1.26
+    attempts.pause(response(503), repeatable=True, responded=True)
+    assert str(attempts) == " (2 attempts in 1.3 s)"
+
+
+def test_retry_after_is_seconds_or_a_date() -> None:
+    now = 1_700_000_000.0
+
+    assert retry_after(" 12 ", now) == 12
+    assert retry_after(email.utils.formatdate(now + 90), now) == 90
+    assert retry_after(email.utils.formatdate(now - 90), now) == 0
+    for nonsense in ("", "-1", "soon", "1.5", "²"):
+        assert retry_after(nonsense, now) is None

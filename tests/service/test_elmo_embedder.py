@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from elmo_client import CannotSend, ElmoEmbedder
+from elmo_client import CannotSend, Unreachable
 from elmo_model.checkpoints import CheckpointError
+from elmo_serve import ElmoEmbedder
 from elmo_serve.files.sentence import FileError
 from tests.support import golden
 from tests.support.servers import SMALL, Running
@@ -25,10 +28,11 @@ SENTENCES = [["The", "cat", "sat", "."], [], ["a"], ["The", "cat", "sat", "."]]
 
 @pytest.fixture(scope="module", params=["in process", "over HTTP"])
 def embedder(request: pytest.FixtureRequest, server: Running) -> Iterator[ElmoEmbedder]:
-    where = [server.url]
-    if request.param == "in process":
-        where = [str(SMALL / "options.json"), str(SMALL / "weights.hdf5")]
-    embedder = ElmoEmbedder(*where)
+    embedder = (
+        ElmoEmbedder(SMALL / "options.json", SMALL / "weights.hdf5")
+        if request.param == "in process"
+        else ElmoEmbedder(server.url)
+    )
     yield embedder
     embedder.close()
 
@@ -74,7 +78,7 @@ def test_state_is_carried_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("output_format", ["all", "top", "average"])
 def test_embed_file_writes_what_the_command_writes(
-    embedder: ElmoEmbedder, tmp_path: Path, output_format: str
+    embedder: ElmoEmbedder, tmp_path: Path, output_format: Any
 ) -> None:
     lines = io.StringIO("The cat sat .\n a \nThe cat sat .\n")
     output = tmp_path / "out.hdf5"
@@ -115,17 +119,64 @@ def test_the_two_files_may_lie_anywhere(tmp_path: Path) -> None:
     assert ElmoEmbedder(options, weights).embed_sentence(["a"]).shape == (3, 1, 32)
 
 
-def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+def test_arguments_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(CannotSend, match="download both first"):
         ElmoEmbedder("https://example.org/options.json", "https://example.org/weights.hdf5")
     with pytest.raises(CannotSend, match="keeps no state"):
         ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
-    with pytest.raises(CheckpointError):
-        ElmoEmbedder(tmp_path / "options.json", tmp_path / "weights.hdf5")
+
+
+def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
+    options, weights = tmp_path / "one.json", tmp_path / "two.h5"
+    with pytest.raises(CheckpointError, match=rf"^{options}: does not exist"):
+        ElmoEmbedder(options, weights)
+    options.write_bytes((SMALL / "options.json").read_bytes())
+    with pytest.raises(CheckpointError, match=rf"^{weights}: does not exist"):
+        ElmoEmbedder(options, weights)
+    weights.write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError, match=str(weights)):
+        ElmoEmbedder(options, weights)
+    weights.write_bytes((SMALL / "weights.hdf5").read_bytes())
+    options.write_text("{}")
+    with pytest.raises(CheckpointError, match=str(options)):
+        ElmoEmbedder(options, weights)
+
+
+def test_a_string_is_refused_with_the_word_that_helps(embedder: ElmoEmbedder) -> None:
+    text: Any = "Hello world"
+
+    for call in (embedder.embed_sentence, embedder.embed_batch):
+        with pytest.raises(CannotSend, match=r"'Hello world'.*text\.split\(\)"):
+            call(text)
+    with pytest.raises(CannotSend, match=r"sentence 0 .*'Hello world'.*text\.split\(\)"):
+        embedder.embed_batch([text])
+
+
+def test_a_dead_address_fails_at_once_and_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+    with pytest.raises(Unreachable, match=rf"^{url}: .*attempts in [0-5]\.\d s"):
+        ElmoEmbedder(url)
+
+
+def test_the_package_loads_it_at_its_first_use() -> None:
+    code = (
+        "import sys, elmo_serve\n"
+        "print({'torch', 'httpx', 'numpy', 'elmo_client'} & set(sys.modules))\n"
+        "from elmo_serve import ElmoEmbedder\n"
+        "print('torch' in sys.modules, ElmoEmbedder.__module__)\n"
+        "print(hasattr(elmo_serve, 'Embedder'))\n"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout == "set()\nFalse elmo_serve.elmo_embedder\nFalse\n"
 
 
 def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
-    code = "from elmo_client import ElmoEmbedder; ElmoEmbedder()"
+    code = "from elmo_serve import ElmoEmbedder; ElmoEmbedder()"
     environment = {**os.environ, "ELMO_CACHE": str(tmp_path), "ELMO_OFFLINE": "true"}
 
     run = subprocess.run(
@@ -135,3 +186,4 @@ def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
     last = run.stderr.splitlines()[-1]
     assert last.startswith("elmo_serve.model_cache.download_error.DownloadError: ")
     assert str(tmp_path / "original") in last
+    assert "elmo: fetching" not in run.stderr  # a library prints nothing

@@ -1,4 +1,4 @@
-"""A server that does what it is told, for what no real one does when it is wanted."""
+"""A server that follows a script: the responses that a real server gives only now and then."""
 
 from __future__ import annotations
 
@@ -11,54 +11,68 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+from elmo_client.responses import MEDIA_TYPE
 from elmo_serve.http.media_types import safetensors
 from elmo_serve.http.media_types.encoder import Answer
 
+Responder = Callable[[BaseHTTPRequestHandler, bytes], None]
 
-class Told:
-    """What it answers next, by request to POST /embed; and what it was asked."""
+
+class ScriptedServer:
+    """Holds the script and the requests that came.
+
+    `script` has one responder for each of the next requests to POST /embed or DELETE; the requests
+    after it are answered correctly. `requests` are the time (monotonic, seconds) and headers of
+    each, `sizes` the number of its sentences. `info` responds to GET.
+    """
 
     def __init__(self) -> None:
-        self.script: list[Callable[[BaseHTTPRequestHandler, bytes], None]] = []
-        self.asked: list[tuple[float, dict[str, str]]] = []
-        self.sizes: list[int] = []  # sentences of each request
+        self.script: list[Responder] = []
+        self.requests: list[tuple[float, dict[str, str]]] = []
+        self.sizes: list[int] = []
+        self.info: Responder = lambda handler, _: respond(handler, 200, json.dumps(INFO).encode())
+        self.arrived = threading.Semaphore(0)  # released once for each request
         self.url = ""
 
 
 @contextmanager
-def telling() -> Iterator[Told]:
-    """Serve on a free port of loopback."""
-    it = Told()
+def scripted_server() -> Iterator[ScriptedServer]:
+    """Serve on a free port of the loopback interface."""
+    scripted = ScriptedServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            answer(self, 200, json.dumps(INFO).encode(), "application/json")
+            scripted.info(self, b"")
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"] or 0))
-            it.asked.append((time.monotonic(), dict(self.headers)))
-            it.sizes.append(len(json.loads(body)["sentences"]) if body else 0)
-            (it.script.pop(0) if it.script else right)(self, body)
+            scripted.requests.append((time.monotonic(), dict(self.headers)))
+            scripted.sizes.append(len(json.loads(body)["sentences"]) if body else 0)
+            responder = scripted.script.pop(0) if scripted.script else correct
+            scripted.arrived.release()
+            responder(self, body)
 
-        do_DELETE = do_POST  # noqa: N815
+        do_DELETE = do_POST  # noqa: N815 - the name that http.server calls
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    it.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield it
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    scripted.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield scripted
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 INFO = {
-    "model": "told",
+    "model": "scripted",
     "revision": "0",
     "format": "none",
     "layers": 3,
@@ -76,9 +90,14 @@ INFO = {
 }
 
 
-def answer(
-    handler: BaseHTTPRequestHandler, status: int, body: bytes, media_type: str, **headers: str
+def respond(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    body: bytes,
+    media_type: str = "application/json",
+    **headers: str,
 ) -> None:
+    """Send a whole response; underscores in the names of headers stand for hyphens."""
     handler.send_response(status)
     handler.send_header("Content-Type", media_type)
     handler.send_header("Content-Length", str(len(body)))
@@ -88,34 +107,46 @@ def answer(
     handler.wfile.write(body)
 
 
-def right(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -> None:
-    """Answer every sentence with the number that its first token is."""
+def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -> None:
+    """Respond with vectors whose every number is the number that the first token spells."""
     sentences = json.loads(body)["sentences"]
     arrays = [np.full((3, len(each), 4), float(each[0]), np.float32) for each in sentences]
     texts = [json.dumps(each).encode() for each in sentences]
-    told = Answer("told", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")
-    made = safetensors.encode(told)
-    answer(handler, 200, b"".join(made), safetensors.ENCODING.media_type)
+    answer = Answer("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")
+    respond(handler, 200, b"".join(safetensors.encode(answer)), MEDIA_TYPE)
 
 
-def refuse(status: int, **headers: str) -> Callable[[BaseHTTPRequestHandler, bytes], None]:
+def after(gate: threading.Event, responder: Responder = correct) -> Responder:
+    """Respond once the test sets `gate`."""
+
+    def act(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        gate.wait()
+        responder(handler, body)
+
+    return act
+
+
+def refuse(status: int, **headers: str) -> Responder:
+    """Respond with a problem document."""
     problem = {"type": "urn:x", "title": "No", "status": status, "detail": "not now"}
 
     def act(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
         text = json.dumps(problem).encode()
-        answer(handler, status, text, "application/problem+json", **headers)
+        respond(handler, status, text, "application/problem+json", **headers)
 
     return act
 
 
 def hang_up(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
+    """Close the connection without a response."""
     handler.close_connection = True
     handler.connection.close()
 
 
 def break_off(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
+    """Close the connection within the body of a response."""
     handler.send_response(200)
-    handler.send_header("Content-Type", safetensors.ENCODING.media_type)
+    handler.send_header("Content-Type", MEDIA_TYPE)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
     handler.wfile.write(b"half")

@@ -1,4 +1,4 @@
-"""Both clients behind the methods of the one for threads, so that one test is for both."""
+"""Both clients behind the methods of the synchronous one, so that one test covers the two."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from elmo_client import AsyncClient, Client
 
-END = object()
+_END = object()
 
 
-class Coroutines:
-    """An AsyncClient with an event loop of its own, which runs while a method does."""
+class RunAsyncClient:
+    """An AsyncClient with an event loop, which runs while a method is called."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.client = AsyncClient(*arguments, **options)
@@ -24,11 +24,15 @@ class Coroutines:
 
     def stream(self, sentences: Any, **options: Any) -> Iterator[Any]:
         arrays = self.client.stream(sentences, **options)
-        try:
-            while (array := self._runner.run(_next(arrays))) is not END:
-                yield array
-        finally:
-            self._runner.run(arrays.aclose())  # type: ignore[attr-defined]
+
+        def generate() -> Iterator[Any]:
+            try:
+                while (array := self._runner.run(_next(arrays))) is not _END:
+                    yield array
+            finally:
+                self._runner.run(arrays.aclose())  # type: ignore[attr-defined]
+
+        return generate()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return partial(self._call, getattr(self.client, name))
@@ -44,7 +48,7 @@ class Coroutines:
 
 
 async def _next(arrays: AsyncIterator[Any]) -> Any:
-    return await anext(arrays, END)
+    return await anext(arrays, _END)
 
 
-DOORS: dict[str, Any] = {"threads": Client, "coroutines": Coroutines}
+CLIENTS: dict[str, Any] = {"Client": Client, "AsyncClient": RunAsyncClient}

@@ -1,0 +1,148 @@
+"""AllenNLP 0.9's ElmoEmbedder, computed by a server.
+
+    from elmo_client import ElmoEmbedder  # instead of: from allennlp.commands.elmo import ...
+
+    elmo = ElmoEmbedder("http://localhost:8000")
+    vectors = elmo.embed_sentence(["Hello", "world"])  # (3, 2, 2P)
+
+It is stateless: the vectors of a sentence depend on that sentence alone. AllenNLP carried the LSTM
+state from call to call. `elmo_serve.ElmoEmbedder` computes in this process, and can carry state.
+"""
+
+# ruff: noqa: PLC0415 - only embed_file needs h5py, an optional dependency
+
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from elmo_client.client import Client
+from elmo_client.errors import CannotSend
+from elmo_client.responses import Vectors
+from elmo_client.sentences import check_sentence
+
+OutputFormat = Literal["all", "top", "average"]
+
+BATCH_SIZE = 64
+"""AllenNLP's default number of sentences in a batch."""
+
+
+class SentenceEmbedder(ABC):
+    """The methods of AllenNLP's class that do not depend on where the vectors are computed.
+
+    The vectors of a sentence of n tokens are (L + 1, n, 2P), float32, layers first.
+    """
+
+    def embed_sentence(self, sentence: Sequence[str]) -> Vectors:
+        """Return the vectors of one sentence, a list of n tokens: (L + 1, n, 2P)."""
+        check_sentence(sentence)
+        return self.embed_batch([sentence])[0]
+
+    @abstractmethod
+    def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
+        """Return the vectors of some sentences, in their order."""
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
+    ) -> Iterator[Vectors]:
+        """Yield the vectors of any number of sentences, `batch_size` of them computed at a time."""
+        rows = iter(sentences)
+        while batch := list(islice(rows, batch_size)):
+            yield from self.embed_batch(batch)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the connections or the model."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ElmoEmbedder(SentenceEmbedder):
+    """ELMo vectors of tokenised sentences, from a server."""
+
+    def __init__(self, url: str, *, api_key: str | None = None) -> None:
+        """Connect to a server.
+
+        Args:
+            url: the server's address, such as "http://localhost:8000".
+            api_key: one of the server's keys, if it requires one.
+
+        Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
+        within 5 seconds.
+        """
+        if not str(url).startswith(("http://", "https://")):
+            raise CannotSend(
+                f"{str(url)!r:.80} is not the URL of a server; to compute in this process, install "
+                "elmo-serve and use elmo_serve.ElmoEmbedder"
+            )
+        self._client = Client(url, api_key=api_key)
+        try:
+            self._client.info()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
+        return self._client.embed(batch)
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
+    ) -> Iterator[Vectors]:
+        """Yield the vectors of any number of sentences. `batch_size` is chosen by the server."""
+        return self._client.stream(sentences)
+
+    def embed_file(
+        self,
+        input_file: Iterable[str],
+        output_file_path: str | Path,
+        output_format: OutputFormat = "all",
+        batch_size: int = BATCH_SIZE,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Write the vectors of lines of text to HDF5, in the layout of `allennlp elmo`.
+
+        Tokens stand between white space. The file appears when it is complete, and replaces an
+        older one. `batch_size` is chosen by the server. Raises CannotSend for blank lines.
+        """
+        if output_format not in ("all", "top", "average"):
+            raise CannotSend(f"output_format is {output_format!r}; expected all, top or average")
+        lines = [line.strip() for line in input_file]
+        if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
+            raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")
+        arrays = self._client.stream(map(str.split, lines), layers=output_format)
+        output = Path(output_file_path)
+        temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            _write(temporary, zip(lines, arrays, strict=True), forget_sentences, use_sentence_keys)
+            temporary.replace(output)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._client.close()
+
+
+def _write(
+    path: Path, items: Iterable[tuple[str, Vectors]], forget_sentences: bool, use_keys: bool
+) -> None:
+    try:
+        import h5py
+    except ImportError as error:
+        raise CannotSend("embed_file needs h5py: pip install 'elmo-client[hdf5]'") from error
+    index: dict[str, Any] = {}
+    with h5py.File(path, "x") as file:
+        for number, (line, vectors) in enumerate(items):
+            file.create_dataset(line if use_keys else str(number), data=vectors)
+            index[line] = str(number)
+        if not (forget_sentences or use_keys):
+            text = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+            text[0] = json.dumps(index)

@@ -1,0 +1,70 @@
+"""Which vectors a call asks for, and how many bytes its response takes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from elmo_client.errors import CannotSend
+
+Layers = Literal["all", "top", "average"] | Sequence[int]
+Mix = Mapping[str, Any] | Sequence[float]
+Pooling = Literal["none", "mean", "max"]
+Dtype = Literal["float32", "float16"]
+
+_ITEM_BYTES = {"float32": 4, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The options of one `embed` or `stream` call.
+
+    `members` are the members of the request's JSON body besides `sentences`. `layer_count` is the
+    number of layers in each array: None means all layers of the model, 1 also stands for a mix.
+    """
+
+    members: Mapping[str, Any]
+    layer_count: int | None
+    pooling: Pooling
+    dtype: Dtype
+
+    @classmethod
+    def of(
+        cls,
+        layers: Layers | None,
+        task: str | None,
+        mix: Mix | None,
+        pooling: Pooling,
+        dtype: Dtype,
+    ) -> "Selection":
+        """Check the options of a call.
+
+        Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`
+        or `mix` is of a wrong type. Values are checked by the server.
+        """
+        given = {"layers": layers, "task": task, "mix": mix}
+        members = {name: value for name, value in given.items() if value is not None}
+        if len(members) > 1:
+            raise CannotSend(f"{' and '.join(members)} are given; give at most one of them")
+        layer_count = None if layers == "all" or not members else 1
+        if layers is not None and not isinstance(layers, str):
+            members["layers"] = _listed("layers", layers, '"all", "top", "average" or [0, 2]')
+            layer_count = len(members["layers"])
+        if isinstance(mix, Mapping):
+            members["mix"] = dict(mix)
+        elif mix is not None:
+            expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
+            members["mix"] = {"weights": _listed("mix", mix, expected)}
+        return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
+
+    def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:
+        """Return the bytes of the vectors of one sentence of `tokens` tokens."""
+        layers = model_layers if self.layer_count is None else self.layer_count
+        rows = tokens if self.pooling == "none" else 1
+        return layers * rows * dimension * _ITEM_BYTES.get(self.dtype, 4)
+
+
+def _listed(name: str, value: object, expected: str) -> list[Any]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise CannotSend(f"{name} is {value!r:.60}; expected {expected}")
+    # NumPy scalars become Python numbers, which JSON can hold.
+    return [each.item() if hasattr(each, "item") else each for each in value]

@@ -1,0 +1,53 @@
+"""AsyncClient: asynchronous input, and cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from elmo_client import AsyncClient
+from elmo_model.elmo import Elmo
+from tests.client.vectors import assert_close, every_layer, many
+from tests.support.scripted_server import ScriptedServer, after
+from tests.support.servers import Running
+
+
+async def test_the_input_may_be_asynchronous(server: Running, elmo: Elmo) -> None:
+    sentences = many(300)
+
+    async def produce() -> AsyncIterator[list[str]]:
+        for sentence in sentences:
+            await asyncio.sleep(0)
+            yield sentence
+
+    async with AsyncClient(server.url) as client:
+        streamed = [array async for array in client.stream(produce(), layers="top")]
+        whole, part = await asyncio.gather(
+            client.embed(produce()), client.embed(sentences[:9], layers="top")
+        )
+
+    expected = every_layer(elmo, sentences)
+    assert_close(streamed, [each[-1] for each in expected])
+    assert_close(whole, expected)
+    assert_close(part, [each[-1] for each in expected[:9]])
+
+
+async def test_a_cancelled_call_leaves_no_task_and_no_connection(scripted: ScriptedServer) -> None:
+    gate = threading.Event()
+    scripted.script = [after(gate)] * 4
+    async with AsyncClient(scripted.url, in_flight=4) as client:
+        call = asyncio.create_task(client.embed([[str(number)] for number in range(100)]))
+        for _ in range(4):
+            await asyncio.to_thread(scripted.arrived.acquire)
+
+        call.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        gate.set()
+        assert len(scripted.requests) == 4
+        assert len(await client.embed([["1"]])) == 1

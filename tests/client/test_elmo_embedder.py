@@ -1,0 +1,100 @@
+"""The remote ElmoEmbedder: AllenNLP's methods over HTTP, without elmo-serve."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_client import CannotSend, ElmoEmbedder, Unreachable
+from elmo_model.elmo import Elmo
+from tests.client.vectors import SENTENCES, assert_close, every_layer
+from tests.support.servers import Running
+
+LINES = "The cat sat .\n a/b \nThe cat sat .\n"
+
+
+@pytest.fixture(scope="module")
+def embedder(server: Running) -> Iterator[ElmoEmbedder]:
+    with ElmoEmbedder(server.url) as embedder:
+        yield embedder
+
+
+def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder, elmo: Elmo) -> None:
+    expected = every_layer(elmo, SENTENCES)
+
+    assert_close([embedder.embed_sentence(SENTENCES[0])], expected[:1])
+    assert_close(embedder.embed_batch(SENTENCES), expected)
+    assert_close(list(embedder.embed_sentences(iter(SENTENCES), batch_size=3)), expected)
+    assert embedder.embed_batch([]) == []
+
+
+def test_a_string_is_refused_with_the_word_that_helps(embedder: ElmoEmbedder) -> None:
+    text: Any = "Hello world"
+
+    for call in (embedder.embed_sentence, embedder.embed_batch):
+        with pytest.raises(CannotSend, match=r"'Hello world'.*text\.split\(\)"):
+            call(text)
+    with pytest.raises(CannotSend, match=r"sentence 0 .*'Hello world'.*text\.split\(\)"):
+        embedder.embed_batch([text])
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embed_file_writes_the_layout_of_allennlp(
+    embedder: ElmoEmbedder, tmp_path: Path, elmo: Elmo, output_format: Any
+) -> None:
+    output = tmp_path / "out.hdf5"
+    output.write_text("replaced")
+
+    embedder.embed_file(io.StringIO(LINES), output, output_format)
+
+    select = {"all": lambda v: v, "top": lambda v: v[-1], "average": lambda v: v.mean(0)}
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+        assert json.loads(file["sentence_to_index"][0]) == {"The cat sat .": "2", "a/b": "1"}
+        for number, layers in enumerate(every_layer(elmo, [x.split() for x in LINES.splitlines()])):
+            expected = select[output_format](layers)
+            np.testing.assert_allclose(file[str(number)][()], expected, rtol=0, atol=1e-5)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.hdf5"]
+
+
+def test_embed_file_has_the_flags_of_allennlp(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+
+    embedder.embed_file(["a b\n", "c\n"], output, use_sentence_keys=True)
+    with h5py.File(output) as file:
+        assert set(file) == {"a b", "c"}
+    embedder.embed_file(["a b\n", "c\n"], output, forget_sentences=True)
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1"}
+
+
+def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    wrong: Any = "sum"
+    with pytest.raises(CannotSend, match="there are no tokens in lines 2, 4"):
+        embedder.embed_file(["a\n", "\n", "b\n", " "], tmp_path / "out.hdf5")
+    with pytest.raises(CannotSend, match="output_format is 'sum'; expected all, top or average"):
+        embedder.embed_file(["a\n"], tmp_path / "out.hdf5", wrong)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
+    with pytest.raises(CannotSend, match=r"use elmo_serve\.ElmoEmbedder"):
+        ElmoEmbedder("options.json")
+
+
+def test_a_dead_address_fails_at_once_and_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+    with pytest.raises(Unreachable, match=rf"^{url}: .*attempts in [0-5]\.\d s"):
+        ElmoEmbedder(url)

@@ -1,0 +1,84 @@
+"""The thread behind a Client: it ends with the client, closed, dropped or forgotten."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from elmo_client import Client, Unreachable
+from tests.support.scripted_server import ScriptedServer, after, refuse
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["in flight", "between two attempts"])
+def test_closing_ends_calls_that_wait(scripted: ScriptedServer, held: bool) -> None:
+    gate = threading.Event()
+    scripted.script = [after(gate) if held else refuse(503, Retry_After="30")]
+    client = Client(scripted.url)
+
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(client.embed, [["1"]])
+        scripted.arrived.acquire()
+        client.close()
+        with pytest.raises(Unreachable, match="closed"):
+            call.result()
+    gate.set()
+    with pytest.raises(Unreachable, match="the client is closed"):
+        client.info()
+    client.close()
+
+
+def test_a_client_that_is_dropped_ends_its_thread(scripted: ScriptedServer) -> None:
+    before = set(threading.enumerate())
+    client = Client(scripted.url)
+    client.embed([["1"]])
+    started = set(threading.enumerate()) - before
+    gone = weakref.ref(client)
+
+    del client
+    gc.collect()
+
+    assert gone() is None
+    (thread,) = (each for each in started if each.name == "elmo-client")
+    thread.join()
+
+
+@pytest.mark.parametrize("statement", ["Client(url).info()", "c = Client(url); c.info()"])
+def test_a_program_ends_without_closing_its_client(
+    scripted: ScriptedServer, statement: str
+) -> None:
+    program = f"import sys; from elmo_client import Client; url = sys.argv[1]; {statement}"
+
+    run = subprocess.run(
+        [sys.executable, "-c", program, scripted.url], capture_output=True, text=True, check=False
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_forked_process_is_told_to_create_its_own_client(scripted: ScriptedServer) -> None:
+    code = (
+        "import os, sys\n"
+        "from elmo_client import Client, Unreachable\n"
+        "client = Client(sys.argv[1])\n"
+        "client.info()\n"
+        "if not os.fork():\n"
+        "    try:\n"
+        "        client.info()\n"
+        "        client.embed([['1']])\n"
+        "    except Unreachable as error:\n"
+        "        print(error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", code, scripted.url], capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout == "the client belongs to the parent process; create one in each\n"

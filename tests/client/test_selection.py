@@ -1,0 +1,54 @@
+"""The options of a call: members of the request, and the size of the response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_client import CannotSend
+from elmo_client.selection import Selection
+
+
+def selected(**options: Any) -> Selection:
+    none: dict[str, Any] = {"layers": None, "task": None, "mix": None}
+    return Selection.of(**{**none, "pooling": "none", "dtype": "float32", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "members", "size"),
+    [
+        ({}, {}, 3 * 5 * 8 * 4),
+        ({"layers": "all"}, {"layers": "all"}, 3 * 5 * 8 * 4),
+        ({"layers": "top"}, {"layers": "top"}, 5 * 8 * 4),
+        ({"layers": (0, 2)}, {"layers": [0, 2]}, 2 * 5 * 8 * 4),
+        ({"layers": np.array([1])}, {"layers": [1]}, 5 * 8 * 4),
+        ({"task": "ner", "dtype": "float16"}, {"task": "ner"}, 5 * 8 * 2),
+        ({"mix": [1, 2, 3]}, {"mix": {"weights": [1, 2, 3]}}, 5 * 8 * 4),
+        ({"mix": {"weights": [1], "gamma": 2}}, {"mix": {"weights": [1], "gamma": 2}}, 5 * 8 * 4),
+        ({"pooling": "mean"}, {}, 3 * 8 * 4),
+    ],
+)
+def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> None:
+    found = selected(**options)
+
+    usual = {"pooling": options.get("pooling", "none"), "dtype": options.get("dtype", "float32")}
+    assert found.members == {**members, **usual}
+    assert found.response_bytes(tokens=5, dimension=8, model_layers=3) == size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": "top", "task": "ner"}, "layers and task are given; give at most one"),
+        ({"task": "ner", "mix": [1]}, "task and mix are given"),
+        ({"layers": 2}, r'layers is 2; expected "all", "top", "average" or \[0, 2\]'),
+        ({"mix": "top"}, "mix is 'top'; expected one weight per layer"),
+    ],
+)
+def test_options_that_exclude_each_other_or_have_a_wrong_type_are_refused(
+    options: Any, message: str
+) -> None:
+    with pytest.raises(CannotSend, match=message):
+        selected(**options)
