@@ -10,7 +10,7 @@ import pytest
 
 from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODINGS
-from elmo_serve.http.schemas import EmbedRequest, InfoAnswer, TaskAnswer
+from elmo_serve.http.schemas import EmbedRequest, InfoResponse, TaskResponse
 from tests.support.servers import Running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -40,12 +40,12 @@ def test_fields_types_and_routes_are_all_on_the_page(client: httpx.Client) -> No
         assert f"| `{name}` |" in PAGE
     for media_type in ENCODINGS:
         assert f"| `{media_type}` |" in PAGE
-    for name in TaskAnswer.model_fields:
+    for name in TaskResponse.model_fields:
         assert f'"{name}"' in PAGE
     for path, methods in client.get("/openapi.json").json()["paths"].items():
         for method in methods:
             assert f"{method.upper()} {path}" in PAGE
-    assert set(InfoAnswer.model_fields) <= set(
+    assert set(InfoResponse.model_fields) <= set(
         re.findall(r"[a-z_]+", PAGE.replace("media types", "media_types"))
     )
 

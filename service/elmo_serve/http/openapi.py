@@ -1,33 +1,62 @@
-"""The OpenAPI document: the framework's, with what it cannot know."""
+"""The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
 
-from __future__ import annotations
+`python -m elmo_serve.http.openapi` prints docs/openapi.json. Code generators read the document, so
+it avoids `oneOf`, `not` and `default` inside `anyOf`, names its operations plainly and tags them.
+"""
 
 import copy
 import json
 import sys
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from elmo_serve.http.schemas import EmbedAnswer, EmbedRequest, Problem, TaskBody
+from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem, TaskBody
+
+DESCRIPTION: Final = """\
+ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.
+
+Send tokenised sentences to `POST /embed`; choose layers, a registered task or your own mix of \
+the layers. JSON is the default response; `Accept` chooses npz, safetensors or Arrow, which are \
+smaller and faster. Errors are problem documents (RFC 9457)."""
+
+TAGS: Final = {
+    "Vectors": "Tokenised sentences in, ELMo vectors out.",
+    "Tasks": "Named scalar mixes of the layers, kept by the server.",
+    "Server": "The model, the limits in force, probes and metrics.",
+}
+
+OPERATIONS: Final = {
+    ("post", "/embed"): ("embed", "Vectors"),
+    ("get", "/tasks"): ("listTasks", "Tasks"),
+    ("get", "/tasks/{name}"): ("getTask", "Tasks"),
+    ("put", "/tasks/{name}"): ("putTask", "Tasks"),
+    ("delete", "/tasks/{name}"): ("deleteTask", "Tasks"),
+    ("get", "/info"): ("getInfo", "Server"),
+    ("get", "/health/live"): ("getLive", "Server"),
+    ("get", "/health/ready"): ("getReady", "Server"),
+    ("get", "/metrics"): ("getMetrics", "Server"),
+}
+"""Id and tag of each operation. A generated client has a method for the id: `client.getTask`."""
 
 
 def describe(app: FastAPI, *, needs_key: bool) -> None:
-    """Let ``/openapi.json`` show the contract as it is, once it is known for the model's layers.
+    """Let `/openapi.json` show the contract, and the number of layers once a model is loaded.
 
-    The routes are in place. What takes long is done here, not when the document is asked for.
+    Call it when all routes are in place. The document is made here and not on request, because
+    that takes longer than a request may hold the event loop.
     """
     documents: dict[int | None, dict[str, Any]] = {None: _document(app, needs_key)}
 
     def document() -> dict[str, Any]:
         layers = _layers(app)
         if layers is not None and layers not in documents:
-            documents[layers] = _fitted(documents[None], layers)
+            documents[layers] = _with_layers(documents[None], layers)
         return documents[layers]
 
-    app.openapi = document  # type: ignore[method-assign]  # the framework's own way
+    app.openapi = document  # type: ignore[method-assign]  # FastAPI documents this way
 
 
 def _layers(app: FastAPI) -> int | None:
@@ -37,26 +66,40 @@ def _layers(app: FastAPI) -> int | None:
 
 def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     document = get_openapi(
-        title=app.title, version=app.version, summary=app.summary, routes=app.routes
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        routes=app.routes,
     )
-    components = document["components"]["schemas"]
     _, definitions = models_json_schema(
         [
             (EmbedRequest, "validation"),
             (TaskBody, "validation"),
-            (EmbedAnswer, "serialization"),
+            (EmbedResponse, "serialization"),
             (Problem, "serialization"),
         ],
         ref_template="#/components/schemas/{model}",
     )
-    components.update(definitions["$defs"])
-    _drop_what_never_leaves(document)
-    _ask_for_a_key(document, needs_key)
+    document["components"]["schemas"].update(definitions["$defs"])
+    _name_operations(document)
+    _drop_validation_errors(document)
+    if needs_key:
+        _ask_for_a_key(document)
     return document
 
 
-def _drop_what_never_leaves(document: dict[str, Any]) -> None:
-    """Take out the framework's own 422, which it adds wherever a path has a parameter."""
+def _name_operations(document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            operation["operationId"], tag = OPERATIONS[method, path]
+            operation["tags"] = [tag]
+
+
+def _drop_validation_errors(document: dict[str, Any]) -> None:
+    """Delete FastAPI's own 422, which it adds to every path with a parameter: it never occurs."""
     for unused in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(unused, None)
     for path in document["paths"].values():
@@ -65,25 +108,28 @@ def _drop_what_never_leaves(document: dict[str, Any]) -> None:
                 del operation["responses"]["422"]
 
 
-def _ask_for_a_key(document: dict[str, Any], needs_key: bool) -> None:
-    """Let the operations that can answer 401 say what they take; a server may have no keys."""
+def _ask_for_a_key(document: dict[str, Any]) -> None:
+    """Declare the API key, and each operation that requires it.
+
+    A server without keys declares none: generated clients would ask their users for one.
+    """
     document["components"]["securitySchemes"] = {
         "ApiKey": {
             "type": "http",
             "scheme": "bearer",
-            "description": "One of the server's API keys, where it has any.",
+            "description": "One of the server's API keys.",
         }
     }
     for path in document["paths"].values():
         for operation in path.values():
             if "401" in operation["responses"]:
-                operation["security"] = [{"ApiKey": []}] if needs_key else [{}, {"ApiKey": []}]
+                operation["security"] = [{"ApiKey": []}]
 
 
-def _fitted(document: dict[str, Any], layers: int) -> dict[str, Any]:
-    """Return a document that says how many layers there are, wherever that bounds what is allowed.
+def _with_layers(document: dict[str, Any], layers: int) -> dict[str, Any]:
+    """Return a document with the bounds that `layers`, the model's L + 1 layers, set.
 
-    An array of layers is no longer than their number, a mixture has one weight for each.
+    A list of layers is at most that long; a mix has one weight for each layer.
     """
     document = copy.deepcopy(document)
     components = document["components"]["schemas"]

@@ -1,10 +1,12 @@
-"""Bodies of requests and answers, as the OpenAPI document shows them."""
+"""Bodies of requests and responses, as pydantic models and as the OpenAPI document shows them.
 
-from __future__ import annotations
+The schemas of requests state defaults in their descriptions alone: openapi-typescript makes a field
+with `default` required, and openapi-generator's Go client does not compile with a `default` beside
+`anyOf`. For the same reason there is no `oneOf` and no `not`.
+"""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -17,16 +19,16 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from elmo_serve.output import Dtype, Pooling
+from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA, Dtype, LayerName, Pooling
 
-TASK_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-TASK_NAME_RULE = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
+TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
 """The rule for people; it follows "must be"."""
 
-MAX_DESCRIPTION_CHARACTERS = 1_000
+MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
-MOST_LAYERS = 256
-"""No model has more; a longer list is refused before it is read."""
+MOST_LAYERS: Final = 256
+"""Longest list of layers or weights that is read. No model has more layers."""
 
 
 def _a_number(value: JsonValue) -> JsonValue:
@@ -36,27 +38,32 @@ def _a_number(value: JsonValue) -> JsonValue:
 
 
 def _a_whole_number(value: JsonValue) -> JsonValue:
-    # 1.0 is one: JSON does not tell it from 1.
+    # JSON has one type of numbers: 1.0 is the whole number 1.
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
         raise PydanticKnownError("int_type")
     return value
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
+    schema.pop("default", None)
 
 
-_LARGEST = float(np.finfo(np.float32).max)
+def optional(default: Any, description: str, **rules: Any) -> Any:
+    """Return a field that may be left out; its schema has no `default`."""
+    return Field(default, description=description, json_schema_extra=_without_default, **rules)
+
+
 Number = Annotated[
-    FiniteFloat, Strict(), Field(ge=-_LARGEST, le=_LARGEST), BeforeValidator(_a_number)
+    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(_a_number)
 ]
-# A scale that no training gives, and with which the vectors still fit into a float16.
-Gamma = Annotated[FiniteFloat, Strict(), Field(ge=-1000, le=1000), BeforeValidator(_a_number)]
+Gamma = Annotated[
+    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(_a_number)
+]
 LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(_a_whole_number)]
 TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
-Layers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
+LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
 Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
-# Reading stops at the first fault: a body of a million is refused as fast as one with one.
+# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
 Sentence = Annotated[list[str], FailFast()]
 Sentences = Annotated[list[Sentence], FailFast()]
 
@@ -71,72 +78,79 @@ class Mix(_Body):
     weights: Weights = Field(
         description="One raw scalar a layer, before the softmax: AllenNLP's `scalar_parameters`."
     )
-    gamma: Gamma = Field(1.0, description="Scale of the mixture.")
-    layer_norm: Annotated[bool, Strict()] = Field(
+    gamma: Gamma = optional(1.0, "Scale of the mix. Default: 1.")
+    layer_norm: Annotated[bool, Strict()] = optional(
         False,
-        description="Normalise each layer first, by its mean and variance over the sentence.",
+        "Normalise each layer first, by its mean and variance over the sentence. Default: false.",
     )
 
 
-_ONE_OF = ("layers", "task", "mix")
-_EXCLUSIVE: dict[str, Any] = {
-    "not": {
-        "anyOf": [{"required": [a, b]} for i, a in enumerate(_ONE_OF) for b in _ONE_OF[i + 1 :]]
-    }
+_EMBED_EXAMPLE: Final[dict[str, Any]] = {
+    "sentences": [["The", "bank", "of", "the", "river", "."]],
+    "layers": "top",
+    "pooling": "mean",
+}
+_AT_MOST_ONE: Final[dict[str, Any]] = {
+    "task": {"properties": {"layers": False, "mix": False}},
+    "mix": {"properties": {"layers": False, "task": False}},
 }
 
 
 class EmbedRequest(BaseModel):
-    """Tokenised sentences, and what is wanted of them: at most one of layers, task and mix."""
+    """Tokenised sentences and the vectors to return: at most one of `layers`, `task` and `mix`."""
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        json_schema_extra=_EXCLUSIVE
-        | {
-            "examples": [
-                {"sentences": [["The", "bank", "of", "the", "river", "."]], "layers": "top"}
-            ]
-        },
+        json_schema_extra={"dependentSchemas": _AT_MOST_ONE, "examples": [_EMBED_EXAMPLE]},
     )
 
     sentences: Sentences = Field(
         description="One list of tokens a sentence. An empty sentence and an empty token are "
         "legal and keep their place."
     )
-    layers: Literal["all", "top", "average"] | Layers = Field(
+    layers: LayerName | LayerNumbers = optional(
         "all",
-        description="biLM layers: 0 is the token layer, 1 to L are the biLSTM layers. "
-        "`average` is their plain mean.",
+        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` is "
+        "their plain mean. Default: `all`.",
     )
-    task: TaskName = Field(
-        default=None,  # type: ignore[assignment]  # absent is told by model_fields_set
-        description="A registered task, whose mix is used.",
-        json_schema_extra=_without_default,
+    # Whether `task` and `mix` were sent is read from `model_fields_set`.
+    task: TaskName = optional(None, "A registered task, whose mix is used.")
+    mix: Mix = optional(None, "A scalar mix of the layers.")
+    pooling: Pooling = optional(
+        "none", "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
     )
-    mix: Mix = Field(
-        default=None,  # type: ignore[assignment]
-        description="A scalar mix of the layers, given inline.",
-        json_schema_extra=_without_default,
-    )
-    pooling: Pooling = Field(
-        "none", description="Over the tokens of a sentence; an empty sentence pools to zeros."
-    )
-    dtype: Dtype = Field("float32", description="Of the vectors on the wire.")
+    dtype: Dtype = optional("float32", "Number format of the vectors. Default: `float32`.")
 
 
 class Usage(BaseModel):
-    """What the request cost."""
+    """The size of the request."""
 
     sentences: int
     tokens: int
 
 
 Vector = list[float]
+# Generated clients read an integer without a format into 32 bits.
+Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
 
 
-class EmbedAnswer(BaseModel):
+class EmbedResponse(BaseModel):
     """ELMo vectors, in the order of the sentences, never padded."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "english",
+                    "dimension": 4,
+                    "layers": [2],
+                    "embeddings": [[0.25, -0.5, 0.125, 1.0]],
+                    "usage": {"sentences": 1, "tokens": 6},
+                }
+            ]
+        }
+    )
 
     model: str
     dimension: int = Field(description="Width of a vector: 2P, forward half first.")
@@ -148,19 +162,29 @@ class EmbedAnswer(BaseModel):
     usage: Usage
 
 
+_TASK_EXAMPLE: Final[dict[str, Any]] = {
+    "weights": [0.5, -1.0, 2.0],
+    "gamma": 1.5,
+    "layer_norm": False,
+    "description": "named entities",
+}
+
+
 class TaskBody(Mix):
-    """A task to register; the name in the path is its name."""
+    """A task to register; its name is the one in the path."""
 
-    name: TaskName = Field(
-        default=None,  # type: ignore[assignment]
-        description="May be left out; if given, the same as in the path.",
-        json_schema_extra=_without_default,
+    model_config = ConfigDict(json_schema_extra={"examples": [_TASK_EXAMPLE]})
+
+    name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
+    description: str = optional(
+        "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
     )
-    description: str = Field("", max_length=MAX_DESCRIPTION_CHARACTERS, description="For people.")
 
 
-class TaskAnswer(BaseModel):
+class TaskResponse(BaseModel):
     """A registered task."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ner", **_TASK_EXAMPLE}]})
 
     name: str
     weights: list[float]
@@ -172,10 +196,10 @@ class TaskAnswer(BaseModel):
 class TaskList(BaseModel):
     """All registered tasks, by name."""
 
-    tasks: list[TaskAnswer]
+    tasks: list[TaskResponse]
 
 
-class LimitsAnswer(BaseModel):
+class LimitsResponse(BaseModel):
     """Every limit in force."""
 
     max_batch_tokens: int
@@ -183,15 +207,15 @@ class LimitsAnswer(BaseModel):
     max_client_tokens: int | None
     max_request_sentences: int
     max_sentence_tokens: int
-    max_body_bytes: int
-    max_answer_bytes: int
+    max_body_bytes: Int64
+    max_answer_bytes: Int64
     max_connections: int
     request_timeout_seconds: float
     client_timeout_seconds: float
     drain_timeout_seconds: float
 
 
-class InfoAnswer(BaseModel):
+class InfoResponse(BaseModel):
     """The model and the server."""
 
     model: str
@@ -199,18 +223,18 @@ class InfoAnswer(BaseModel):
     format: str
     layers: int = Field(description="L + 1: the token layer and the biLSTM layers.")
     dimension: int = Field(description="Width of a vector: 2P.")
-    parameters: int
+    parameters: Int64
     precision: str
     devices: list[str] = Field(description="One entry a worker.")
-    limits: LimitsAnswer
-    media_types: list[str] = Field(description="What `POST /embed` can answer.")
+    limits: LimitsResponse
+    media_types: list[str] = Field(description="The media types of `POST /embed` responses.")
     version: str
 
 
 class Health(BaseModel):
-    """A probe's answer."""
+    """The state of the server."""
 
-    status: str
+    status: Literal["live", "ready"]
 
 
 class FieldProblem(BaseModel):
@@ -223,9 +247,23 @@ class FieldProblem(BaseModel):
 class Problem(BaseModel):
     """RFC 9457 problem details."""
 
-    type: str
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:elmo-serve:error:unknown-task",
+                    "title": "Unknown task",
+                    "status": 404,
+                    "detail": "Unknown task 'sentimnt'; registered: 'ner', 'sentiment'",
+                    "instance": "0f9c2a7e51d84c0b",
+                }
+            ]
+        }
+    )
+
+    type: str = Field(description="The error's name: a URI that is the same in every version.")
     title: str
     status: int
     detail: str
     instance: str = Field(description="The request id.")
-    errors: list[FieldProblem] | None = None
+    errors: list[FieldProblem] = optional((), "The faults of the request body, where it has any.")

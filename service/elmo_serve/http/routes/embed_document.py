@@ -21,7 +21,7 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http.media_types import ENCODINGS, json_text
 from elmo_serve.http.problem_details import REQUEST_ID, documented
-from elmo_serve.http.schemas import EmbedAnswer, EmbedRequest
+from elmo_serve.http.schemas import EmbedRequest, EmbedResponse
 
 
 def _component(model: type) -> dict[str, str]:
@@ -38,9 +38,9 @@ REQUEST: dict[str, Any] = {
             "name": "X-Request-Timeout",
             "in": "header",
             "required": False,
-            "description": "Seconds after which the client no longer wants the answer; the "
-            "server's own limit is the cap. Less than 1, such as 0.25, is taken at its word too.",
-            "schema": {"type": "number", "minimum": 1},
+            "description": "Seconds after which the client no longer wants the response. The "
+            "server's own limit (`request_timeout_seconds` in `/info`) is the cap.",
+            "schema": {"type": "number", "exclusiveMinimum": 0, "examples": [30]},
         },
     ],
 }
@@ -78,7 +78,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "The vectors, in the media type that Accept prefers.",
         "headers": _HEADERS,
         "content": {
-            media_type: {"schema": _component(EmbedAnswer)}
+            media_type: {"schema": _component(EmbedResponse)}
             if media_type == json_text.ENCODING.media_type
             else _BINARY
             for media_type in ENCODINGS

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from elmo_serve.errors import Unauthorized, Unavailable
 from elmo_serve.http.media_types import ENCODINGS
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import InfoAnswer, LimitsAnswer
+from elmo_serve.http.schemas import InfoResponse, LimitsResponse
 from elmo_serve.http.state import TheServer
 
 router = APIRouter()
@@ -21,11 +21,11 @@ VERSION = importlib.metadata.version("elmo-serve")
 @router.get(
     "/info", summary="Describe the model", responses=documented((Unauthorized, Unavailable))
 )
-async def info(server: TheServer) -> InfoAnswer:
+async def info(server: TheServer) -> InfoResponse:
     """Return what is served, where it runs and what it allows."""
     model, settings = server.info, server.settings
     seats = server.engine.pool.slots
-    return InfoAnswer(
+    return InfoResponse(
         model=model.name,
         revision=model.revision,
         format=model.format,
@@ -34,11 +34,11 @@ async def info(server: TheServer) -> InfoAnswer:
         parameters=model.parameters,
         precision=model.precision,
         devices=[seat.device for seat in seats],
-        limits=LimitsAnswer(
+        limits=LimitsResponse(
             max_batch_tokens=max(seat.budget for seat in seats),
             **{
                 name: getattr(settings, name)
-                for name in LimitsAnswer.model_fields
+                for name in LimitsResponse.model_fields
                 if name != "max_batch_tokens"
             },
         ),

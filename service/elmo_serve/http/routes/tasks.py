@@ -31,7 +31,7 @@ from elmo_serve.http import headers
 from elmo_serve.http import request_body as arriving
 from elmo_serve.http.parsing import parse_task
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE, TaskAnswer, TaskList
+from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE, TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
 
 router = APIRouter()
@@ -54,7 +54,7 @@ async def list_tasks(server: TheServer) -> TaskList:
 
 @router.head("/tasks/{name}", include_in_schema=False)
 @router.get("/tasks/{name}", summary="Get a task", responses=documented((*_ALWAYS, UnknownTask)))
-async def get_task(name: Name, server: TheServer) -> TaskAnswer:
+async def get_task(name: Name, server: TheServer) -> TaskResponse:
     """Return one task."""
     return _answer(server.tasks.get(name))
 
@@ -63,7 +63,7 @@ async def get_task(name: Name, server: TheServer) -> TaskAnswer:
     "/tasks/{name}",
     summary="Register a task, or replace it",
     responses={
-        201: {"model": TaskAnswer, "description": "There was none of this name."},
+        201: {"model": TaskResponse, "description": "There was none of this name."},
         **documented(
             (
                 *_ALWAYS,
@@ -80,7 +80,7 @@ async def get_task(name: Name, server: TheServer) -> TaskAnswer:
 )
 async def put_task(
     name: Name, request: Request, server: TheServer, response: Response
-) -> TaskAnswer:
+) -> TaskResponse:
     """Keep a task on disk; the next request sees it."""
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
@@ -109,8 +109,8 @@ async def delete_task(name: Name, server: TheServer) -> None:
     await asyncio.to_thread(server.tasks.delete, name)
 
 
-def _answer(task: Task) -> TaskAnswer:
-    return TaskAnswer(
+def _answer(task: Task) -> TaskResponse:
+    return TaskResponse(
         name=task.name,
         weights=list(task.weights),
         gamma=task.gamma,
