@@ -1,8 +1,8 @@
-"""Every metric, declared once."""
+"""All metrics of a server, each declared once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -10,133 +10,125 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-_SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-)
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536)
+_SECONDS = (1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SENTENCES = tuple(2.0**power for power in range(11))  # 1 to 1,024
+_TOKENS = tuple(4.0**power for power in range(2, 9))  # 16 to 65,536
 _RATIOS = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75)
+
+_FAILURES = (
+    "sentence",
+    "not_finite",
+    "memory",
+    "worker_lost",
+    "worker_hung",
+    "json_lost",
+    "json_hung",
+    "deadline",
+)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of their own."""
+    """The metrics of one server, in a registry of their own.
+
+    Metrics of a model have no label for it, because a server has one model.
+    """
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        self._readings: list[_Reading] = []
-        ProcessCollector(namespace="elmo", registry=registry)
-        self.model = Info("elmo_model", "The model that is served.", registry=registry)
-        self.http_requests = Counter(
-            "elmo_http_requests_total",
-            "HTTP requests answered.",
-            ["method", "route", "status"],
-            registry=registry,
+        self.registry = CollectorRegistry()
+        self._watched: list[_Watched] = []
+        ProcessCollector(namespace="elmo", registry=self.registry)
+        self.model = Info("elmo_model", "The model that is served.", registry=self.registry)
+        self._declare_http()
+        self._declare_batches()
+        self._declare_failures()
+        self._declare_workers()
+
+    def snapshot(self) -> Collector:
+        """Read the watched gauges now; the other metrics are read by the collector's thread."""
+        return _Snapshot(self.registry, [watched.read() for watched in self._watched])
+
+    def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """Add a gauge `elmo_<name>` whose value is read on the event loop, for each snapshot."""
+        self._watched.append(_Watched(f"elmo_{name}", meaning, value))
+
+    def _declare_http(self) -> None:
+        self.http_requests = self._counter(
+            "elmo_http_requests_total", "HTTP requests answered.", "method", "route", "status"
         )
-        self.http_request_duration = Histogram(
+        self.http_request_duration = self._histogram(
             "elmo_http_request_duration_seconds",
             "Time from the first byte of a request to the last byte of its answer.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            "route",
         )
-        self.sentences = Counter("elmo_sentences_total", "Sentences answered.", registry=registry)
-        self.tokens = Counter("elmo_tokens_total", "Tokens answered.", registry=registry)
-        self.queue_wait = Histogram(
-            "elmo_queue_wait_seconds",
-            "Time that a sentence waited for its batch.",
-            buckets=_SECONDS,
-            registry=registry,
+        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.")
+        self.tokens = self._counter("elmo_tokens_total", "Tokens answered.")
+
+    def _declare_batches(self) -> None:
+        self.queue_wait = self._histogram(
+            "elmo_queue_wait_seconds", "Time that a sentence waited for its batch.", _SECONDS
         )
-        self.batch_sentences = Histogram(
-            "elmo_batch_sentences", "Sentences in a batch.", buckets=_SIZES, registry=registry
+        self.batch_sentences = self._histogram(
+            "elmo_batch_sentences", "Sentences in a batch.", _SENTENCES
         )
-        self.batch_tokens = Histogram(
-            "elmo_batch_tokens",
-            "Tokens in a batch, boundaries included.",
-            buckets=_TOKENS,
-            registry=registry,
+        self.batch_tokens = self._histogram(
+            "elmo_batch_tokens", "Tokens in a batch, boundaries included.", _TOKENS
         )
-        self.batch_padding = Histogram(
-            "elmo_batch_padding_ratio",
-            "Share of a batch's padded size that is padding.",
-            buckets=_RATIOS,
-            registry=registry,
+        self.batch_padding = self._histogram(
+            "elmo_batch_padding_ratio", "Share of a batch's padded size that is padding.", _RATIOS
         )
-        self.batch_duration = Histogram(
+        self.batch_duration = self._histogram(
             "elmo_batch_duration_seconds",
             "Time that a worker took for a batch.",
-            ["device"],
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            "device",
         )
-        self.token_cache_hits = Counter(
-            "elmo_token_cache_hits_total", "Distinct words found in the cache.", registry=registry
+        self.token_cache_hits = self._counter(
+            "elmo_token_cache_hits_total", "Distinct words found in the cache."
         )
-        self.token_cache_misses = Counter(
-            "elmo_token_cache_misses_total",
-            "Distinct words that went through the char CNN.",
-            registry=registry,
+        self.token_cache_misses = self._counter(
+            "elmo_token_cache_misses_total", "Distinct words that went through the char CNN."
         )
-        self.failures = Counter(
-            "elmo_failures_total", "Things that went wrong inside.", ["reason"], registry=registry
+
+    def _declare_failures(self) -> None:
+        self.failures = self._counter(
+            "elmo_failures_total", "Things that went wrong inside.", "reason"
         )
-        for reason in (
-            "sentence",
-            "not_finite",
-            "memory",
-            "worker_lost",
-            "worker_hung",
-            "json_lost",
-            "json_hung",
-            "deadline",
-        ):
+        for reason in _FAILURES:
             self.failures.labels(reason)
-        self.cancelled_sentences = Counter(
+        self.cancelled_sentences = self._counter(
             "elmo_cancelled_sentences_total",
             "Sentences whose client left or ran out of time, by where they were then.",
-            ["stage"],
-            registry=registry,
+            "stage",
         )
         for stage in ("queued", "running"):
             self.cancelled_sentences.labels(stage)
-        self.worker_up = Gauge(
-            "elmo_worker_up", "Workers that can answer.", ["device"], registry=registry
-        )
-        self.batch_budget = Gauge(
+
+    def _declare_workers(self) -> None:
+        self.worker_up = self._gauge("elmo_worker_up", "Workers that can answer.", "device")
+        self.batch_budget = self._gauge(
             "elmo_batch_budget_tokens",
             "Largest batch in padded tokens: less than the setting after memory ran out.",
-            ["device"],
-            registry=registry,
+            "device",
         )
-        self.worker_restarts = Counter(
-            "elmo_worker_restarts_total", "Workers replaced.", ["device"], registry=registry
+        self.worker_restarts = self._counter(
+            "elmo_worker_restarts_total", "Workers replaced.", "device"
         )
 
-    def snapshot(self) -> Collector:
-        """Read the gauges that belong to the event loop; the rest is read by whoever collects."""
-        return _Snapshot(self.registry, [reading.read() for reading in self._readings])
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(name, meaning, labels, registry=self.registry)
 
-    def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """Add a gauge that is read when it is asked for."""
-        self._readings.append(_Reading(f"elmo_{name}", meaning, value))
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(name, meaning, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, meaning: str, buckets: Sequence[float], *labels: str
+    ) -> Histogram:
+        return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Watched:
     name: str
     meaning: str
     value: Callable[[], float]
@@ -146,13 +138,13 @@ class _Reading:
 
 
 class _Snapshot(Collector):
-    def __init__(self, registry: CollectorRegistry, readings: list[Metric]) -> None:
+    def __init__(self, registry: CollectorRegistry, gauges: Sequence[Metric]) -> None:
         self._registry = registry
-        self._readings = readings
+        self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._readings
+        yield from self._gauges
         for family in self._registry.collect():
-            # The times of creation double the text and say nothing.
+            # A time of creation for each counter would double the text, and no rule uses it.
             family.samples = [s for s in family.samples if not s.name.endswith("_created")]
             yield family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -76,7 +75,7 @@ class Admission:
         self,
         limits: Limits,
         backlogs: Mapping[str, Backlog],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._backlogs = backlogs
         self._clock = clock

@@ -1,0 +1,63 @@
+"""Metrics are declared once, under one prefix, and show zero before anything has happened."""
+
+from prometheus_client import generate_latest
+
+from elmo_serve.metrics import Metrics
+
+
+def lines(metrics: Metrics) -> list[str]:
+    """Return the exposition as Prometheus reads it."""
+    return generate_latest(metrics.snapshot()).decode().splitlines()
+
+
+def test_every_metric_has_the_prefix_and_a_description() -> None:
+    families = list(Metrics().snapshot().collect())
+
+    assert len(families) > 20
+    assert all(family.name.startswith("elmo_") for family in families)
+    assert all(
+        family.documentation.endswith(".") for family in families if "process" not in family.name
+    )
+
+
+def test_two_servers_of_one_process_share_no_metric() -> None:
+    one, two = Metrics(), Metrics()
+    one.sentences.inc(3)
+
+    assert "elmo_sentences_total 3.0" in lines(one)
+    assert "elmo_sentences_total 0.0" in lines(two)
+
+
+def test_failures_are_shown_before_the_first() -> None:
+    """An alert on an increase would miss a series that begins with its first failure."""
+    text = lines(Metrics())
+
+    assert 'elmo_failures_total{reason="worker_lost"} 0.0' in text
+    assert 'elmo_cancelled_sentences_total{stage="queued"} 0.0' in text
+
+
+def test_a_watched_gauge_is_read_for_each_snapshot() -> None:
+    metrics, value = Metrics(), [1.0]
+    metrics.watch("queue_tokens", "Tokens that wait.", lambda: value[0])
+    first = metrics.snapshot()
+    value[0] = 2.0
+
+    assert "elmo_queue_tokens 1.0" in generate_latest(first).decode().splitlines()
+    assert "elmo_queue_tokens 2.0" in lines(metrics)
+
+
+def test_times_of_creation_are_left_out() -> None:
+    assert not [line for line in lines(Metrics()) if "_created" in line]
+
+
+def test_bounds_of_histograms_are_written_as_before() -> None:
+    """Dashboards and recorded series are keyed by the text of a bound."""
+    metrics = Metrics()
+    text = "\n".join(lines(metrics))
+
+    for bound in ("1.0", "1024.0"):
+        assert f'elmo_batch_sentences_bucket{{le="{bound}"}}' in text
+    for bound in ("16.0", "65536.0"):
+        assert f'elmo_batch_tokens_bucket{{le="{bound}"}}' in text
+    for bound in ("0.001", "0.0025", "60.0"):
+        assert f'elmo_queue_wait_seconds_bucket{{le="{bound}"}}' in text
