@@ -145,6 +145,8 @@ def missing(name: str) -> str:
             f"{name}: does not exist, expected the path of a checkpoint; the published model of "
             f"this name is fetched by `elmo download {known}`, which prints its path"
         )
+    if "/" in name:  # a path, and no misspelt name
+        return f"{name}: does not exist, expected a checkpoint"
     close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
     meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","
     return (

@@ -187,34 +187,13 @@ class _InProcess:
 
 
 def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
+    from elmo_model.checkpoints import load_pair
     from elmo_serve.files.in_process import InProcess
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is None:
         return InProcess.open(_located(model), device=device)
-    return _open_pair(Path(model), Path(weight_file), device)
-
-
-def _open_pair(options: Path, weights: Path, device: str) -> InProcess:
-    """Open two files that may lie anywhere, under any names."""
-    from elmo_model.checkpoints import CheckpointError
-    from elmo_model.pretrained import open_model
-    from elmo_serve.files.in_process import InProcess
-
-    for file in (options, weights):
-        if not file.is_file():
-            raise CheckpointError(f"{file}: does not exist, expected a file")
-    with tempfile.TemporaryDirectory() as folder:
-        links = {Path(folder, "options.json"): options, Path(folder, "weights.hdf5"): weights}
-        for link, file in links.items():
-            link.symlink_to(file.resolve())
-        try:
-            return InProcess.open(open_model(folder), device=device)
-        except CheckpointError as error:
-            message = str(error)
-            for link, file in links.items():
-                message = message.replace(str(link), str(file))
-            raise CheckpointError(message) from error
+    return InProcess.open(load_pair(model, weight_file), device=device)
 
 
 def _located(model: str) -> str:

@@ -43,7 +43,8 @@ def test_names_are_found_in_any_case() -> None:
     [
         ("orignal", "does not exist; did you mean original? expected"),
         ("Random_small", "does not exist; did you mean random-small? expected"),
-        ("/models/x", "does not exist, expected the path of a checkpoint, or one of english, "),
+        ("qqqq", "does not exist, expected the path of a checkpoint, or one of english, "),
+        ("/models/english", "does not exist, expected a checkpoint"),
         ("english", "opened by elmo_model.pretrained.open_model"),
         ("5.5B", "fetched by `elmo download 5.5b`"),
     ],

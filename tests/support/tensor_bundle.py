@@ -1,4 +1,4 @@
-"""TensorFlow checkpoints, written without TensorFlow: sound ones, and such as no TensorFlow writes.
+"""TensorFlow checkpoints, written without TensorFlow: sound ones, and ones that it never writes.
 
     write_bundle(folder / "model.ckpt-6", {"lm/char_embed": table}, shards=2)
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from tests.support.checkpoints import read_pair
 
 Array = npt.NDArray[np.generic]
 
@@ -119,3 +121,20 @@ def _of_byte(value: int) -> int:
 
 
 _BYTES = [_of_byte(byte) for byte in range(256)]
+
+
+def variables(folder: Path) -> dict[str, Array]:
+    """Return the datasets of a pair by the names of the variables in bilm-tf's training graph."""
+    _, weights = read_pair(folder)
+    cells = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}
+    named: dict[str, Array] = {}
+    for name, array in weights.items():
+        parts = name.split("/")
+        if parts[0].startswith("RNN"):
+            cell = parts[3].replace("Cell", "cell_")
+            name = f"{parts[0]}/rnn/multi_rnn_cell/{cell}/lstm_cell/{cells[parts[5]]}"  # noqa: PLW2901
+        named[f"lm/{name}"] = array
+        named[f"lm/{name}/Adagrad"] = np.ones_like(array)
+    named["lm/softmax/W"] = np.zeros((9, 4), np.float32)
+    named["global_step"] = np.array(7, np.int64)
+    return named

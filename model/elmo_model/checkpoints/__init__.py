@@ -1,4 +1,4 @@
-"""Checkpoints: files to networks and back. One format a file, one table, recognised by content."""
+"""Checkpoints: files to networks and back. One module a format, one table of formats."""
 
 import logging
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from elmo_model.catalogue import missing
 from elmo_model.checkpoints import (
     aligned,
     allennlp,
@@ -27,12 +28,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is told from others, and read."""
+    """One format: `recognises` looks at names and first bytes, `read` reads everything."""
 
     recognises: Callable[[Path], bool]
     read: Callable[[Path], Checkpoint]
 
 
+# The order matters: the first format that recognises a path reads it, and some formats contain
+# the files of others.
+# - `native` comes first: the folder of a training run holds files of other formats as well.
+# - `aligned` is an `allennlp` pair with a matrix, `token-embeddings` one with a third HDF5 file,
+#   `bilm-tf` shares the options file with the pair: all three come before `allennlp`.
+# - `allennlp-archive` recognises any gzipped tar, so `tf-hub`, whose modules come as such, is
+#   before it. A folder of a trained model may hold an options file, so it is before `allennlp`.
+# - `allennlp` comes last: any options file or HDF5 file is enough for it.
 FORMATS = {
     native.NAME: Format(native.recognises, native.read),
     elmoformanylangs.NAME: Format(elmoformanylangs.recognises, elmoformanylangs.read),
@@ -48,37 +57,71 @@ FORMATS = {
 def load(
     path: str | Path, *, device: str | torch.device = "cpu", token_cache_size: int = 65_536
 ) -> Elmo:
-    """Load the network that lies at a path: a file, a folder or a zip.
+    """Load the network at a path: a file, a folder or a zip. Names of models are not taken.
 
-    Raises CheckpointError, with file, key, found and expected, for what is not whole.
+    `token_cache_size` is the number of words whose token vectors are cached. Raises
+    CheckpointError, with file, key, found and expected, for a damaged or unknown checkpoint.
     """
-    return _noted(read(path)).build(token_cache_size).to(device)
+    return _with_notes_logged(read(path)).build(token_cache_size).to(device)
+
+
+def load_pair(
+    options: str | Path,
+    weights: str | Path,
+    *,
+    device: str | torch.device = "cpu",
+    token_cache_size: int = 65_536,
+) -> Elmo:
+    """Load the published pair from two files, wherever they lie and whatever their names are.
+
+    Raises CheckpointError, which names the file, as `load` does.
+    """
+    checkpoint = allennlp.read_files(Path(options), Path(weights))
+    return _with_notes_logged(checkpoint).build(token_cache_size).to(device)
 
 
 def describe(path: str | Path) -> tuple[ElmoConfig, Origin, int]:
-    """Return configuration, origin and number of parameters, without building a network."""
-    checkpoint = _noted(read(path))
+    """Return configuration, origin and number of parameters, without building a network.
+
+    Raises CheckpointError as `load` does.
+    """
+    checkpoint = _with_notes_logged(read(path))
     return checkpoint.config, checkpoint.origin(), checkpoint.config.parameter_count
 
 
 def read(path: str | Path) -> Checkpoint:
-    """Read the checkpoint at a path into memory."""
+    """Read the checkpoint at a path into memory. Raises CheckpointError as `load` does."""
     place = Path(path)
     if not place.exists():
-        raise CheckpointError(f"{place}: does not exist, expected a checkpoint")
+        raise CheckpointError(missing(str(path)))
     for form in FORMATS.values():
         if form.recognises(place):
             return form.read(place)
+    if (place / "run.json").is_file():
+        raise CheckpointError(
+            f"{place}: is a run of `elmo train` without a {native.RUN_FILE}, which is written when "
+            f"the training ends"
+        )
     raise CheckpointError(
-        f"{place}: is of no known format, expected a .safetensors of ours, options.json and "
-        f"weights.hdf5 in a folder or zip, or another of {', '.join(FORMATS)}"
+        f"{place}: is of no known format, expected a .safetensors file of elmo-serve, options.json "
+        f"and weights.hdf5 in a folder or zip, or another of {', '.join(FORMATS)}"
     )
 
 
-def _noted(checkpoint: Checkpoint) -> Checkpoint:
+def _with_notes_logged(checkpoint: Checkpoint) -> Checkpoint:
     for note in checkpoint.notes:
         _log.warning("%s", note)
     return checkpoint
 
 
-__all__ = ["FORMATS", "Checkpoint", "CheckpointError", "Format", "describe", "load", "read", "save"]
+__all__ = [
+    "FORMATS",
+    "Checkpoint",
+    "CheckpointError",
+    "Format",
+    "describe",
+    "load",
+    "load_pair",
+    "read",
+    "save",
+]

@@ -1,5 +1,6 @@
 """The published pair of bilm-tf and AllenNLP: `options.json` and `weights.hdf5`."""
 
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,36 +9,49 @@ from pathlib import Path, PurePosixPath
 import torch
 
 from elmo_model.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
-from elmo_model.atomic_files import replacing
+from elmo_model.atomic_files import replacing, write_bytes
 from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
-from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
+from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, source_at
 from elmo_model.elmo import Elmo
 
 NAME = "allennlp"
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether a pair lies here: a folder or zip of it, or one file of it."""
-    if path.is_dir():
-        return any(_is_part(file) for file in FolderSource(path).files())
-    if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC:
-        return any(_is_part(file) for file in ZipSource(path).files())
+    """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
+    source = source_at(path)
+    if source is not None:
+        return any(_is_options(file) or file.endswith(".hdf5") for file in source.files())
     return hdf5.is_hdf5(path) or _is_options(path.name)
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the pair that lies here. Raises CheckpointError where it is not whole.
+    """Read the pair at `path`: its folder, its zip, or either file.
 
-    OptionsFile without `char_cnn` are those of a word-input model: its table is the dataset
-    `embedding`, its words those of the vocabulary beside it.
+    Options without `char_cnn` describe a word-input model: the dataset `embedding` is its table,
+    and the vocabulary in the same folder names the rows. Raises CheckpointError if the pair is
+    incomplete or contradicts itself.
     """
-    pair = find(path)
+    return _read_pair(find(path))
+
+
+def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
+    """Read the pair from two files in any folders, with any names. Raises CheckpointError."""
+    for path, content in ((options_file, "an options file"), (weights_file, "a file of weights")):
+        if not path.is_file():
+            raise CheckpointError(f"{path}: does not exist, expected {content}")
+    paths = str(options_file.absolute()), str(weights_file.absolute())
+    source = FilesSource(options_file.absolute().parent, paths)
+    return _read_pair(PublishedPair(source, *paths))
+
+
+def _read_pair(pair: "PublishedPair") -> Checkpoint:
     described = options.read(pair.source, pair.options)
     origin = f"in {pair.options_label}"
     alphabet: Alphabet
     with hdf5.datasets(pair.source, pair.weights) as arrays:
-        if described.spells:
+        if described.has_characters:
             config = options.config_of(described, arrays.names())
             assert config.char_cnn is not None
             alphabet = Utf8Alphabet(config.char_cnn.max_characters)
@@ -50,7 +64,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
-    """Read the vocabulary beside a table of words. Raises CheckpointError if it is another's."""
+    """Read the vocabulary of a word table; CheckpointError if their numbers of rows differ."""
     file = vocabulary_file.find(source)
     vocabulary = vocabulary_file.read(source, file)
     if layout.WORDS not in table.names():
@@ -68,10 +82,10 @@ def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
 
 
 def write(elmo: Elmo, folder: str | Path) -> None:
-    """Write a network as a pair into a folder, each file whole or not at all.
+    """Write a network as a pair into a folder, each file atomically.
 
-    A word-input model gets its `vocab.txt` beside the two, an aligned one its `align.pth`. Raises
-    CheckpointError for a network that the layout cannot say.
+    A word-input model also gets its `vocab.txt`, an aligned model its `align.pth`. Raises
+    CheckpointError for a network that the layout cannot describe, OSError if the disk is full.
     """
     checkpoint = checkpoint_of(elmo)
     config, alphabet = checkpoint.config, checkpoint.alphabet
@@ -88,24 +102,24 @@ def write(elmo: Elmo, folder: str | Path) -> None:
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     if isinstance(alphabet, WordVocabulary):
-        with replacing(target / "vocab.txt") as temporary:
-            text = vocabulary_file.text_of(alphabet.words)
-            temporary.write_bytes(text.encode("utf-8"))
+        text = vocabulary_file.text_of(alphabet.words)
+        write_bytes(target / "vocab.txt", text.encode("utf-8"))
     if config.aligned:
-        with replacing(target / "align.pth") as temporary:
-            torch.save(checkpoint.tensors["alignment"], temporary)
+        matrix = io.BytesIO()
+        torch.save(checkpoint.tensors["alignment"], matrix)
+        write_bytes(target / "align.pth", matrix.getvalue())
     with replacing(target / "weights.hdf5") as temporary:
         hdf5.write(temporary, layout.encode(config, checkpoint.tensors))
-    with replacing(target / "options.json") as temporary:
-        temporary.write_text(json.dumps(options.options_of(config), indent=1), encoding="utf-8")
+    text = json.dumps(options.options_of(config), indent=1)
+    write_bytes(target / "options.json", text.encode("utf-8"))
 
 
-# How the two files find each other.
+# Which two files belong together.
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedPair:
-    """An options file and a file of weights."""
+    """The names of an options file and a file of weights in one source."""
 
     source: Source
     options: str
@@ -113,28 +127,27 @@ class PublishedPair:
 
     @property
     def options_label(self) -> str:
-        """How messages call the options file."""
+        """The name of the options file for messages."""
         return self.source.label(self.options)
 
     @property
     def name(self) -> str:
-        """What stands before `options.json`, as in the published names, or the folder's name."""
+        """The model's name: the prefix of `..._options.json`, or the folder's name."""
         prefix = PurePosixPath(self.options).name.removesuffix("options.json").rstrip("_-. ")
-        return prefix or self.source.name
+        return prefix if prefix and _is_options(self.options) else self.source.name
 
 
 def find(path: Path) -> PublishedPair:
-    """Return the pair that lies here. Raises CheckpointError where there is none, or two."""
-    if path.is_dir():
-        return pair_in(FolderSource(path))
-    if head(path, 4) == ZIP_MAGIC:
-        return pair_in(ZipSource(path))
+    """Return the pair at `path`. Raises CheckpointError if there is none, or more than one."""
+    source = source_at(path)
+    if source is not None:
+        return pair_in(source)
     folder = FolderSource(path.parent)
     if _is_options(path.name):
         prefix = path.name.removesuffix("options.json")
-        beside = [file for file in folder.files() if file.startswith(prefix)]
-        return PublishedPair(folder, path.name, _weights_among(folder, beside))
-    # elmo_x_weights.hdf5, also elmo_x_weights_PubMed_only.hdf5, belong to elmo_x_options.json
+        same_prefix = [file for file in folder.files() if file.startswith(prefix)]
+        return PublishedPair(folder, path.name, _weights_among(folder, same_prefix))
+    # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
     partner = path.name.partition("weights")[0] + "options.json"
     if "weights" in path.name and (folder.path / partner).is_file():
         return PublishedPair(folder, partner, path.name)
@@ -142,13 +155,13 @@ def find(path: Path) -> PublishedPair:
 
 
 def options_in(source: Source) -> str:
-    """Return the one options file of a folder or zip."""
+    """Return the one options file of a source."""
     return _options_among(source, source.files())
 
 
-def pair_in(source: Source, leaving: str | None = None) -> PublishedPair:
-    """Return the pair among the files of a folder or zip, one of them left aside."""
-    files = [file for file in source.files() if file != leaving]
+def pair_in(source: Source, without: str | None = None) -> PublishedPair:
+    """Return the pair among the files of a source, one of which may be left out."""
+    files = [file for file in source.files() if file != without]
     return PublishedPair(source, _options_among(source, files), _weights_among(source, files))
 
 
@@ -159,11 +172,11 @@ def _options_among(source: Source, files: Sequence[str]) -> str:
 
 
 def _weights_among(source: Source, files: Sequence[str]) -> str:
+    """Return `weights.hdf5`, or `model.hdf5` (NLPL), or the only `*weights.hdf5` or `*.hdf5`."""
     found = [file for file in files if file.endswith(".hdf5")]
-    for names in ("weights.hdf5",), ("model.hdf5",):
-        exact = [file for file in found if PurePosixPath(file).name in names]
-        if exact:
-            return _only(source, exact, names[0])
+    for name in "weights.hdf5", "model.hdf5":
+        if exact := [file for file in found if PurePosixPath(file).name == name]:
+            return _only(source, exact, name)
     ending = [file for file in found if file.endswith("weights.hdf5")]
     return _only(source, ending or found, "weights.hdf5 or model.hdf5")
 
@@ -178,10 +191,6 @@ def _only(source: Source, found: Sequence[str], wanted: str) -> str:
     raise CheckpointError(
         f"{source.path}: holds {', '.join(found[:5])}, expected one {wanted}: name the file itself"
     )
-
-
-def _is_part(file: str) -> bool:
-    return _is_options(file) or file.endswith(".hdf5")
 
 
 def _is_options(file: str) -> bool:

@@ -1,13 +1,13 @@
-"""Models trained with AllenNLP: the biLM inside `model.tar.gz` or `weights.th`, and its mixes.
+"""Models trained with AllenNLP: the biLM in `model.tar.gz` or `weights.th`, and its scalar mixes.
 
-The state dict holds no clips and no activation. They are taken from an options file in the archive
-or beside the weights, and are those of all published models where there is none.
+The state dict holds neither clips nor activation. They come from an options file in the archive or
+the folder. Without one, those of the published models are assumed.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,20 +27,18 @@ NAME = "allennlp-archive"
 
 _WEIGHTS = ("weights.th", "best.th")
 _CONFIGS = ("config.json", "model_params.json")
-_GREATEST_JSON = 16 << 20  # bytes
+_MAX_JSON = 16 << 20  # bytes
 _TABLE = "_elmo_lstm._token_embedder._char_embedding_weights"
 _EMBEDDER = "_elmo_lstm._token_embedder."
 _STACKS = "_elmo_lstm._elmo_lstm."
-_PARTS = (
-    "CNN_proj/W_proj",
-    "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0",
-)  # AllenNLP has both projections always
-_UNSAID = ("model", "weights", "best")  # names of files that say nothing
-_CLIP, _CHARACTERS = 3.0, 50  # of all published models
+# AllenNLP always has both projections; bilm-tf leaves them out where sizes are equal.
+_PROJECTIONS = ("CNN_proj/W_proj", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0")
+_GENERIC_NAMES = ("model", "weights", "best")  # file names that do not name the model
+_CLIP, _CHARACTERS = 3.0, 50  # in all published models
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether such a model lies here: an archive, a file of weights, or the folder of one."""
+    """Return whether `path` is a gzipped tar, a file of torch, or a folder with `weights.th`."""
     if path.is_dir():
         files = FolderSource(path).files()
         return any(name in files for name in _WEIGHTS)
@@ -48,54 +46,64 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the one ELMo of the model that lies here.
-
-    Raises CheckpointError where there is none, or more than one.
-    """
+    """Read the one ELMo of the model at `path`. Raises CheckpointError for none or several."""
     files = _open(path)
-    state = pickles.state_of(
-        pickles.read(BytesIO(files.weights), files.weights_label), files.weights_label
-    )
-    prefix = _prefix(files.weights_label, state)
+    label = files.weights_label
+    state = pickles.state_of(pickles.read(BytesIO(files.weights), label), label)
+    prefix = _prefix(label, state)
     training = _training(files)
+    config, origin, notes = _configuration(files, training, state, prefix)
+    tensors = _decode(label, state, origin, prefix, config)
+    tasks = _tasks(Stored(label, state, origin, prefix), state, prefix, config.layers, files.name)
+    if training.get("do_layer_norm", False):
+        tasks = tuple(replace(task, layer_norm=True) for task in tasks)
+    assert config.char_cnn is not None, "options with characters"
+    alphabet = Utf8Alphabet(config.char_cnn.max_characters)
+    return Checkpoint(files.name, NAME, config, alphabet, tensors, tasks, notes)
+
+
+def _configuration(
+    files: "_Files", training: Mapping[str, Any], state: Mapping[str, Tensor], prefix: str
+) -> tuple[ElmoConfig, str, tuple[str, ...]]:
+    """Return the configuration, its place for messages, and notes on assumed values."""
     described = _options(files, training)
-    if described is None:
-        config, origin = _config_by_shapes(files.weights_label, state, prefix), "the other tensors"
-        notes: tuple[str, ...] = (
-            f"{files.weights_label}: holds no options file; clips of 3, relu and 50 characters a "
-            f"token were taken, as in all published models",
-        )
-    else:
-        config, origin, notes = options.config_of(described, _PARTS), described.label, ()
-    cnn, label = config.char_cnn, files.weights_label
-    assert cnn is not None, "options that spell"
+    if described is not None:
+        return options.config_of(described, _PROJECTIONS), described.label, ()
+    note = (
+        f"{files.weights_label}: holds no options file; clips of 3, relu and 50 characters a token "
+        f"were assumed, as in all published models"
+    )
+    config = _config_by_shapes(files.weights_label, state, prefix)
+    return config, "the other tensors", (note,)
+
+
+def _decode(
+    label: str, state: Mapping[str, Tensor], origin: str, prefix: str, config: ElmoConfig
+) -> dict[str, Tensor]:
+    """Return the tensors of the biLM with the names of `Elmo.state_dict`."""
+    cnn = config.char_cnn
+    assert cnn is not None, "options with characters"
     embedder = Stored(label, state, origin, prefix + _EMBEDDER)
     stacks = Stored(label, state, origin, prefix + _STACKS)
     ours = "token_embedder.char_cnn"
+    table = embedder.take("_char_embedding_weights", cnn.characters, cnn.embedding)
     tensors: dict[str, Tensor] = {
-        f"{ours}.characters": embedder.take(
-            "_char_embedding_weights", cnn.characters, cnn.embedding
-        ),
+        f"{ours}.characters": table,
         **char_cnn_of(embedder, cnn, "char_conv_{}", "_highways._layers.{}"),
         **projection_of(embedder, "_projection", ours, config),
         **bilm_of(stacks, config.lstm),
     }
     embedder.refuse_more()
     stacks.refuse_more()
-    tasks = _tasks(Stored(label, state, origin, prefix), state, prefix, config.layers, files.name)
-    normed = bool(training.get("do_layer_norm", False))
-    if normed:
-        tasks = tuple(Task(t.name, t.weights, t.gamma, True, t.description) for t in tasks)
-    alphabet = Utf8Alphabet(cnn.max_characters)
-    return Checkpoint(files.name, NAME, config, alphabet, tensors, tasks, notes)
+    return tensors
 
 
-# The files
+# The files.
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What an archive, or a folder, holds of interest; JSON files by their names."""
+    """The weights of an archive or folder, and its JSON documents by name."""
 
     name: str
     label: str
@@ -110,9 +118,7 @@ def _open(path: Path) -> _Files:
     folder = FolderSource(path if path.is_dir() else path.parent)
     files = folder.files()
     file = next(name for name in _WEIGHTS if name in files) if path.is_dir() else path.name
-    documents = {
-        name: folder.read(name, _GREATEST_JSON) for name in files if _is_document(name, files)
-    }
+    documents = {name: folder.read(name, _MAX_JSON) for name in files if _is_document(name, files)}
     with folder.open(file) as stream:
         weights = stream.read()
     name = _named(PurePosixPath(file).name.split(".")[0], folder.path)
@@ -130,28 +136,29 @@ def _in_archive(path: Path) -> _Files:
         raise CheckpointError(f"{path}: holds no {' or '.join(_WEIGHTS)}, expected the weights")
     documents = {name: content for name, content in files.items() if _is_member(name)}
     for name, content in documents.items():
-        if len(content) > _GREATEST_JSON:
+        if len(content) > _MAX_JSON:
             raise CheckpointError(
-                f"{path}:{name}: is larger than expected, at most {_GREATEST_JSON:,} bytes"
+                f"{path}:{name}: is larger than expected, at most {_MAX_JSON:,} bytes"
             )
     name = _named(path.name.split(".")[0], path.parent)
     return _Files(name, str(path), f"{path}:{file}", files[file], documents)
 
 
 def _is_member(name: str) -> bool:
-    # files that a configuration names are kept as fta/<the key that names them>
+    # AllenNLP archives a file that the configuration names as fta/<key of the configuration>.
     archived = name.startswith("fta/") and name.endswith("options_file")
     return archived or name in _CONFIGS or name.endswith("options.json")
 
 
 def _named(stem: str, folder: Path) -> str:
-    return folder.resolve().name if stem in _UNSAID else stem
+    return folder.resolve().name if stem in _GENERIC_NAMES else stem
 
 
-# What the state dict holds
+# The state dict.
 
 
 def _prefix(label: str, state: Mapping[str, Tensor]) -> str:
+    """Return the prefix of the names that belong to the ELMo, which depends on the model."""
     found = sorted(name.removesuffix(_TABLE) for name in state if name.endswith(_TABLE))
     if len(found) != 1:
         has = f"{len(found)} ELMos: {', '.join(found[:5])}" if found else "no ELMo"
@@ -160,7 +167,7 @@ def _prefix(label: str, state: Mapping[str, Tensor]) -> str:
 
 
 def _config_by_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> ElmoConfig:
-    """Return the sizes that the tensors have, with the rules of all published models."""
+    """Return the sizes of the tensors, with clips and activation of the published models."""
     embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
 
     def shape(name: str, axes: int) -> tuple[int, ...]:
@@ -203,7 +210,7 @@ def _config_by_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> E
 def _tasks(
     stored: Stored, state: Mapping[str, Tensor], prefix: str, layers: int, name: str
 ) -> tuple[Task, ...]:
-    """Return the scalar mixes that were trained with the model, in their order."""
+    """Return the scalar mixes of the model in order, named after it."""
     numbers = 0
     while f"{prefix}scalar_mix_{numbers}.gamma" in state:
         numbers += 1
@@ -225,11 +232,11 @@ def _tasks(
     return tuple(tasks)
 
 
-# The configuration of the training, and the options of its ELMo
+# The configuration of the training, and the options file.
 
 
 def _training(files: _Files) -> Mapping[str, Any]:
-    """Return what the configuration says of the ELMo: the object that names an options file."""
+    """Return the object of the training configuration that names an options file; empty if none."""
     for name in _CONFIGS:
         if name in files.documents:
             try:
@@ -241,6 +248,7 @@ def _training(files: _Files) -> Mapping[str, Any]:
 
 
 def _objects_with(key: str, value: Any, depth: int = 50) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects that have a key, outermost first."""
     if depth and isinstance(value, dict):
         if key in value:
             yield value
@@ -252,7 +260,7 @@ def _objects_with(key: str, value: Any, depth: int = 50) -> Iterator[Mapping[str
 
 
 def _options(files: _Files, training: Mapping[str, Any]) -> options.OptionsFile | None:
-    """Return the options that were archived with the model, or lie beside it."""
+    """Return the options file in the archive or folder; None if there is none."""
     found = [name for name in files.documents if name.endswith("options_file")]
     if not found:
         named = PurePosixPath(str(training.get("options_file", ""))).name

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.alphabets import Alphabet, Utf8Alphabet
-from elmo_model.checkpoints import allennlp, layout, options, tensor_bundle
+from elmo_model.checkpoints import allennlp, layout, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
+from elmo_model.checkpoints.source import FolderSource, Source, source_at
 
 NAME = "bilm-tf"
 
 _ENDING = tensor_bundle.ENDING
-_GREATEST_TEXT = 1 << 20  # bytes
+_MAX_TEXT = 1 << 20  # bytes of the file `checkpoint`
 _PATH = re.compile(r'^\s*model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
-# lm/CNN/W_cnn_0 and the like keep their names; those of the LSTMs became others in the dump:
-# lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/projection/kernel is .../Cell1/LSTMCell/W_P_0.
-# A model of one layer has no cell_0.
+# bilm-tf's `dump_weights` keeps the names of variables such as lm/CNN/W_cnn_0, without the scope.
 _KEPT = re.compile(r"(?:.*/)?(char_embed|embedding|CNN(?:_high_\d+|_proj)?/[Wb]_\w+)")
+# It renames the LSTMs: lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/projection/kernel becomes
+# RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/W_P_0. A model of one layer has no cell_0 in its names.
 _LSTM = re.compile(
     r"(?:.*/)?RNN_([01])/(.*/)?(?:lstm_cell|LSTMCell)/"
     r"(projection/kernel|kernel|bias|W_P_0|W_0|B)"
@@ -31,27 +31,29 @@ _PARTS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether a checkpoint and its options lie here, or whether this is an index."""
-    if not path.is_dir() and head(path, len(ZIP_MAGIC)) != ZIP_MAGIC:
-        return path.name.endswith(_ENDING) and tensor_bundle.is_index(path)
-    files = (FolderSource(path) if path.is_dir() else ZipSource(path)).files()
-    # dumped weights beside a checkpoint are the published pair
-    return any(file.endswith(_ENDING) for file in files) and not any(
-        file.endswith(".hdf5") for file in files
-    )
+    """Return whether `path` is an index, or a folder or zip with an index and no HDF5 file.
+
+    An HDF5 file is the dump of the checkpoint, and makes the folder a published pair.
+    """
+    source = source_at(path)
+    if source is None:
+        return path.name.endswith(_ENDING) and leveldb_table.is_table(path)
+    files = source.files()
+    has_dump = any(file.endswith(".hdf5") for file in files)
+    return any(file.endswith(_ENDING) for file in files) and not has_dump
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the checkpoint that lies here. Raises CheckpointError where it is not whole."""
+    """Read the checkpoint at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source, index = _find(path)
     described = options.read(source, allennlp.options_in(source))
     origin = f"in {described.label}"
     alphabet: Alphabet
     with tensor_bundle.open_bundle(source, index) as bundle:
         arrays = Variables.of(bundle)
-        if described.spells:
+        if described.has_characters:
             config = options.config_of(described, arrays.names())
-            assert config.char_cnn is not None, "options that spell"
+            assert config.char_cnn is not None, "options with characters"
             alphabet = Utf8Alphabet(config.char_cnn.max_characters)
         else:
             alphabet = allennlp.vocabulary_of(source, arrays)
@@ -63,17 +65,20 @@ def read(path: Path) -> Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables of a network in a bundle, by their published names; all others are hidden."""
+    """The variables of the biLM in a bundle by their published names, without any others.
+
+    A checkpoint also holds the softmax and the state of the optimiser.
+    """
 
     bundle: tensor_bundle.Bundle
     variables: dict[str, str]
 
     @classmethod
     def of(cls, bundle: tensor_bundle.Bundle) -> "Variables":
-        """Map the names. Raises CheckpointError where two variables would get the same one."""
+        """Map the names. Raises CheckpointError if two variables map to one published name."""
         variables: dict[str, str] = {}
         for name in bundle.names():
-            published = _published(name)
+            published = _published_name(name)
             if published is None:
                 continue
             if published in variables:
@@ -86,7 +91,7 @@ class Variables:
 
     @property
     def label(self) -> str:
-        """How messages call the file."""
+        """The name of the file for messages."""
         return self.bundle.label
 
     def names(self) -> Collection[str]:
@@ -94,16 +99,16 @@ class Variables:
         return self.variables.keys()
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of one."""
+        """Return the shape of a variable without reading it."""
         return self.bundle.shape(self.variables[name])
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return one. Raises CheckpointError where it is not whole."""
+        """Return a variable. Raises CheckpointError if it is damaged."""
         return self.bundle.numbers(self.variables[name])
 
 
-def _published(name: str) -> str | None:
-    """Return what bilm-tf's dump calls a variable; None for what it leaves out."""
+def _published_name(name: str) -> str | None:
+    """Return the name that bilm-tf's `dump_weights` gives a variable; None if it leaves it out."""
     if "softmax" in name:
         return None
     if kept := _KEPT.fullmatch(name):
@@ -117,15 +122,18 @@ def _published(name: str) -> str | None:
 
 
 def _find(path: Path) -> tuple[Source, str]:
-    """Return the index that `checkpoint` names, or the only one."""
-    if not path.is_dir() and path.name.endswith(_ENDING):
+    """Return the files at `path` and the index among them.
+
+    The file `checkpoint`, which TensorFlow writes, decides between several.
+    """
+    source = source_at(path)
+    if source is None:
         return FolderSource(path.parent), path.name
-    source: Source = FolderSource(path) if path.is_dir() else ZipSource(path)
     files = source.files()
     found = [file for file in files if file.endswith(_ENDING)]
     for file in files:
         if PurePosixPath(file).name == "checkpoint" and len(found) > 1:
-            text = source.read(file, _GREATEST_TEXT).decode("utf-8", "replace")
+            text = source.read(file, _MAX_TEXT).decode("utf-8", "replace")
             named = _PATH.search(text)
             last = PurePosixPath(named[1].replace("\\", "/")).name if named else ""
             wanted = str(PurePosixPath(file).parent / (last + _ENDING))

@@ -1,4 +1,4 @@
-"""What a checkpoint says, whatever its format: configuration, alphabet, tensors."""
+"""A checkpoint of any format in memory: configuration, alphabet and tensors."""
 
 import hashlib
 import json
@@ -17,15 +17,16 @@ from elmo_model.task import Task
 
 
 class CheckpointError(ValueError):
-    """A file that is not whole or contradicts itself: one line: file, key, found, expected."""
+    """A damaged, unknown or contradictory checkpoint. One line: file, key, found, expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint in memory: `tensors` are float32 and named as in `Elmo.state_dict`.
+    """A checkpoint in memory.
 
-    `tasks` are the scalar mixes that were trained with it. `notes` say what its files leave open
-    and what was taken instead, a sentence each.
+    `tensors` are float32, with the names of `Elmo.state_dict`. `tasks` are the scalar mixes that
+    were trained with the model. `notes` are sentences about values that the files lack, and the
+    values that were assumed.
     """
 
     name: str
@@ -37,12 +38,15 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
     def origin(self) -> Origin:
-        """Return where this comes from; the revision is the same in every format."""
+        """Return name, format and revision. The revision does not depend on the format."""
         digits = revision(self.config, self.tensors, self.alphabet)
         return Origin(self.name, self.format, digits)
 
     def build(self, token_cache_size: int) -> Elmo:
-        """Return the network that holds these very tensors; nothing is initialised or copied."""
+        """Return the network with these tensors, which are neither initialised first nor copied.
+
+        `token_cache_size` is the number of words whose token vectors are cached.
+        """
         with torch.device("meta"):
             elmo = Elmo(
                 self.config,
@@ -56,7 +60,7 @@ class Checkpoint:
 
 
 def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]:
-    """Return the name and shape of every tensor that this configuration asks for."""
+    """Return the shape of every tensor that a configuration needs, by its name."""
     with torch.device("meta"):
         elmo = Elmo(config, alphabet, Origin("", "", ""), token_cache_size=0)
     return {name: tuple(tensor.shape) for name, tensor in elmo.state_dict().items()}
@@ -65,7 +69,7 @@ def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]
 def checkpoint_of(elmo: Elmo) -> Checkpoint:
     """Return a network as a checkpoint that can be written.
 
-    Raises CheckpointError for one that was prepared for inference: its matrices are gone.
+    Raises CheckpointError for a network prepared for inference, whose matrices are repacked.
     """
     tensors = {name: tensor.detach().cpu() for name, tensor in elmo.state_dict().items()}
     for name, shape in shapes(elmo.config, elmo.alphabet).items():
@@ -81,12 +85,13 @@ def checkpoint_of(elmo: Elmo) -> Checkpoint:
 def revision(
     config: ElmoConfig, tensors: Mapping[str, Tensor], alphabet: Alphabet | None = None
 ) -> str:
-    """Return the first 12 hexadecimal digits of a SHA-256 over all that makes the vectors.
+    """Return the first 12 hexadecimal digits of a SHA-256 over everything that decides vectors.
 
-    These are configuration, names and numbers, and the dictionaries of an alphabet that has some.
+    The digest covers the configuration, the names and numbers of the tensors, and the dictionaries
+    of a WordAlphabet. Two networks with equal revisions give equal vectors.
     """
     names = sorted(tensors)
-    with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter's lock
+    with ThreadPoolExecutor() as pool:  # hashlib releases the GIL
         digests = pool.map(lambda name: _digest(tensors[name]), names)
         whole = hashlib.sha256(_text(config.to_dict()))
         if isinstance(alphabet, WordAlphabet):

@@ -1,4 +1,8 @@
-"""ELMoForManyLangs: a folder or zip of `config.json`, two dictionaries and two pickles."""
+"""ELMoForManyLangs: a folder or zip of `config.json`, two dictionaries and two pickles.
+
+The traps of its alphabet are in `alphabets/lexicon.py`, those of its state dicts in
+`state_dict.py`. The stored bias of the forget gate already holds the 1 of training.
+"""
 
 import json
 from collections.abc import Mapping
@@ -10,18 +14,18 @@ from torch import Tensor
 from elmo_model.alphabets import AlphabetError, Lexicon
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.pickles import read_state
-from elmo_model.checkpoints.source import ZIP_MAGIC, FolderSource, Source, ZipSource, head
+from elmo_model.checkpoints.source import FolderSource, Source, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
 
 NAME = "elmoformanylangs"
 
-_GREATEST_JSON = 1 << 20  # bytes
-_GREATEST_DICTIONARY = 64 << 20
+_MAX_JSON = 1 << 20  # bytes
+_MAX_DICTIONARY = 64 << 20  # bytes
 _ENCODER, _EMBEDDER = "encoder.pkl", "token_embedder.pkl"
-_SPACE = "\u3000"
-# cnn_50_100_512_4096_sample.json, with which all released models were trained; their archives
-# often name it by a path of the machine that trained them.
+_IDEOGRAPHIC_SPACE = "\u3000"
+# The file cnn_50_100_512_4096_sample.json, with which all released models were trained. Their
+# archives often name it by a path of the machine that trained them.
 _RELEASED: Mapping[str, Any] = {
     "encoder": {
         "name": "elmo",
@@ -44,17 +48,17 @@ _RELEASED: Mapping[str, Any] = {
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether such a model lies here: a folder or zip with both pickles."""
-    source = _source(path)
+    """Return whether `path` is a folder or zip with both pickles."""
+    source = source_at(path)
     if source is None:
         return False
     return {_ENCODER, _EMBEDDER} <= {PurePosixPath(file).name for file in source.files()}
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the model that lies here. Raises CheckpointError where it is not whole."""
-    source = _source(path)
-    assert source is not None, "a place that was recognised"
+    """Read the model at `path`. Raises CheckpointError if it is incomplete or damaged."""
+    source = source_at(path)
+    assert source is not None, "`recognises` accepts nothing else"
     settings, label, notes = _settings(source)
     embedder = read_state(source, _file(source, _EMBEDDER))
     encoder = read_state(source, _file(source, _ENCODER))
@@ -67,12 +71,6 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
 
 
-def _source(path: Path) -> Source | None:
-    if path.is_dir():
-        return FolderSource(path)
-    return ZipSource(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
-
-
 def _file(source: Source, name: str) -> str:
     found = [file for file in source.files() if PurePosixPath(file).name == name]
     if len(found) != 1:
@@ -81,14 +79,14 @@ def _file(source: Source, name: str) -> str:
     return found[0]
 
 
-# config.json, and the file that it names
+# config.json, and the settings file that it names.
 
 
 def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
-    """Return the network's settings, what messages call them, and notes.
+    """Return the settings of the network, their place for messages, and notes.
 
-    `config_path` is tried as it stands below the folder, then by its last part; where neither is
-    there, the settings of the released models are taken.
+    The path in `config_path` is looked for below the folder, then its last part. If both are
+    missing, the settings of the released models are assumed.
     """
     config = _object(source, _file(source, "config.json"))
     named = config.get("config_path")
@@ -101,14 +99,14 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
         if _is_there(source, file):
             return _object(source, file), source.label(file), ()
     note = (
-        f"{label}: config_path is {named!r:.80}, which is not there; the settings of the released "
-        f"models were taken"
+        f"{label}: config_path is {named!r:.80}, which does not exist; the settings of the "
+        f"released models were assumed"
     )
     return dict(_RELEASED), f"the released settings in place of {named!r:.80}", (note,)
 
 
 def _is_there(source: Source, file: str) -> bool:
-    """Tell whether a file lies in the model's own folder or below."""
+    """Return whether a file exists in the folder of the model or below, never above."""
     parts = PurePosixPath(file)
     if not isinstance(source, FolderSource) or parts.is_absolute() or ".." in parts.parts:
         return file in source.files()
@@ -118,7 +116,7 @@ def _is_there(source: Source, file: str) -> bool:
 def _object(source: Source, file: str) -> dict[str, Any]:
     label = source.label(file)
     try:
-        values = json.loads(source.read(file, _GREATEST_JSON))
+        values = json.loads(source.read(file, _MAX_JSON))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: is not JSON: {error}") from error
     if not isinstance(values, dict):
@@ -129,6 +127,7 @@ def _object(source: Source, file: str) -> dict[str, Any]:
 def _described(
     source: Source, settings: Mapping[str, Any], label: str, embedder: Mapping[str, Tensor]
 ) -> tuple[ElmoConfig, Lexicon]:
+    """Return configuration and alphabet; dictionaries and tables must agree in size."""
     value = _Values(label, settings)
     if value.of("encoder", "name") != "elmo":
         raise value.wrong("encoder.name", value.of("encoder", "name"), "'elmo'")
@@ -170,7 +169,7 @@ def _described(
 
 
 def _char_cnn(value: "_Values", characters: int, own: bool) -> CharCNNConfig:
-    """Return the character CNN; beside a table of words the projection is not its `own`."""
+    """Return the character CNN; `own` is whether the projection belongs to it or to the words."""
     filters = value.of("token_embedder", "filters")
     sound = isinstance(filters, list) and all(
         isinstance(pair, list) and len(pair) == 2 for pair in filters
@@ -189,27 +188,28 @@ def _char_cnn(value: "_Values", characters: int, own: bool) -> CharCNNConfig:
 
 
 class _Values:
-    """The settings, each read with its check."""
+    """The settings of the network. Each method reads one value and raises CheckpointError."""
 
     def __init__(self, label: str, values: Mapping[str, Any]) -> None:
         self.label = label
         self.values = values
 
     def of(self, section: str, key: str) -> Any:
+        """Return a value as it is; None if it is missing."""
         part = self.values.get(section)
         if not isinstance(part, dict):
             raise self.wrong(section, part, "an object")
         return part.get(key)
 
     def whole(self, key: str) -> int:
-        """Return a width of the token embedder; 0 says that there is no such input."""
+        """Return a width of the token embedder; 0 means that it has no such input."""
         value = self.of("token_embedder", key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self.wrong(f"token_embedder.{key}", value, "a whole number of at least 0")
         return value
 
     def clip(self, key: str) -> float | None:
-        """Return a clip; null and 0 mean that there is none."""
+        """Return a clip of the encoder; None if it is missing, null or 0."""
         value = self.of("encoder", key)
         if value is None:
             return None
@@ -219,26 +219,27 @@ class _Values:
         return float(value) or None
 
     def wrong(self, key: str, value: object, expected: str) -> CheckpointError:
+        """Return the error for a value."""
         return CheckpointError(f"{self.label}: {key} is {value!r:.80}, expected {expected}")
 
 
-# char.dic and word.dic
+# char.dic and word.dic.
 
 
 def _dictionary(source: Source, name: str) -> dict[str, int]:
-    """Read lines of a text, a TAB and an id.
+    """Read a dictionary: a text, a TAB and an id on each line. The last of equal texts counts.
 
-    The tools strip a line before they split it, so a text of white space alone is lost and becomes
-    U+3000 (ELMoForManyLangs `elmo.py`, read of the lexicons); of several the last one stays.
+    ELMoForManyLangs strips a line before it splits it. A text of white space alone thus leaves a
+    line of one column, which the tool takes for U+3000 (`elmo.py`, where the lexicons are read).
     """
     file = _file(source, name)
     label = source.label(file)
     try:
-        content = source.read(file, _GREATEST_DICTIONARY).decode("utf-8")
+        content = source.read(file, _MAX_DICTIONARY).decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
     ids: dict[str, int] = {}
-    # at line feeds alone: some texts are other separators of lines, as U+0085 and U+2028
+    # Split at line feeds alone: U+0085 and U+2028, which `str.splitlines` splits at, are texts.
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
@@ -247,17 +248,17 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
             raise CheckpointError(
                 f"{label}: line {number} is {line!r:.80}, expected a text, a TAB and an id"
             )
-        ids[text if text.strip() else _SPACE] = int(digits)
+        ids[text if text.strip() else _IDEOGRAPHIC_SPACE] = int(digits)
     if not ids:
         raise CheckpointError(f"{label}: is empty, expected a text, a TAB and an id on each line")
     return ids
 
 
-# The two pickles
+# The two pickles.
 
 
 def _decode(config: ElmoConfig, embedder: Stored, encoder: Stored) -> dict[str, Tensor]:
-    """Return the tensors as `Elmo.state_dict` names them. Everything stored must be asked for."""
+    """Return the tensors with the names of `Elmo.state_dict`; all that is stored must be used."""
     cnn, words, lstm = config.char_cnn, config.words, config.lstm
     tensors: dict[str, Tensor] = {}
     if words:

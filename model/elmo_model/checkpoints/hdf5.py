@@ -1,4 +1,4 @@
-"""HDF5 files: arrays by name, read only where the file holds what it declares."""
+"""HDF5 files: arrays by name. A dataset must store the bytes that it declares."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -11,23 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.source import Source, head
+from elmo_model.checkpoints.source import MAX_RATIO, Source, head
 from elmo_model.hdf5_writer import hdf5_writer
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
-# Weights are stored as they are, or a little compressed; a dataset that declares more than this
-# many times what it stores would only fill the memory.
-_GREATEST_RATIO = 100
 
 
 def is_hdf5(path: Path) -> bool:
-    """Tell whether a file starts as HDF5 files do."""
+    """Return whether a file begins as HDF5 files do."""
     return head(path, len(_MAGIC)) == _MAGIC
 
 
 @dataclass(frozen=True, slots=True)
 class Datasets:
-    """The datasets of an open file by their paths. Links out of the file are not followed."""
+    """The datasets of an open file by path. External links and external data are not followed."""
 
     label: str
     datasets: dict[str, h5py.Dataset]
@@ -37,17 +34,20 @@ class Datasets:
         return self.datasets.keys()
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of one; None for what has none."""
+        """Return the shape of a dataset; None for one without a shape."""
         shape: tuple[int, ...] | None = self.datasets[name].shape
         return shape
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return one. Raises CheckpointError for another type, or less stored than declared."""
+        """Return a dataset. Raises CheckpointError if it is not float32, or stores too few bytes.
+
+        A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
+        """
         dataset, label = self.datasets[name], f"{self.label}: {name}"
         if dataset.dtype.kind != "f" or dataset.dtype.itemsize != 4:
             raise CheckpointError(f"{label} is of type {dataset.dtype}, expected float32")
         stored = dataset.id.get_storage_size()
-        if dataset.is_virtual or dataset.external or dataset.nbytes > _GREATEST_RATIO * stored:
+        if dataset.is_virtual or dataset.external or dataset.nbytes > MAX_RATIO * stored:
             raise CheckpointError(
                 f"{label} stores {stored:,} bytes in this file, expected {dataset.nbytes:,}"
             )
@@ -58,7 +58,7 @@ class Datasets:
 
 @contextmanager
 def datasets(source: Source, file: str) -> Iterator[Datasets]:
-    """Open a file. Raises CheckpointError, also while it is read, where it is not whole."""
+    """Open a file. Raises CheckpointError if it is damaged, also while the block reads from it."""
     found = Datasets(source.label(file), {})
 
     def collect(name: str, item: object) -> None:
@@ -78,7 +78,7 @@ def datasets(source: Source, file: str) -> Iterator[Datasets]:
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays to a new file. Raises OSError where the disk is full."""
+    """Write arrays to a new file. Raises OSError if the disk is full."""
     with hdf5_writer(path) as (file, check):
         for name, array in arrays.items():
             file.create_dataset(name, data=array)

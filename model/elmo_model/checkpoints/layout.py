@@ -1,4 +1,13 @@
-"""The published layout: which array holds which tensors, in which order of axes."""
+"""The layout of published weights: the array of each tensor, and its order of axes.
+
+bilm-tf wrote the first such files, AllenNLP reads and writes the same. Traps of the layout:
+
+- Matrices have the input axis first, torch has it last.
+- The character table lacks row 0, the row of "no token here". Some files do hold it.
+- `carry` multiplies the transformed branch of a highway, not its input.
+- The gates of an LSTM are in the order input, candidate, forget, output.
+- 1 is added to the bias of the forget gate at run time; it is not in the file.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,17 +21,18 @@ from torch import Tensor
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.config import CharCNNConfig, ElmoConfig
 
-WORDS = "embedding"  # the table of word-input models, which may also lie beside the characters
-# bilm-tf adds 1 to the stored bias of the forget gate at run time.
+WORDS = "embedding"
+"""The table of word-input models. Models with characters may hold it too, unused."""
 FORGET_BIAS = 1.0
+"""bilm-tf adds this to the stored bias of the forget gate at run time."""
 
 
 class Arrays(Protocol):
-    """Arrays by their published names, wherever they lie."""
+    """Arrays by their published names: an HDF5 file, or a TensorFlow checkpoint."""
 
     @property
     def label(self) -> str:
-        """How messages call the file."""
+        """The name of the file for messages."""
 
     def names(self) -> Collection[str]: ...
 
@@ -30,17 +40,17 @@ class Arrays(Protocol):
         """Return the shape of an array without reading it."""
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return an array. Raises CheckpointError where it is of another type or not whole."""
+        """Return an array. Raises CheckpointError if it is not float32 or is damaged."""
 
 
 def decode(
     arrays: Arrays, config: ElmoConfig, origin: str, table: Arrays | None = None
 ) -> dict[str, Tensor]:
-    """Return the tensors of a network as `Elmo.state_dict` names them, without an alignment.
+    """Return the tensors of a network with the names of `Elmo.state_dict`, without an alignment.
 
-    `origin` says in messages where the configuration was written: "in options.json". A `table` of
-    words may lie apart from the other arrays. Raises CheckpointError for an array that is missing
-    or does not fit; others are left unread.
+    `origin` is the place of the configuration for messages, such as "in options.json". `table`
+    holds the words if they are in another file. Raises CheckpointError for an array that is missing
+    or has another shape; arrays that the configuration does not need are not read.
     """
     tensors: dict[str, Tensor] = {}
     for entry in entries(config):
@@ -51,7 +61,7 @@ def decode(
 
 
 def encode(config: ElmoConfig, tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """Map tensors named as in `Elmo.state_dict`, or their gradients, to the published layout."""
+    """Map the tensors of `Elmo.state_dict`, or their gradients, to arrays of the layout."""
     return {
         entry.array: entry.storage.encode(*(tensors[name] for name in entry.tensors))
         .contiguous()
@@ -63,7 +73,10 @@ def encode(config: ElmoConfig, tensors: Mapping[str, Tensor]) -> dict[str, NDArr
 def refuse_unexpected(
     arrays: Arrays, config: ElmoConfig, origin: str, tolerated: Collection[str] = ()
 ) -> None:
-    """Raise CheckpointError for an array that this configuration has no use for."""
+    """Raise CheckpointError for an array that the configuration does not need, nor `tolerated` has.
+
+    The message names the option that rules the array out.
+    """
     expected = {entry.array for entry in entries(config)}
     names = set(arrays.names()) - expected - set(tolerated)
     if not names:
@@ -83,21 +96,21 @@ def refuse_unexpected(
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How tensors lie in an array: `decode` reads them from it, `encode` is its inverse."""
+    """How an array stores tensors. `decode` maps the array to them, `encode` is its inverse."""
 
     decode: Callable[[Tensor], tuple[Tensor, ...]]
     encode: Callable[..., Tensor]
 
 
 _PLAIN = Storage(lambda stored: (stored,), lambda tensor: tensor)
-# Matrices have their input axis first; ours, as torch has it, last.
+# (input, output) to (output, input).
 _MATRIX = Storage(lambda stored: (stored.T.contiguous(),), lambda tensor: tensor.T)
-# (1, width, embedding, count) is ours as (count, embedding, width).
+# (1, width, embedding, count) to (count, embedding, width).
 _FILTER = Storage(
     lambda stored: (stored[0].permute(2, 1, 0).contiguous(),),
     lambda tensor: tensor.permute(2, 1, 0).unsqueeze(0),
 )
-# The stored table lacks row 0, the row of "no token here".
+# (261, embedding) to (262, embedding): row 0, of "no token here", is zero and not stored.
 _TABLE = Storage(
     lambda stored: (torch.cat((stored.new_zeros(1, stored.shape[1]), stored)),),
     lambda tensor: tensor[1:],
@@ -105,7 +118,10 @@ _TABLE = Storage(
 
 
 def _gates(inputs: int) -> Storage:
-    """Rows of the input first, rows of the recurrence below; columns i, j, f, o as ours."""
+    """Map (inputs + outputs, 4 cells) to the input matrix and the recurrent matrix, transposed.
+
+    The columns are the gates input, candidate, forget, output, in the order of our LSTM.
+    """
     return Storage(
         lambda stored: (stored[:inputs].T.contiguous(), stored[inputs:].T.contiguous()),
         lambda above, below: torch.cat((above.T, below.T)),
@@ -117,7 +133,11 @@ _Axes = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array: the option that makes it exist, and for each axis the option that sizes it."""
+    """An array of the layout, and the tensors that it stores.
+
+    `option` is the option that makes it exist; `axes` has the option and the size of each axis.
+    Both serve messages.
+    """
 
     array: str
     option: str
@@ -131,7 +151,7 @@ class StoredArray:
 
 
 def entries(config: ElmoConfig) -> Iterator[StoredArray]:
-    """Return all arrays that this configuration asks for."""
+    """Yield all arrays that a configuration needs."""
     projection = ("lstm.projection_dim", config.lstm.projection)
     if config.words:
         axes: _Axes = (("the vocabulary", config.words.count), projection)
@@ -145,7 +165,6 @@ def _token_entries(cnn: CharCNNConfig, projection: tuple[str, int]) -> Iterator[
     letters = ("char_cnn.embedding.dim", cnn.embedding)
     filters = ("char_cnn.filters", cnn.width)
     ours = "token_embedder.char_cnn"
-
     table = (("char_cnn.n_characters", cnn.characters - 1), letters)
     yield StoredArray("char_embed", letters[0], table, (f"{ours}.characters",), _TABLE)
     for i, (width, count) in enumerate(cnn.filters):
@@ -205,14 +224,14 @@ def _read(arrays: Arrays, entry: StoredArray, origin: str) -> NDArray[np.float32
 
 
 def _without_pad_row(label: str, table: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Some files have 262 rows: taken where the first is the zero row that readers prepend."""
+    """Map a table of 262 rows to 261. Raises CheckpointError if row 0 is not zero."""
     if table[0].any():
         raise CheckpointError(f"{label} has 262 rows and the first is not zero, expected 261 rows")
     return np.ascontiguousarray(table[1:])
 
 
 def _culprits(entry: StoredArray, found: tuple[int, ...] | None) -> str:
-    """Name the options that size the axes which differ."""
+    """Return the options of the axes whose sizes differ."""
     if found is None or len(found) != len(entry.axes):
         return entry.option
     pairs = zip(entry.axes, found, strict=True)

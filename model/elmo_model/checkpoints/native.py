@@ -1,7 +1,14 @@
-"""Our own format: one safetensors file that describes itself in its header."""
+"""The native format: one safetensors file whose header describes the network.
 
+The header maps strings to strings; structured values are JSON text. `docs/checkpoints.md` lists
+the keys.
+"""
+
+import errno
 import json
 import math
+import os
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,31 +30,38 @@ from elmo_model.elmo import Elmo
 from elmo_model.task import Task
 
 NAME = "native"
+RUN_FILE = "model.safetensors"
+"""The file that `elmo train` leaves in the folder of a run."""
 
 _FORMAT = "elmo-serve"
 _VERSION = "1"
-_GREATEST_HEADER = 100_000_000  # bytes, the limit of safetensors itself
+_MAX_HEADER = 100_000_000  # bytes, the limit of safetensors itself
 _TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether this is a safetensors file: the length of a JSON header, and the header."""
+    """Return whether `path` is a safetensors file, or the folder of a run that holds one.
+
+    A safetensors file begins with the length of its JSON header, 8 bytes, and the header.
+    """
     if path.is_dir():
-        return False
+        return (path / RUN_FILE).is_file() and recognises(path / RUN_FILE)
     start = head(path, 9)
     if len(start) < 9:
         return False
     (length,) = struct.unpack("<Q", start[:8])
-    return start[8:] == b"{" and length <= min(_GREATEST_HEADER, path.stat().st_size)
+    return start[8:] == b"{" and length <= min(_MAX_HEADER, path.stat().st_size)
 
 
 def read(path: Path) -> Checkpoint:
-    """Read one file. Raises CheckpointError where it is foreign or not whole."""
+    """Read a native file. Raises CheckpointError if another program wrote it or it is damaged."""
+    if path.is_dir():
+        path /= RUN_FILE
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            config, alphabet = _described(path, header)
-            _refuse_more_parts_than(len(file.keys()), path, config)
+            config, alphabet = _config_and_alphabet(path, header)
+            _check_part_counts(path, config, len(file.keys()))
             tensors = _tensors(path, file, shapes(config, alphabet))
             tasks = _tasks(path, header, config.layers)
     except (SafetensorError, OSError) as error:
@@ -56,7 +70,10 @@ def read(path: Path) -> Checkpoint:
 
 
 def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> None:
-    """Write a network to one file, whole or not at all, its numbers as float32 or 16 bits wide."""
+    """Write a network to one file, atomically; `dtype` is float32, float16 or bfloat16.
+
+    Raises OSError where the disk is full, CheckpointError for a network that cannot be written.
+    """
     checkpoint = checkpoint_of(elmo)
     header = {
         "format": _FORMAT,
@@ -69,10 +86,21 @@ def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> No
         header["tasks"] = json.dumps([asdict(task) for task in checkpoint.tasks])
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in checkpoint.tensors.items()}
     with replacing(Path(path)) as temporary:
-        save_file(tensors, temporary, metadata=header)
+        try:
+            save_file(tensors, temporary, metadata=header)
+        except SafetensorError as error:
+            raise _os_error(error, path) from error
 
 
-def _described(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alphabet]:
+def _os_error(error: SafetensorError, path: str | Path) -> OSError:
+    """Translate the I/O error of the safetensors library, which gives its number in the text."""
+    number = re.search(r"os error (\d+)", str(error))
+    code = int(number[1]) if number else errno.EIO
+    return OSError(code, os.strerror(code) if number else str(error), str(path))
+
+
+def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoConfig, Alphabet]:
+    """Read configuration and alphabet from the header, and compare their sizes."""
     if header.get("format") != _FORMAT:
         raise CheckpointError(
             f"{path}: header format is {header.get('format')!r:.80}, expected {_FORMAT!r}"
@@ -135,15 +163,15 @@ def _task(values: Any, layers: int) -> Task:
     weights, gamma = [float(weight) for weight in values["weights"]], float(values["gamma"])
     if len(weights) != layers or not all(map(math.isfinite, (*weights, gamma))):
         raise ValueError(f"weights are {weights!r:.80}, expected {layers} finite numbers")
-    named, norm = (values[key] for key in ("name", "layer_norm"))
+    name, layer_norm = values["name"], values["layer_norm"]
     text = values["description"]
-    if not isinstance(named, str) or not isinstance(text, str) or not isinstance(norm, bool):
-        raise TypeError(f"{named!r:.80} has members of another type than expected")
-    return Task(named, tuple(weights), gamma, norm, text)
+    if not isinstance(name, str) or not isinstance(text, str) or not isinstance(layer_norm, bool):
+        raise TypeError(f"{name!r:.80} has members of another type than expected")
+    return Task(name, tuple(weights), gamma, layer_norm, text)
 
 
-def _refuse_more_parts_than(tensors: int, path: Path, config: ElmoConfig) -> None:
-    """A header may promise a million layers; each has tensors of its own."""
+def _check_part_counts(path: Path, config: ElmoConfig, tensors: int) -> None:
+    """Refuse a header with more layers than tensors: `shapes` would build a million modules."""
     cnn = config.char_cnn
     for key, parts in (
         ("lstm.layers", config.lstm.layers),
@@ -157,6 +185,7 @@ def _refuse_more_parts_than(tensors: int, path: Path, config: ElmoConfig) -> Non
 
 
 def _tensors(path: Path, file: Any, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Return the tensors as float32. Raises CheckpointError if one is missing or unexpected."""
     names = set(file.keys())
     if missing := sorted(expected.keys() - names):
         raise CheckpointError(
@@ -176,6 +205,6 @@ def _tensors(path: Path, file: Any, expected: Mapping[str, tuple[int, ...]]) -> 
             raise CheckpointError(
                 f"{path}: {name} is of type {stored.get_dtype()}, expected {', '.join(_TYPES)}"
             )
-        # a copy of its own: what is mapped would follow the file when that is replaced
+        # A copy: the library maps the file, so its tensors would change with the file.
         tensors[name] = file.get_tensor(name).to(torch.float32, copy=True)
     return tensors

@@ -1,4 +1,4 @@
-"""The options file of bilm-tf: sizes and rules of a network, each value checked as it is read."""
+"""The options file of bilm-tf: the sizes and rules of a network, checked value by value."""
 
 import json
 from collections.abc import Collection
@@ -11,16 +11,16 @@ from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import Source
 from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
 
-_GREATEST = 1 << 20  # bytes
+_MAX_SIZE = 1 << 20  # bytes
 
 
 def read(source: Source, file: str) -> "OptionsFile":
-    """Read an options file. Raises CheckpointError for what is no JSON object."""
-    return parse(source.label(file), source.read(file, _GREATEST))
+    """Read an options file. Raises CheckpointError if it is no JSON object."""
+    return parse(source.label(file), source.read(file, _MAX_SIZE))
 
 
 def parse(label: str, content: bytes) -> "OptionsFile":
-    """Read the text of an options file, which messages call `label`."""
+    """Parse the text of an options file; messages begin with `label`. Raises CheckpointError."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -33,10 +33,11 @@ def parse(label: str, content: bytes) -> "OptionsFile":
 def config_of(
     options: "OptionsFile", names: Collection[str], words: int | None = None
 ) -> ElmoConfig:
-    """Return the configuration that options and the names of the arrays together describe.
+    """Return the configuration that the options and the `names` of the arrays describe.
 
-    With `words`, the length of a vocabulary, the characters that options may name are left alone.
-    Raises CheckpointError for what contradicts itself.
+    The names decide where the options leave open whether a projection exists. `words` is the
+    length of the vocabulary of a word-input model; its options may describe characters, which are
+    then ignored. Raises CheckpointError for missing, wrong or contradictory options.
     """
     cell, projection = options.whole("lstm", "dim"), options.whole("lstm", "projection_dim")
     skip = options.section("lstm").get("use_skip_connections", False)
@@ -64,7 +65,7 @@ def config_of(
 
 
 def options_of(config: ElmoConfig) -> dict[str, Any]:
-    """Return the options that describe a network without an alignment."""
+    """Return the options of a network; an alignment has none."""
     cnn, lstm = config.char_cnn, config.lstm
     options: dict[str, Any] = {
         "lstm": {
@@ -90,18 +91,18 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
-    """The values of an options file, each read with its check."""
+    """The values of an options file. Each method reads one value and raises CheckpointError."""
 
     label: str
     values: Any
 
     @property
-    def spells(self) -> bool:
-        """Whether the model reads characters; it knows whole words alone otherwise."""
+    def has_characters(self) -> bool:
+        """Whether the model has character input; a word-input model has not."""
         return "char_cnn" in self.section()
 
     def section(self, *keys: str) -> dict[str, Any]:
-        """Return the object under these keys; the file itself without any."""
+        """Return the object under these keys, or the whole file without keys."""
         value = self.values
         for depth, key in enumerate(keys):
             if key not in value:
@@ -117,14 +118,14 @@ class OptionsFile:
         return value
 
     def whole(self, *keys: str, least: int = 1, default: int | None = None) -> int:
-        """Return a whole number of at least `least`."""
+        """Return a whole number of at least `least`, or `default` if it is missing."""
         name, value = ".".join(keys), self.section(*keys[:-1]).get(keys[-1], default)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self.wrong(name, value, f"a whole number of at least {least}")
         return value
 
     def clip(self, key: str) -> float | None:
-        """Return a clip; absent, null and 0 mean that there is none."""
+        """Return a clip of `lstm`; None if it is missing, null or 0."""
         value = self.section("lstm").get(key)
         if value is None:
             return None
@@ -134,7 +135,7 @@ class OptionsFile:
         return float(value) or None
 
     def filters(self) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of width and count."""
+        """Return the convolutions as pairs of width and count."""
         value = self.section("char_cnn").get("filters")
         pairs = value if isinstance(value, list) else []
         sound = all(
@@ -148,6 +149,7 @@ class OptionsFile:
         return tuple((width, count) for width, count in pairs)
 
     def wrong(self, name: str, value: object, expected: str) -> CheckpointError:
+        """Return the error for a value."""
         return CheckpointError(f"{self.label}: {name} is {value!r:.80}, expected {expected}")
 
 
@@ -164,7 +166,7 @@ def _char_cnn(options: OptionsFile, names: Collection[str], projection: int) -> 
     activation = options.section("char_cnn").get("activation")
     if activation not in ("relu", "tanh"):
         raise options.wrong("char_cnn.activation", activation, "'relu' or 'tanh'")
-    # Training writes 261, inference wants 262; the network is the same.
+    # bilm-tf writes 261 when it trains and demands 262 for inference; the network is the same.
     characters = options.section("char_cnn").get("n_characters")
     if characters not in (None, 261, 262):
         raise options.wrong("char_cnn.n_characters", characters, "261 or 262")
@@ -178,7 +180,7 @@ def _char_cnn(options: OptionsFile, names: Collection[str], projection: int) -> 
             highways=0 if highways is None else options.whole("char_cnn", "n_highway", least=0),
             activation=activation,
             max_characters=limit,
-            # bilm-tf leaves a projection out where the sizes agree; AllenNLP never does.
+            # bilm-tf has no projection if the sizes are equal; AllenNLP always has one.
             projection=width != projection or "CNN_proj/W_proj" in names,
         )
     except ConfigError as error:

@@ -1,6 +1,6 @@
-"""Pickles of torch: tensors by name, and nothing that a pickle could run."""
+"""Pickles of torch: tensors by name, read without running any code that a pickle may hold."""
 
-import zipfile
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,25 +10,23 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.source import ZIP_MAGIC, Source, head
+from elmo_model.checkpoints.source import ZIP_MAGIC, Source, head, open_zip, refuse_bomb
 
-# The number 0x1950a86a20f9469cfc6c, pickled, opens what torch wrote before it wrote zips.
+# torch files from before version 1.6 begin with the number 0x1950a86a20f9469cfc6c, pickled.
 _LEGACY_MAGIC = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-# torch stores its zips as they are; what shrinks more than this would only fill the memory
-_GREATEST_RATIO = 100
 
 
 def is_pickle(path: Path) -> bool:
-    """Tell whether torch wrote a file, in its old form or as a zip."""
+    """Return whether torch wrote a file, in its old form or as a zip."""
     start = head(path, len(_LEGACY_MAGIC))
     if start == _LEGACY_MAGIC:
         return True
     if not start.startswith(ZIP_MAGIC):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_zip(path, str(path)) as archive:
             return any(name.endswith("/data.pkl") for name in archive.namelist()[:100])
-    except (zipfile.BadZipFile, OSError):
+    except CheckpointError:
         return False
 
 
@@ -40,7 +38,7 @@ def read_state(source: Source, file: str) -> dict[str, Tensor]:
 
 
 def state_of(values: object, label: str) -> dict[str, Tensor]:
-    """Return a state dict for what it is. Raises CheckpointError for anything else."""
+    """Return the tensors of an unpickled state dict. Raises CheckpointError if it is no dict."""
     if not isinstance(values, Mapping):
         raise CheckpointError(
             f"{label}: holds a {type(values).__name__}, expected tensors by their names"
@@ -49,19 +47,23 @@ def state_of(values: object, label: str) -> dict[str, Tensor]:
 
 
 def read(stream: BinaryIO, label: str) -> Any:
-    """Read a pickle of tensors and plain values, the only ones that are let through."""
+    """Read a pickle that holds tensors and plain values alone; anything else is refused unrun.
+
+    Raises CheckpointError. The message never repeats torch's advice to load without protection.
+    """
     _refuse_bombs(stream, label)
     try:
         return torch.load(stream, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever a damaged or a hostile file provokes
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{label}: is not a pickle of tensors alone: {reason}") from error
+    except Exception as error:  # a damaged or hostile file can raise almost anything
+        raise CheckpointError(
+            f"{label}: is not a pickle of tensors alone: {_reason(error)}"
+        ) from error
 
 
 def read_matrix(source: Source, file: str) -> Tensor:
-    """Read a pickled tensor, or NumPy array, of two axes as float32."""
+    """Read a pickled tensor or NumPy array of two axes as float32. Raises CheckpointError."""
     label = source.label(file)
-    # Arrays are let through too: what makes them runs nothing else.
+    # The globals that NumPy arrays need are allowed as well; they create arrays and nothing else.
     with source.open(file) as stream, torch.serialization.safe_globals(_ARRAYS):
         value = read(stream, label)
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
@@ -76,15 +78,16 @@ def read_matrix(source: Source, file: str) -> Tensor:
     return value.detach().to(torch.float32).contiguous()
 
 
-# What NumPy pickles an array of real numbers by, under the names of NumPy 1 and 2.
-_MAKER = np.empty(0).__reduce__()[0]
+# The globals in a pickled array of real numbers; NumPy 1 and 2 name the first one differently.
+_RECONSTRUCT = np.empty(0).__reduce__()[0]
 _ARRAYS: list[Any] = [
-    (_MAKER, "numpy.core.multiarray._reconstruct"),
-    (_MAKER, "numpy._core.multiarray._reconstruct"),
+    (_RECONSTRUCT, "numpy.core.multiarray._reconstruct"),
+    (_RECONSTRUCT, "numpy._core.multiarray._reconstruct"),
     np.ndarray,
     np.dtype,
     type(np.dtype(np.float64)),
     type(np.dtype(np.float32)),
+    type(np.dtype(np.float16)),
 ]
 
 
@@ -92,19 +95,25 @@ def _is_named_tensor(name: object, value: object) -> bool:
     return isinstance(name, str) and isinstance(value, Tensor)
 
 
+def _reason(error: Exception) -> str:
+    """Return why torch refused a pickle, in words of our own.
+
+    torch's text names the refused global, and then explains how to run the pickle nevertheless.
+    """
+    text = " ".join(str(error).split())
+    if refused := re.search(r"\bGLOBAL ([\w.]+)", text):
+        return f"it calls for {refused[1]:.80}"
+    if "eights only load failed" in text or "weights_only" in text:
+        return "it holds more than tensors"
+    return text[:200] or type(error).__name__
+
+
 def _refuse_bombs(stream: BinaryIO, label: str) -> None:
     start = stream.read(len(ZIP_MAGIC))
     stream.seek(0)
     if start != ZIP_MAGIC:
         return
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            for entry in archive.infolist():
-                if entry.file_size > _GREATEST_RATIO * max(entry.compress_size, 1):
-                    raise CheckpointError(
-                        f"{label}: {entry.filename} unpacks to {entry.file_size:,} bytes from "
-                        f"{entry.compress_size:,}, expected at most {_GREATEST_RATIO} times as many"
-                    )
-    except (zipfile.BadZipFile, OSError) as error:
-        raise CheckpointError(f"{label}: is not a readable zip: {error}") from error
+    with open_zip(stream, label) as archive:
+        for entry in archive.infolist():
+            refuse_bomb(entry, f"{label}: {entry.filename}")
     stream.seek(0)

@@ -1,4 +1,7 @@
-"""Where files lie: a folder, a zip or a file itself, behind one interface with bounded reads."""
+"""Where the files of a checkpoint lie: in a folder, a zip or memory. One interface, bounded reads.
+
+No archive is unpacked to a path, so names in an archive cannot reach other files.
+"""
 
 import io
 import lzma
@@ -14,12 +17,18 @@ from elmo_model.checkpoints.checkpoint import CheckpointError
 
 ZIP_MAGIC = b"PK\x03\x04"
 
-# Weights hardly shrink in a zip; what shrinks more than this is no checkpoint but a bomb.
-_GREATEST_RATIO = 100
-_GREATEST_ARCHIVE = 10_000  # entries
+MAX_RATIO = 100
+"""Unpacked size over packed size above which an archive is refused as a decompression bomb.
 
-# RuntimeError stands for an encrypted entry, NotImplementedError for an unknown compression.
-_UNPACK_ERRORS = (
+Weights hardly compress: real checkpoints stay below 2. A greater value lets a small file fill more
+memory.
+"""
+MAX_ENTRIES = 10_000
+"""Entries of an archive above which it is refused; a greater value only costs time."""
+
+# zipfile raises RuntimeError for an encrypted entry, NotImplementedError for an unknown
+# compression, UnicodeDecodeError for a name that is flagged as UTF-8 and is not.
+_ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -27,18 +36,19 @@ _UNPACK_ERRORS = (
     EOFError,
     RuntimeError,
     NotImplementedError,
+    UnicodeDecodeError,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FolderSource:
-    """The files that lie directly in a folder."""
+    """The files directly in a folder."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """The folder's own name."""
+        """The name of the folder."""
         return self.path.resolve().name
 
     def files(self) -> list[str]:
@@ -49,11 +59,11 @@ class FolderSource:
             raise _unreadable(self.path, error) from error
 
     def label(self, file: str) -> str:
-        """Return how messages call this file."""
+        """Return the name of this file for messages."""
         return str(self.path / file)
 
     def read(self, file: str, limit: int) -> bytes:
-        """Return a whole small file. Raises CheckpointError if it is larger than `limit` bytes."""
+        """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
         try:
             with (self.path / file).open("rb") as stream:
                 return bounded(stream, self.label(file), limit)
@@ -62,7 +72,7 @@ class FolderSource:
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a large file that can be read from any place in it."""
+        """Open a large file as a seekable stream."""
         try:
             stream = (self.path / file).open("rb")
         except OSError as error:
@@ -72,8 +82,19 @@ class FolderSource:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesSource(FolderSource):
+    """Files given by absolute path, in any folders; `path` is the folder of the first."""
+
+    chosen: tuple[str, ...]
+
+    def files(self) -> list[str]:
+        """Return the absolute paths, which `read` and `open` take as names."""
+        return sorted(self.chosen)
+
+
+@dataclass(frozen=True, slots=True)
 class ZipSource:
-    """The files of one folder of a zip archive. Nothing is ever unpacked to a path."""
+    """The files of a zip archive, by their paths in it."""
 
     path: Path
 
@@ -83,30 +104,26 @@ class ZipSource:
         return self.path.stem
 
     def files(self) -> list[str]:
-        """Return the names of the entries, sorted; macOS' shadow entries left out."""
-        with self._archive() as archive:
+        """Return the paths of the entries, sorted, without the shadow entries of macOS."""
+        with open_zip(self.path, str(self.path)) as archive:
             entries = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
         return sorted(entry for entry in entries if "__MACOSX" not in PurePosixPath(entry).parts)
 
     def label(self, file: str) -> str:
-        """Return how messages call this file."""
+        """Return the name of this entry for messages."""
         return f"{self.path}:{file}"
 
     def read(self, file: str, limit: int) -> bytes:
-        """Return a whole small entry. Raises CheckpointError if it is larger than `limit` bytes."""
-        with self._archive() as archive:
+        """Return a small entry. Raises CheckpointError if it is larger than `limit` bytes."""
+        with open_zip(self.path, str(self.path)) as archive:
             return self._read(archive, file, limit)
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a large entry, read into memory, where it can be read from any place in it."""
-        with self._archive() as archive:
+        """Open a large entry, read into memory, as a seekable stream."""
+        with open_zip(self.path, str(self.path)) as archive:
             entry = archive.getinfo(file)
-            if entry.file_size > _GREATEST_RATIO * max(entry.compress_size, 1):
-                raise CheckpointError(
-                    f"{self.label(file)}: unpacks to {entry.file_size:,} bytes from "
-                    f"{entry.compress_size:,}, expected at most {_GREATEST_RATIO} times as many"
-                )
+            refuse_bomb(entry, self.label(file))
             content = self._read(archive, file, entry.file_size)
         yield io.BytesIO(content)
 
@@ -114,34 +131,20 @@ class ZipSource:
         try:
             with archive.open(file) as stream:
                 return bounded(stream, self.label(file), limit)
-        except _UNPACK_ERRORS as error:
+        except _ZIP_ERRORS as error:
             raise CheckpointError(f"{self.label(file)}: cannot be unpacked: {error}") from error
-
-    @contextmanager
-    def _archive(self) -> Iterator[zipfile.ZipFile]:
-        try:
-            archive = zipfile.ZipFile(self.path)
-        except (zipfile.BadZipFile, OSError) as error:
-            raise CheckpointError(f"{self.path}: is not a readable zip: {error}") from error
-        with archive:
-            if len(archive.infolist()) > _GREATEST_ARCHIVE:
-                raise CheckpointError(
-                    f"{self.path}: has {len(archive.infolist()):,} entries, "
-                    f"expected at most {_GREATEST_ARCHIVE:,}"
-                )
-            yield archive
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
-    """Files of an archive that was read into memory, by name."""
+    """Files of an archive that was read into memory, by name; `path` is that of the archive."""
 
     path: Path
     contents: Mapping[str, bytes]
 
     @property
     def name(self) -> str:
-        """The archive's name without its ending."""
+        """The archive's name without its endings."""
         return self.path.name.split(".")[0]
 
     def files(self) -> list[str]:
@@ -149,24 +152,61 @@ class MemorySource:
         return sorted(self.contents)
 
     def label(self, file: str) -> str:
-        """Return how messages call this file."""
+        """Return the name of this file for messages."""
         return f"{self.path}:{file}"
 
     def read(self, file: str, limit: int) -> bytes:
-        """Return a whole small file. Raises CheckpointError if it is larger than `limit` bytes."""
+        """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
         return bounded(io.BytesIO(self.contents[file]), self.label(file), limit)
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a file that can be read from any place in it."""
+        """Open a file as a seekable stream."""
         yield io.BytesIO(self.contents[file])
 
 
 Source = FolderSource | ZipSource | MemorySource
 
 
+def source_at(path: Path) -> FolderSource | ZipSource | None:
+    """Return the files of a folder or zip; None if `path` is another kind of file."""
+    if path.is_dir():
+        return FolderSource(path)
+    return ZipSource(path) if is_zip(path) else None
+
+
+def is_zip(path: Path) -> bool:
+    """Return whether a file begins as zip archives do."""
+    return head(path, len(ZIP_MAGIC)) == ZIP_MAGIC
+
+
+@contextmanager
+def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive. Raises CheckpointError, which begins with `label`, for a damaged one."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except _ZIP_ERRORS as error:
+        raise CheckpointError(f"{label}: is not a readable zip: {error}") from error
+    with archive:
+        if len(archive.infolist()) > MAX_ENTRIES:
+            raise CheckpointError(
+                f"{label}: has {len(archive.infolist()):,} entries, "
+                f"expected at most {MAX_ENTRIES:,}"
+            )
+        yield archive
+
+
+def refuse_bomb(entry: zipfile.ZipInfo, label: str) -> None:
+    """Raise CheckpointError for an entry that would unpack to far more bytes than it has."""
+    if entry.file_size > MAX_RATIO * max(entry.compress_size, 1):
+        raise CheckpointError(
+            f"{label}: unpacks to {entry.file_size:,} bytes from "
+            f"{entry.compress_size:,}, expected at most {MAX_RATIO} times as many"
+        )
+
+
 def head(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file. Raises CheckpointError where it cannot be read."""
+    """Return the first `size` bytes of a file. Raises CheckpointError if it cannot be read."""
     try:
         with path.open("rb") as stream:
             return stream.read(size)
@@ -175,13 +215,13 @@ def head(path: Path, size: int) -> bytes:
 
 
 class Readable(Protocol):
-    """What gives bytes when it is asked for some."""
+    """A binary stream."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 def bounded(stream: Readable, label: str, limit: int) -> bytes:
-    """Return what a stream holds. Raises CheckpointError if that is more than `limit` bytes."""
+    """Return the rest of a stream. Raises CheckpointError if it is more than `limit` bytes."""
     content = stream.read(limit + 1)
     if len(content) > limit:
         raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")

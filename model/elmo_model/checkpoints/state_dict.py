@@ -1,4 +1,12 @@
-"""State dicts of AllenNLP's modules, which ELMoForManyLangs took over: their tensors as ours."""
+"""State dicts of AllenNLP's modules, which ELMoForManyLangs copied, mapped to `Elmo.state_dict`.
+
+Traps of these modules:
+
+- The gates of an LSTM are stored as input, forget, candidate, output; ours are input, candidate,
+  forget, output.
+- AllenNLP adds 1 to the bias of the forget gate before it stores it; the published pair does not.
+- The gate of a highway multiplies its input; ours multiplies the transformed branch.
+"""
 
 from collections.abc import Mapping
 
@@ -10,9 +18,9 @@ from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
 
 
 class Stored:
-    """Tensors of a file by name, below a prefix; each is taken with its expected shape.
+    """The tensors of a file by name below a prefix, each taken once with its expected shape.
 
-    `origin` says in messages what the shapes were expected by.
+    `origin` is the place of the configuration for messages.
     """
 
     def __init__(
@@ -25,7 +33,7 @@ class Stored:
         self._left = {name for name in tensors if name.startswith(prefix)}
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """Return a float32 tensor of this shape. Raises CheckpointError where there is none."""
+        """Return a float32 tensor. Raises CheckpointError if it is missing or differs."""
         name = self._prefix + name
         if name not in self._tensors:
             raise CheckpointError(
@@ -40,7 +48,7 @@ class Stored:
         if tensor.dtype != torch.float32 or tensor.layout != torch.strided:
             raise CheckpointError(f"{self._label}: {name} is {tensor.dtype}, expected float32")
         held = tensor.untyped_storage().nbytes()
-        if tensor.nbytes > held:  # strides of 0 say more than a file holds
+        if tensor.nbytes > held:  # strides of 0 let a small file declare a huge tensor
             raise CheckpointError(
                 f"{self._label}: {name} stores {held:,} bytes, expected {tensor.nbytes:,}"
             )
@@ -48,7 +56,7 @@ class Stored:
         return tensor.detach().contiguous()
 
     def refuse_more(self) -> None:
-        """Raise CheckpointError for a tensor that was not taken."""
+        """Raise CheckpointError if a tensor below the prefix was not taken."""
         if self._left:
             raise CheckpointError(
                 f"{self._label}: {min(self._left)} is found, but not expected by {self._origin}"
@@ -58,7 +66,7 @@ class Stored:
 def char_cnn_of(
     stored: Stored, cnn: CharCNNConfig, convolution: str, highway: str
 ) -> dict[str, Tensor]:
-    """Return convolutions and highways by what the two are called, {} for a number."""
+    """Return convolutions and highways. The two names hold {} in place of the number."""
     ours = "token_embedder.char_cnn"
     tensors: dict[str, Tensor] = {}
     for number, (span, count) in enumerate(cnn.filters):
@@ -72,14 +80,13 @@ def char_cnn_of(
             halves = stored.take(f"{theirs}.{part}", 2 * cnn.width, *columns)
             transform, gate = halves.chunk(2)
             tensors[f"{name}.transform.{part}"] = transform.clone()
-            # Their gate keeps the input, ours lets the transformed branch through: 1 - sigmoid(x)
-            # is sigmoid(-x).
+            # 1 - sigmoid(x) is sigmoid(-x).
             tensors[f"{name}.carry.{part}"] = -gate
     return tensors
 
 
 def projection_of(stored: Stored, name: str, ours: str, config: ElmoConfig) -> dict[str, Tensor]:
-    """Return the projection to the token vector, which belongs to the module `ours`."""
+    """Return the projection to the token vector; it belongs to our module `ours`."""
     width = config.lstm.projection
     return {
         f"{ours}.projection.weight": stored.take(f"{name}.weight", width, config.token_width),
@@ -90,7 +97,7 @@ def projection_of(stored: Stored, name: str, ours: str, config: ElmoConfig) -> d
 def bilm_of(stored: Stored, lstm: LSTMConfig) -> dict[str, Tensor]:
     """Return the LSTMs of both directions.
 
-    The forget gate's stored bias holds what is added at run time; `forget_bias` is taken off it.
+    `forget_bias`, which our LSTM adds at run time, is subtracted from the stored bias.
     """
     tensors: dict[str, Tensor] = {}
     gates, width = 4 * lstm.cell, lstm.projection
@@ -101,7 +108,7 @@ def bilm_of(stored: Stored, lstm: LSTMConfig) -> dict[str, Tensor]:
             inputs = stored.take(f"{theirs}.input_linearity.weight", gates, width)
             recurrent = stored.take(f"{theirs}.state_linearity.weight", gates, width)
             bias = _gates(stored.take(f"{theirs}.state_linearity.bias", gates))
-            # At most 6e-8 off: only what lies below 0.5 is rounded here.
+            # Rounds by at most 6e-8: the subtraction of 1 is exact for values from 0.5 to 2.
             bias[2 * lstm.cell : 3 * lstm.cell] -= lstm.forget_bias
             tensors[f"{name}.input.weight"] = _gates(inputs)
             tensors[f"{name}.recurrent.weight"] = _gates(recurrent)
@@ -113,6 +120,6 @@ def bilm_of(stored: Stored, lstm: LSTMConfig) -> dict[str, Tensor]:
 
 
 def _gates(stored: Tensor) -> Tensor:
-    """Map rows of gates i, f, candidate, o to i, candidate, f, o."""
+    """Map (4 cells, ...) rows of the gates i, f, candidate, o to i, candidate, f, o."""
     i, f, j, o = stored.chunk(4)
     return torch.cat((i, j, f, o))

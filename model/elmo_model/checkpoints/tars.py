@@ -1,4 +1,4 @@
-"""Tar archives, gzipped: some of their files, read in one pass. Nothing is unpacked to a path."""
+"""Gzipped tar archives: chosen files, read into memory in one pass."""
 
 import gzip
 import io
@@ -9,19 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.source import Readable, head
+from elmo_model.checkpoints.source import MAX_ENTRIES, MAX_RATIO, Readable, head
 
 _GZIP_MAGIC = b"\x1f\x8b"
-# Weights hardly shrink; what shrinks more than this is no checkpoint but a bomb.
-_GREATEST_RATIO = 100
-_GREATEST_ARCHIVE = 10_000  # entries
-_HEADER = 512  # bytes
+_HEADER = 512  # bytes of a tar header
 
 _ERRORS = (tarfile.TarError, zlib.error, OSError, EOFError)
 
 
 def is_tar(path: Path) -> bool:
-    """Tell whether a gzipped tar starts here."""
+    """Return whether a file begins as gzipped tar archives do."""
     if head(path, len(_GZIP_MAGIC)) != _GZIP_MAGIC:
         return False
     try:
@@ -32,33 +29,34 @@ def is_tar(path: Path) -> bool:
 
 
 def names(path: Path) -> Iterator[str]:
-    """Yield the names of the plain files, each before the file itself is unpacked.
+    """Yield the paths of the regular files; a caller that stops early unpacks no more.
 
     Raises CheckpointError as `read` does.
     """
-    with _whole(path):
+    with _translated_errors(path):
         yield from (name for name, _ in _files(path))
 
 
 def read(path: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]:
-    """Return the plain files whose names are wanted, by name; of two the later one.
+    """Return the regular files whose paths are `wanted`. The last of two with one path counts.
 
-    Raises CheckpointError for an archive that is not whole, or larger than its bytes allow.
+    Raises CheckpointError for a damaged archive, or one that unpacks to more than MAX_RATIO times
+    its size.
     """
-    with _whole(path):
+    with _translated_errors(path):
         return {name: content() for name, content in _files(path) if wanted(name)}
 
 
 def _files(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Yield each plain file's name, and what reads it while it is its turn."""
-    limit = _GREATEST_RATIO * max(path.stat().st_size, _HEADER)
+    """Yield the path of each regular file, and a function that reads it before the next one."""
+    limit = MAX_RATIO * max(path.stat().st_size, _HEADER)
     with gzip.open(path) as stream:
-        bounded = _Bounded(stream, path, limit)
+        bounded = _BoundedStream(stream, path, limit)
         with tarfile.open(fileobj=bounded, mode="r|") as archive:
             for number, member in enumerate(archive):
-                if number >= _GREATEST_ARCHIVE:
+                if number >= MAX_ENTRIES:
                     raise CheckpointError(
-                        f"{path}: has more entries than expected, at most {_GREATEST_ARCHIVE:,}"
+                        f"{path}: has more entries than expected, at most {MAX_ENTRIES:,}"
                     )
                 file = archive.extractfile(member) if member.isreg() else None
                 if file is not None:
@@ -66,15 +64,15 @@ def _files(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[None]:
+def _translated_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
         raise CheckpointError(f"{path}: is not a whole tar archive: {error}") from error
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than its archive could honestly hold."""
+class _BoundedStream(io.RawIOBase):
+    """A stream that raises CheckpointError after `limit` bytes, against decompression bombs."""
 
     def __init__(self, stream: Readable, path: Path, limit: int) -> None:
         self._stream = stream
@@ -88,6 +86,6 @@ class _Bounded(io.RawIOBase):
         if self._given > self._limit:
             raise CheckpointError(
                 f"{self._path}: unpacks to more than {self._limit:,} bytes, "
-                f"expected at most {_GREATEST_RATIO} times its size"
+                f"expected at most {MAX_RATIO} times its size"
             )
         return content

@@ -1,47 +1,32 @@
-"""TensorFlow's checkpoints of version 2, read without TensorFlow: an index and its shards of data.
+"""TensorFlow checkpoints of version 2, read without TensorFlow: an index and shards of raw data.
 
-The index is a table as LevelDB writes them (`table_format.md` there), from names to entries in
-protocol buffers (TensorFlow `tensor_bundle.proto`); the data are raw. Every checksum is verified.
+The index is a LevelDB table that maps the name of an array to a protocol buffer (TensorFlow
+`tensor_bundle.proto`). Every checksum is verified.
 """
 
 import math
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.crc32c import masked
+from elmo_model.checkpoints.leveldb_table import masked_crc32c, pairs, varint
 from elmo_model.checkpoints.source import Source
 
 ENDING = ".index"
 
-_MAGIC = bytes.fromhex("57fb808b247547db")
-_FOOTER = 48  # bytes
-_TRAILER = 5  # of a block: its compression and its checksum
-_GREATEST_INDEX = 64 << 20  # bytes
-_COMPRESSIONS = {1: "snappy", 2: "zlib"}
+_MAX_INDEX = 64 << 20  # bytes
 _FLOAT = 1  # DT_FLOAT in TensorFlow's types.proto
 _TYPES = {2: "float64", 3: "int32", 9: "int64", 14: "bfloat16", 19: "float16", 7: "string"}
 
 
-def is_index(path: Path) -> bool:
-    """Tell whether a file ends as such a table does."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - len(_MAGIC)))
-            return stream.read() == _MAGIC
-    except OSError:
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class BundleEntry:
-    """Where an array lies: type, shape, shard, first byte, bytes and checksum."""
+    """An array in the index: type, shape, shard, offset and size in bytes, and checksum."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -53,7 +38,7 @@ class BundleEntry:
 
 
 class Bundle:
-    """The arrays of an open checkpoint by name, each read when it is asked for."""
+    """The arrays of an open checkpoint by name; each is read on demand."""
 
     def __init__(self, source: Source, index: str, streams: ExitStack) -> None:
         self.label = source.label(index)
@@ -61,7 +46,7 @@ class Bundle:
         self._prefix = index.removesuffix(ENDING)
         self._streams = streams
         self._open: dict[int, BinaryIO] = {}
-        content = source.read(index, _GREATEST_INDEX)
+        content = source.read(index, _MAX_INDEX)
         self._shards, self.entries = _entries(self.label, content)
 
     def names(self) -> Collection[str]:
@@ -69,11 +54,11 @@ class Bundle:
         return self.entries.keys()
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of one."""
+        """Return the shape of an array without reading it."""
         return self.entries[name].shape
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return one. Raises CheckpointError for another type, or data that are not whole."""
+        """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
         entry, label = self.entries[name], f"{self.label}: {name}"
         if entry.dtype != _FLOAT:
             kind = _TYPES.get(entry.dtype, f"number {entry.dtype}")
@@ -93,9 +78,9 @@ class Bundle:
             )
         stream.seek(entry.offset)
         content = stream.read(entry.size)
-        if masked(content) != entry.checksum:
+        if masked_crc32c(content) != entry.checksum:
             raise CheckpointError(f"{shard}: {name} has another checksum than expected")
-        # a copy: writable, and in this machine's order of bytes
+        # A copy is writable, and in the byte order of this machine.
         return np.frombuffer(content, dtype="<f4").reshape(entry.shape).astype(np.float32)
 
     def _shard(self, number: int) -> tuple[BinaryIO, str]:
@@ -112,87 +97,28 @@ class Bundle:
 
 @contextmanager
 def open_bundle(source: Source, index: str) -> Iterator[Bundle]:
-    """Open a checkpoint by its index. Raises CheckpointError where that is not whole."""
+    """Open a checkpoint by its index. Raises CheckpointError if the index is damaged."""
     with ExitStack() as streams:
         yield Bundle(source, index, streams)
 
 
-# The index
-
-
 def _entries(label: str, content: bytes) -> tuple[int, dict[str, BundleEntry]]:
-    """Return the number of shards, and all entries."""
+    """Return the number of shards, and the entries by name."""
     try:
-        pairs = dict(_table(label, content))
-        shards = _header(label, pairs.pop(b""))
-        return shards, {key.decode(): _entry(value) for key, value in pairs.items()}
+        values = dict(pairs(label, content))
+        shards = _header(label, values.pop(b""))
+        return shards, {key.decode(): _entry(value) for key, value in values.items()}
     except (IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{label}: is not a whole index of TensorFlow: {error}") from error
 
 
-def _table(label: str, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    footer = content[-_FOOTER:]
-    if len(footer) < _FOOTER or footer[-len(_MAGIC) :] != _MAGIC:
-        raise ValueError("it does not end as a table does")
-    _, position = _handle(footer, 0)  # of statistics, which are empty
-    blocks, _ = _handle(footer, position)
-    for _, value in _block(label, content, blocks):
-        handle, _ = _handle(value, 0)
-        yield from _block(label, content, handle)
-
-
-def _block(label: str, content: bytes, handle: tuple[int, int]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the pairs of a block: each key is the last one's beginning and an end of its own."""
-    offset, size = handle
-    block = content[offset : offset + size]
-    trailer = content[offset + size : offset + size + _TRAILER]
-    if len(block) != size or len(trailer) != _TRAILER or size < 4:
-        raise ValueError("a block reaches beyond the file")
-    if masked(block + trailer[:1]) != int.from_bytes(trailer[1:], "little"):
-        raise ValueError("a block has another checksum than expected")
-    if trailer[0]:
-        kind = _COMPRESSIONS.get(trailer[0], f"number {trailer[0]}")
-        raise CheckpointError(f"{label}: a block is compressed by {kind}, expected no compression")
-    restarts = int.from_bytes(block[-4:], "little")
-    end = size - 4 * (restarts + 1)
-    if end < 0:
-        raise ValueError("a block has more restarts than bytes")
-    position, key = 0, b""
-    while position < end:
-        shared, position = _varint(block, position)
-        own, position = _varint(block, position)
-        length, position = _varint(block, position)
-        if shared > len(key) or position + own + length > end:
-            raise ValueError("a pair reaches beyond its block")
-        key = key[:shared] + block[position : position + own]
-        position += own
-        yield key, block[position : position + length]
-        position += length
-
-
-def _handle(content: bytes, position: int) -> tuple[tuple[int, int], int]:
-    offset, position = _varint(content, position)
-    size, position = _varint(content, position)
-    return (offset, size), position
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = content[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise ValueError("a number has more than ten bytes")
-
-
-# Protocol buffers
+# The three messages of tensor_bundle.proto, by the numbers of their fields.
 
 
 def _header(label: str, content: bytes) -> int:
+    """Return the number of shards from a BundleHeaderProto."""
     fields = dict(_fields(content))
     if fields.get(2, 0) != 0:
         raise CheckpointError(f"{label}: is big-endian, expected little-endian")
@@ -203,6 +129,7 @@ def _header(label: str, content: bytes) -> int:
 
 
 def _entry(content: bytes) -> BundleEntry:
+    """Parse a BundleEntryProto."""
     numbers: dict[int, int] = {}
     shape: tuple[int, ...] = ()
     sliced = False
@@ -225,6 +152,7 @@ def _entry(content: bytes) -> BundleEntry:
 
 
 def _dimension(content: int | bytes) -> int:
+    """Return the size of a TensorShapeProto.Dim."""
     if not isinstance(content, bytes):
         raise ValueError("a dimension is no message")
     size = dict(_fields(content)).get(1, 0)
@@ -234,17 +162,17 @@ def _dimension(content: int | bytes) -> int:
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field: an integer, or the bytes of a message."""
+    """Yield the number and value of each field: an integer, or the bytes of a message."""
     position = 0
     while position < len(content):
-        tag, position = _varint(content, position)
+        tag, position = varint(content, position)
         field, kind = tag >> 3, tag & 7
         if kind == 0:
-            value, position = _varint(content, position)
+            value, position = varint(content, position)
             yield field, value
             continue
         if kind == 2:
-            length, position = _varint(content, position)
+            length, position = varint(content, position)
         elif kind in (1, 5):
             length = 8 if kind == 1 else 4
         else:

@@ -1,7 +1,7 @@
 """ELMo as a TensorFlow Hub module or SavedModel: a folder, or gzipped tar, with `variables/`.
 
-A module has no options file. Its variables give all sizes; the rules, which they do not show, are
-those of the published models that the modules were made from.
+A module has no options file. The shapes of its variables give all sizes. Clips, activation and
+characters a token are assumed to be those of the published models, from which modules were made.
 """
 
 from pathlib import Path, PurePosixPath
@@ -19,12 +19,14 @@ NAME = "tf-hub"
 
 _INDEX = "variables.index"
 _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
-_OTHERS = ("config.json", "weights.th", "best.th")  # of AllenNLP's archives
-_RULES = "clips of 3, relu and 50 characters a token"
+# Files that an archive of AllenNLP has and a module has not. The first of them ends the search in
+# a tar, which would otherwise unpack hundreds of megabytes of weights to look at every name.
+_NOT_A_MODULE = ("config.json", "weights.th", "best.th")
+_ASSUMED = "clips of 3, relu and 50 characters a token"
 
 
 def recognises(path: Path) -> bool:
-    """Tell whether a module lies here: `variables/variables.index`, in a folder or an archive."""
+    """Return whether `variables/variables.index` is in the folder or archive at `path`."""
     if path.is_dir():
         return (path / "variables" / _INDEX).is_file() or (
             path.name == "variables" and (path / _INDEX).is_file()
@@ -33,15 +35,15 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the module that lies here. Raises CheckpointError where it is not whole."""
+    """Read the module at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = _source(path)
     with tensor_bundle.open_bundle(source, _INDEX) as bundle:
         arrays = Variables.of(bundle)
-        config = options.config_of(_sizes(arrays), arrays.names())
+        config = options.config_of(_options_of_shapes(arrays), arrays.names())
         tensors = layout.decode(arrays, config, "in the other variables")
         layout.refuse_unexpected(arrays, config, "in the other variables")
         tasks = _tasks(bundle, config)
-    note = f"{bundle.label}: says no rules; {_RULES} were taken, as in all published models"
+    note = f"{bundle.label}: has no options; {_ASSUMED} were assumed, as in all published models"
     folder = path.parent if path.name == "variables" else path
     name = folder.resolve().name.split(".tar")[0].removesuffix(".tgz")
     alphabet = Utf8Alphabet(config.char_cnn.max_characters if config.char_cnn else 0)
@@ -51,22 +53,22 @@ def read(path: Path) -> Checkpoint:
 def _source(path: Path) -> Source:
     if path.is_dir():
         return FolderSource(path if path.name == "variables" else path / "variables")
-    held = tars.read(path, lambda name: PurePosixPath(name).parent.name == "variables")
-    return MemorySource(path, {PurePosixPath(name).name: content for name, content in held.items()})
+    files = tars.read(path, lambda name: PurePosixPath(name).parent.name == "variables")
+    return MemorySource(path, {PurePosixPath(name).name: data for name, data in files.items()})
 
 
 def _holds_variables(path: Path) -> bool:
-    """Tell a module from another archive by the first file that one of the two has."""
+    """Return whether the tar is a module, decided by the first telling name in it."""
     for name in map(PurePosixPath, tars.names(path)):
         if name.parent.name == "variables":
             return True
-        if name.name in _OTHERS:
+        if name.name in _NOT_A_MODULE:
             return False
     return False
 
 
-def _sizes(arrays: Variables) -> options.OptionsFile:
-    """Return what an options file would say of these variables."""
+def _options_of_shapes(arrays: Variables) -> options.OptionsFile:
+    """Return the options file that these variables would have."""
 
     def size(name: str, axis: int, axes: int) -> int:
         shape = arrays.shape(name) if name in arrays.names() else None
@@ -106,7 +108,7 @@ def _sizes(arrays: Variables) -> options.OptionsFile:
 
 
 def _tasks(bundle: tensor_bundle.Bundle, config: ElmoConfig) -> tuple[Task, ...]:
-    """Return the mix that the module answers as `elmo`, where it holds one."""
+    """Return the mix behind the module's output `elmo` as a task; none if it holds no mix."""
     if not {_WEIGHTS, _SCALING} <= set(bundle.names()):
         return ()
     weights, scaling = bundle.numbers(_WEIGHTS).reshape(-1), bundle.numbers(_SCALING).reshape(-1)

@@ -1,4 +1,4 @@
-"""The vocabulary beside a word-input model: one word a line, plain or gzipped."""
+"""The vocabulary of a word-input model: a text file of one word a line, plain or gzipped."""
 
 import gzip
 import io
@@ -10,16 +10,15 @@ from elmo_model.alphabets import AlphabetError, WordVocabulary
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import Source, bounded
 
-# bilm-tf's published vocabulary has 8 MB for 793,471 words.
-_GREATEST = 64 << 20  # bytes
-_SKIPPED = "!!!MAXTERMID"  # a line that bilm-tf passes over
+_MAX_SIZE = 64 << 20  # bytes; the published vocabulary of 793,471 words has 8 MB
+_SKIPPED = "!!!MAXTERMID"  # a line that bilm-tf skips
 _ENDINGS = (".txt", ".txt.gz")
 
 
 def find(source: Source) -> str:
-    """Return the vocabulary's file: `vocab.txt`, `vocab.txt.gz`, or the only one called alike.
+    """Return `vocab.txt`, else `vocab.txt.gz`, else the only `vocab*.txt` or `vocab*.txt.gz`.
 
-    Raises CheckpointError where there is none, or more than one.
+    Raises CheckpointError if there is none, or more than one.
     """
     found = [file for file in source.files() if _is_vocabulary(PurePosixPath(file).name)]
     for exact in "vocab.txt.gz", "vocab.txt":
@@ -37,11 +36,11 @@ def find(source: Source) -> str:
 def read(source: Source, file: str) -> WordVocabulary:
     """Read a vocabulary. Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`."""
     label = source.label(file)
-    content = source.read(file, _GREATEST)
+    content = source.read(file, _MAX_SIZE)
     if file.endswith(".gz"):
         try:
             with gzip.open(io.BytesIO(content)) as stream:
-                content = bounded(stream, label, _GREATEST)
+                content = bounded(stream, label, _MAX_SIZE)
         except (OSError, EOFError, zlib.error) as error:
             raise CheckpointError(f"{label}: cannot be unpacked: {error}") from error
     try:
@@ -55,7 +54,11 @@ def read(source: Source, file: str) -> WordVocabulary:
 
 
 def text_of(words: Sequence[str]) -> str:
-    """Return the text of a vocabulary file. Raises CheckpointError for words it cannot say."""
+    """Return the text of a vocabulary file.
+
+    Raises CheckpointError for a word that would be read back differently, such as one that holds a
+    line feed.
+    """
     text = "".join(f"{word}\n" for word in words)
     if _lines(text) != list(words):
         wrong = next(word for word in words if _lines(f"{word}\n") != [word])
@@ -64,7 +67,8 @@ def text_of(words: Sequence[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    # at line feeds alone, with or without a carriage return: words hold other separators
+    # Split at line ends alone: `str.splitlines` also splits at U+0085 and U+2028, which occur in
+    # words.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()

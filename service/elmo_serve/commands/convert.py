@@ -1,11 +1,10 @@
-"""The command `elmo convert`: written aside, read back, compared, then put in place."""
+"""The command `elmo convert`: write a model in another format, verify it, then put it in place."""
 
 # ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,27 +19,39 @@ if TYPE_CHECKING:
 
 _NATIVE: Final = ".safetensors"
 _PAIR: Final = frozenset({"options.json", "weights.hdf5", "vocab.txt", "align.pth"})
+# Endings of files that users may expect in place of the folder.
+_FILE_ENDINGS: Final = (
+    *(".bin", ".bz2", ".ckpt", ".gz", ".h5", ".hdf", ".hdf5", ".index", ".json", ".npy", ".npz"),
+    *(".onnx", ".parquet", ".pkl", ".pt", ".pth", ".tar", ".tgz", ".th", ".txt", ".xz", ".zip"),
+)
 
 
 @click.command()
 @click.argument("source")
 @click.argument("destination", type=click.Path(path_type=Path, resolve_path=True))
-@click.option("--name", help="Name kept in the file; the source's own when not given.")
-@click.option("--force", is_flag=True, help="Replace a checkpoint that is at DESTINATION.")
+@click.option("--name", help="Name kept in the .safetensors file. Default: the name of SOURCE.")
+@click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
 def convert(source: str, destination: Path, name: str | None, force: bool) -> None:
-    """Write the model SOURCE, a path or a built-in name, to DESTINATION.
+    """Write a model in another format.
 
-    A DESTINATION that ends in .safetensors becomes one file in the project's own format, any other
-    a folder with the published pair, options.json and weights.hdf5. What was written is read back
-    and compared before it takes its place.
+    SOURCE is a path, a built-in name or a published name. A DESTINATION that ends in .safetensors
+    becomes one file in the native format; any other becomes a folder with the published pair,
+    options.json and weights.hdf5. The result is read back and compared with SOURCE before it
+    appears at DESTINATION.
+
+    \b
+    Examples:
+      $ elmo convert elmo_2x1024 small.safetensors --name small
+      $ elmo convert small.safetensors folder-for-allennlp
     """
     native = destination.suffix == _NATIVE
     if name is not None and not native:
         fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
-    if refusal := _occupied(destination, native, force):
+    if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import CheckpointError
 
+    source = resolve_model(source)
     try:
         _convert(source, destination, name)
     except CheckpointError as error:
@@ -50,11 +61,10 @@ def convert(source: str, destination: Path, name: str | None, force: bool) -> No
 
 
 def _convert(source: str, destination: Path, name: str | None) -> None:
-    """Write into a folder beside the destination, which a killed command leaves as it was."""
+    """Write into a temporary folder of the same file system, verify, and move into place."""
     from elmo_model.checkpoints import describe
     from elmo_model.pretrained import open_model
 
-    source = resolve_model(source)
     with steps() as step:
         step(f"Reading {source}")
         elmo = open_model(source, token_cache_size=0)
@@ -68,7 +78,7 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
             _, origin, _ = describe(written)
             if origin.revision != elmo.origin.revision:
                 raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
-            size = _sync(written)
+            size = _size(written)
             _place(written, destination)
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {origin.format}, {size / 1e6:.1f} MB")
     if elmo.tasks and destination.suffix != _NATIVE:
@@ -87,31 +97,39 @@ def _write(elmo: Elmo, written: Path, destination: Path) -> None:
     try:
         write(elmo, written)
     except CheckpointError as error:
-        # The user knows nothing of the folder beside.
+        # The user does not know the temporary folder.
         raise CheckpointError(str(error).replace(str(written), str(destination))) from error
 
 
 def _place(written: Path, destination: Path) -> None:
+    """Put the result at `destination`; move a folder that is there out of the way first."""
+    from elmo_model.atomic_files import publish
+
     if not destination.is_dir():
-        written.replace(destination)
+        publish(written, destination)
         return
     replaced = written.with_name("replaced.old")
     destination.rename(replaced)
     try:
-        written.rename(destination)
+        publish(written, destination)
     except OSError:
         replaced.rename(destination)
         raise
 
 
-def _occupied(destination: Path, native: bool, force: bool) -> str | None:
-    """Return why `destination` must not be written to; None where it may."""
+def _refusal(destination: Path, native: bool, force: bool) -> str | None:
+    """Return why `destination` must not be written to; None if it may."""
     if not destination.parent.is_dir():
         return f"{destination}: {destination.parent} is no folder"
+    if destination.suffix.lower() in _FILE_ENDINGS:
+        return (
+            f"{destination}: ends like a file, but the published pair is a folder; expected a "
+            f"folder name, or a file that ends in {_NATIVE}"
+        )
     if not destination.exists() or (destination.is_dir() and not any(destination.iterdir())):
         return f"{destination} is a folder" if native and destination.is_dir() else None
     if destination.is_dir():
-        # A whole folder is replaced: it must hold nothing but what is written again.
+        # --force replaces the whole folder, so it may hold nothing but files of a pair.
         others = sorted(path.name for path in destination.iterdir() if path.name not in _PAIR)
         if native or others:
             return f"{destination} is a folder with other files in it: {', '.join(others[:3])}"
@@ -120,11 +138,7 @@ def _occupied(destination: Path, native: bool, force: bool) -> str | None:
     return None if force else f"{destination} exists; --force replaces it"
 
 
-def _sync(written: Path) -> int:
-    """Bring a file, or the files of a folder, to the disk; return their size in bytes."""
-    size = 0
-    for path in sorted(written.iterdir()) if written.is_dir() else [written]:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        size += path.stat().st_size
-    return size
+def _size(written: Path) -> int:
+    """Return the size of a file, or of the files of a folder, in bytes."""
+    files = written.iterdir() if written.is_dir() else [written]
+    return sum(path.stat().st_size for path in files)

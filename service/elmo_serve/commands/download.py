@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import click
 
-from elmo_serve.commands.published import places
-from elmo_serve.commands.terminal import fail, fetching
+from elmo_serve.commands.published import cache_options
+from elmo_serve.commands.terminal import download_progress, fail
 
 
 @click.command()
@@ -15,27 +15,51 @@ from elmo_serve.commands.terminal import fail, fetching
 @click.option("--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True)
 @click.option("--mirror", help="Address to fetch from.", envvar="ELMO_MIRROR", show_envvar=True)
 def download(name: str | None, cache: str | None, mirror: str | None) -> None:
-    """Fetch the published model NAME, and say where it is; without a NAME, list them all.
+    """Fetch a published model, or list all of them.
 
-    What an earlier download left is checked, and goes on where it was cut.
+    Prints the path of the model NAME, which may be written in any case. Files that are in the
+    cache are verified, partial downloads are resumed. Without NAME, prints one line a model: its
+    name, its size and its training text.
+
+    \b
+    Examples:
+      $ elmo download
+      $ elmo download 5.5B
+      $ elmo download original --cache models --mirror https://mirror.example/elmo
     """
-    from elmo_model.catalogue import CATALOGUE
+    from elmo_model.catalogue import CATALOGUE, published_model
     from elmo_serve.model_cache import DownloadError, fetch
     from elmo_serve.settings import SettingsError
 
     if name is None:
-        width = max(map(len, CATALOGUE))
-        for model in CATALOGUE.values():
-            size = sum(file.least for file in model.files) / 1e6
-            click.echo(f"{model.name:<{width}}  {size:>5.0f} MB  {model.text}")
+        _list()
         return
-    if name not in CATALOGUE:
-        fail(f"{name!r} is no published model; there are {', '.join(CATALOGUE)}", code=2)
+    model = published_model(name)
+    if model is None:
+        suggestion = _suggestion(name, list(CATALOGUE))
+        fail(f"{name!r} is no published model; {suggestion}", code=2)
     try:
-        with fetching() as show:
-            path = fetch(CATALOGUE[name], places(cache=cache, mirror=mirror), show)
+        with download_progress() as on_progress:
+            path = fetch(model, cache_options(cache=cache, mirror=mirror), on_progress)
     except SettingsError as error:
         fail(str(error), code=2)
     except DownloadError as error:
         fail(str(error), code=1)
     click.echo(path)
+
+
+def _list() -> None:
+    from elmo_model.catalogue import CATALOGUE
+
+    width = max(map(len, CATALOGUE))
+    for model in CATALOGUE.values():
+        size = sum(file.least for file in model.files) / 1e6
+        click.echo(f"{model.name:<{width}}  {size:>5.0f} MB  {model.text}")
+
+
+def _suggestion(name: str, names: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name.casefold(), names, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{meant}there are {', '.join(names)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, tokens_done
+from elmo_serve.commands.terminal import fail, token_progress
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
@@ -98,7 +98,7 @@ def embed(input: Path, output: Path, **options: Any) -> None:  # noqa: A002 - th
     }
     try:
         form.require()
-        with _source(layers, options) as (source, wanted), tokens_done() as step:
+        with _source(layers, options) as (source, wanted), token_progress() as step:
             report = run(
                 text, output, form, source, wanted, identity, force=options["force"], step=step
             )

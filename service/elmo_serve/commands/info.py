@@ -16,12 +16,21 @@ from elmo_serve.commands.terminal import fail
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(model: str, as_json: bool) -> None:
-    """Say what MODEL is: a checkpoint's path or a built-in name."""
+    """Print name, format, revision and sizes of a model.
+
+    MODEL is the path of a checkpoint, the folder of a training run, a built-in name or a published
+    name, which is fetched if need be.
+
+    \b
+    Examples:
+      $ elmo info english
+      $ elmo info models/weights.hdf5 --json
+    """
     from elmo_model.checkpoints import CheckpointError
     from elmo_model.pretrained import describe_model
 
+    model = resolve_model(model)
     try:
-        model = resolve_model(model)
         config, origin, parameters = describe_model(model)
     except CheckpointError as error:
         fail(str(error), code=1)
@@ -35,21 +44,21 @@ def info(model: str, as_json: bool) -> None:
         "dimension": config.dimension,
         "parameters": parameters,
     }
-    hyper = config.to_dict()
+    configuration = config.to_dict()
     if as_json:
-        click.echo(json.dumps({**facts, "configuration": hyper}, indent=2))
+        click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
-    for part, values in hyper.items():
+    for part, values in configuration.items():
         if isinstance(values, dict):
             facts |= {f"{part}.{key}": value for key, value in values.items()}
         else:
             facts[part] = values
     width = max(map(len, facts))
     for key, value in facts.items():
-        click.echo(f"{key:<{width}}  {_written(value)}")
+        click.echo(f"{key:<{width}}  {_as_text(value)}")
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     match value:
         case None:
             return "none"

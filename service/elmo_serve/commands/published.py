@@ -1,13 +1,21 @@
-"""Models by their published names, for the commands that take a model."""
+"""Model names on the command line: built-in and published names become paths or built-in names.
+
+One rule for every command: a name, in any case, wins over a file or folder of that name in the
+working folder. A note on stderr says so where both exist; `./small` is always the path.
+"""
 
 # ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_serve.commands.terminal import fail, fetching
+import click
+
+from elmo_serve.commands.terminal import download_progress, fail
 
 if TYPE_CHECKING:
     from elmo_serve.model_cache import CacheSettings
@@ -15,37 +23,30 @@ if TYPE_CHECKING:
 
 
 def resolve_model(model: str) -> str:
-    """Return the path of a published model, fetched if need be; any other name as it is.
+    """Return a built-in name, the folder of a published model, or an existing path.
 
-    Says in one line why that cannot be, and ends.
+    A published model is downloaded if the cache lacks it. Ends the command with one line where
+    the model does not exist or cannot be had.
     """
-    from elmo_model.catalogue import CATALOGUE
     from elmo_serve.settings import SettingsError
 
-    if model not in CATALOGUE:
-        return model
     try:
-        return _fetched(model, places())
+        return _resolve(model, cache_options)
     except SettingsError as error:
         fail(str(error), code=2)
 
 
 def with_resolved_model(settings: Settings) -> Settings:
-    """Return settings whose model is a path where it was the name of a published one.
-
-    Says in one line why that cannot be, and ends.
-    """
-    from elmo_model.catalogue import CATALOGUE
+    """Return settings whose model is resolved as by `resolve_model`."""
     from elmo_serve.model_cache import cache_settings
 
-    if settings.model not in CATALOGUE:
-        return settings
-    path = _fetched(settings.model, cache_settings(settings))
+    # The cache folder is looked up for published names alone: a user may have no home folder.
+    path = _resolve(settings.model, lambda: cache_settings(settings))
     return settings.model_copy(update={"model": path})
 
 
-def places(**spoken: str | None) -> CacheSettings:
-    """Return what the environment says of the cache, or what was `spoken` as an option.
+def cache_options(**options: str | None) -> CacheSettings:
+    """Return the cache settings of the environment, replaced by those given as options.
 
     Raises SettingsError for a value that is not allowed.
     """
@@ -53,16 +54,40 @@ def places(**spoken: str | None) -> CacheSettings:
     from elmo_serve.settings import from_strings, option, variable
 
     values = {name: os.environ.get(variable(name)) for name in ("cache", "mirror", "offline")}
-    given = {name: value for name, value in spoken.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     called = {name: option(name) for name in given if os.environ.get(variable(name)) != given[name]}
     return cache_settings(from_strings({**values, **given}, called))
 
 
-def _fetched(model: str, where: CacheSettings) -> str:
+def _resolve(model: str, settings: Callable[[], CacheSettings]) -> str:
+    from elmo_model.catalogue import BUILT_IN, canonical, missing, published_model
+
+    if canonical(model) in BUILT_IN:
+        _note_path_of_this_name(model, "built-in")
+        return canonical(model)
+    if published_model(model) is None:
+        if not Path(model).exists():
+            fail(missing(model), code=1)
+        return model
+    _note_path_of_this_name(model, "published")
+    return _downloaded(model, settings)
+
+
+def _note_path_of_this_name(name: str, kind: str) -> None:
+    path = Path(name)
+    if path.exists():
+        what = "folder" if path.is_dir() else "file"
+        click.echo(
+            f"elmo: {name} names the {kind} model; write ./{name} for the {what} of this name",
+            err=True,
+        )
+
+
+def _downloaded(model: str, settings: Callable[[], CacheSettings]) -> str:
     from elmo_serve.model_cache import DownloadError, locate
 
     try:
-        with fetching() as show:
-            return locate(model, where, show)
+        with download_progress() as on_progress:
+            return locate(model, settings(), on_progress)
     except DownloadError as error:
         fail(str(error), code=1)

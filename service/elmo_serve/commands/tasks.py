@@ -17,10 +17,10 @@ from elmo_serve.commands.terminal import fail
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--force", is_flag=True, help="Replace other tasks of the same names.")
 def tasks(source: str, folder: Path, force: bool) -> None:
-    """Write the trained mixes of SOURCE, a path or a name, to FOLDER as task files.
+    """Write the trained mixes of a model as task files.
 
-    FOLDER is that of ELMO_TASKS. AllenNLP's archives, modules of TensorFlow Hub and aligned models
-    bring mixes along, and so do files that were converted from them.
+    SOURCE is a path or a name, FOLDER the folder of ELMO_TASKS. Archives of AllenNLP, modules of
+    TensorFlow Hub and aligned models hold mixes, and so do files converted from them.
     """
     from elmo_model.checkpoints import CheckpointError, read
     from elmo_model.pretrained import BUILT_IN, load_built_in

@@ -1,4 +1,4 @@
-"""What commands say to those who run them: a line of refusal, steps, and bars of progress."""
+"""Output of the commands: one line for an error, progress on a terminal."""
 
 # ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say it in one line and end with `code`: 1 for what went wrong, 2 for what was asked wrong."""
+    """Print one line to stderr and end with `code`: 1 for a failure, 2 for a wrong command line."""
     click.echo(f"elmo: {' '.join(message.split())}", err=True)
     sys.exit(code)
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """OnProgress on a terminal which step runs and for how long; elsewhere show nothing."""
+    """Yield a function that names the current step; a terminal shows it with the seconds it takes.
+
+    Nothing is printed where stderr is no terminal.
+    """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -47,8 +50,11 @@ def steps() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def fetching() -> Iterator[OnProgress]:
-    """OnProgress on a terminal how much of each file is there; elsewhere one line a file."""
+def download_progress() -> Iterator[OnProgress]:
+    """Yield a callback of downloads: a bar for each file on a terminal, one line a file elsewhere.
+
+    A file gets its bar or line with its first bytes.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -72,7 +78,7 @@ def fetching() -> Iterator[OnProgress]:
     )
     rows: dict[str, TaskID] = {}
 
-    def show(name: str, done: int, total: int) -> None:
+    def on_progress(name: str, done: int, total: int) -> None:
         if name not in rows:
             rows[name] = bar.add_task(name)
             if not console.is_terminal:
@@ -80,12 +86,15 @@ def fetching() -> Iterator[OnProgress]:
         bar.update(rows[name], completed=done, total=total)
 
     with bar:
-        yield show
+        yield on_progress
 
 
 @contextmanager
-def tokens_done() -> Iterator[Callable[[str, int, int], None]]:
-    """OnProgress on a terminal what is done, how fast, and for how long yet; elsewhere nothing."""
+def token_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of a step, its tokens done and its tokens in all.
+
+    A terminal shows a bar for each step, its speed and the time left; nothing is printed elsewhere.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -99,7 +108,7 @@ def tokens_done() -> Iterator[Callable[[str, int, int], None]]:
     from rich.text import Text
 
     class Speed(ProgressColumn):
-        """Tokens a second, of this run alone."""
+        """Tokens a second, without those of an earlier run."""
 
         def render(self, task: Bar) -> Text:
             speed = task.finished_speed or task.speed

@@ -376,18 +376,6 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
         load(archive)
 
 
-def test_places_without_a_checkpoint_say_what_is_expected(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "notes.txt").write_text("nothing here")
-    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
-        file.writestr("a.jpg", "")
-    for name in ("empty", "notes.txt", "photos.zip"):
-        with pytest.raises(CheckpointError, match=r"is of no known format, expected"):
-            load(tmp_path / name)
-    with pytest.raises(CheckpointError, match="does not exist, expected a checkpoint"):
-        load(tmp_path / "nowhere")
-
-
 # Written
 
 

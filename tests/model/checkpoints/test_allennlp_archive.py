@@ -190,7 +190,7 @@ def test_without_options_the_published_rules_are_taken_and_this_is_said(
 ) -> None:
     path = archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": config()})
     (note,) = read(path).notes
-    assert "holds no options file; clips of 3, relu and 50 characters a token were taken" in note
+    assert "holds no options file; clips of 3, relu and 50 characters a token were assumed" in note
     load(path)
     assert note in caplog.text
 

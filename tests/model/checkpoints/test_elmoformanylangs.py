@@ -184,7 +184,7 @@ def test_without_its_configuration_a_model_has_the_released_settings(tmp_path: P
     assert checkpoint.config.lstm.cell == 4096 and checkpoint.config.lstm.projection == 512
     assert checkpoint.config.char_cnn and checkpoint.config.char_cnn.width == 2048
     (note,) = checkpoint.notes
-    assert "the settings of the released models were taken" in note
+    assert "the settings of the released models were assumed" in note
     assert "/somewhere/cnn_50_100_512_4096_sample.json" in note
 
 

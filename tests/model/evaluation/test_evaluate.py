@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import load
-from elmo_model.evaluation.command import CommandError, EvaluateOptions, evaluate
+from elmo_model.checkpoints import CheckpointError, load
+from elmo_model.evaluation.command import EvaluateOptions, evaluate
 from elmo_model.evaluation.features import vectors_of
 from elmo_model.evaluation.homographs import homographs, read_uses
 from elmo_model.evaluation.score import EvaluationError, Score, table
 from elmo_model.evaluation.tagging import read_conllu, tagging
 from elmo_model.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
+from elmo_model.text_files import TextError
 from tests.support.checkpoints import write_pair
 
 CONLLU = """# sent_id = 1
@@ -152,14 +153,14 @@ def test_sets_that_contradict_themselves_are_named(tmp_path: Path, model: Path) 
     with pytest.raises(EvaluationError, match="line 2 has 1 columns, expected 4"):
         read_uses(written(tmp_path / "cut.tsv", "word\tsense\ttoken_index\tsentence\nlead\n"))
     empty = pairs(tmp_path / "empty.tsv")
-    with pytest.raises(CommandError, match="holds 0 pairs"):
+    with pytest.raises(EvaluationError, match="holds 0 pairs"):
         evaluate(EvaluateOptions(str(model), wic=empty, device="cpu"), lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({}, "there is no set"),
+        ({}, "no test set is given"),
         ({"pos_train": Path("a")}, "--pos-train and --pos-test are given together"),
         ({"wic": Path("a"), "tags": "ner"}, "--tags is 'ner', expected upos or xpos"),
         ({"wic": Path("nowhere")}, "nowhere: cannot be read"),
@@ -168,7 +169,7 @@ def test_sets_that_contradict_themselves_are_named(tmp_path: Path, model: Path) 
 )
 def test_what_cannot_be_is_named(model: Path, changed: dict[str, object], message: str) -> None:
     given = {"model": str(model), "device": "cpu", **changed}
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises((CheckpointError, EvaluationError, TextError), match=message):
         evaluate(EvaluateOptions(**given), lambda _: None)  # type: ignore[arg-type]
 
 

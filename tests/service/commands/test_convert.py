@@ -11,6 +11,7 @@ import pytest
 
 from elmo_model.pretrained import open_model
 from tests.support.command_line import assert_equal_to_the_bit, elmo
+from tests.support.full_disk import full_disk
 from tests.support.servers import SMALL
 
 
@@ -104,12 +105,12 @@ def test_what_the_files_leave_open_is_said(tmp_path: Path) -> None:
     module = SMALL.parents[1] / "tensorflow" / "tf_hub"
 
     command = Path(sys.executable).with_name("elmo")
-    arguments = [command, "convert", module, tmp_path / "pair"]
+    arguments: list[str | Path] = [command, "convert", module, tmp_path / "pair"]
 
     run = subprocess.run(arguments, capture_output=True, text=True, check=True)
 
     first, second = run.stderr.splitlines()
-    assert "says no rules; clips of 3, relu and 50 characters a token were taken" in first
+    assert "has no options; clips of 3, relu and 50 characters a token were assumed" in first
     assert second == (
         "elmo: a pair keeps no tasks, these are left out: elmo; "
         f"`elmo tasks {module} FOLDER` writes them"
@@ -132,3 +133,35 @@ def test_a_wrong_checkpoint_is_refused_in_one_line(
         assert line.startswith("elmo: ")
         assert Path(source).name in line
     assert [path.name for path in tmp_path.iterdir()] == ["published"]
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "pair"])
+@pytest.mark.parametrize("room", [100, 5_000, 100_000])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    published: Path, tmp_path: Path, name: str, room: int
+) -> None:
+    with full_disk(room):
+        result = elmo("convert", published, tmp_path / name)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"elmo: {tmp_path / name} cannot be written: File too large\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["published"]
+
+
+@pytest.mark.parametrize("name", ["out.hdf5", "out.HDF5", "options.json", "a.npz", "a.tar.gz"])
+def test_a_folder_is_not_named_like_a_file(published: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+
+    result = elmo("convert", published, target)
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"elmo: {target}: ends like a file, but the published pair is a folder; expected a folder "
+        f"name, or a file that ends in .safetensors\n"
+    )
+    assert not target.exists()
+
+
+def test_a_folder_name_may_hold_dots(published: Path, tmp_path: Path) -> None:
+    assert elmo("convert", published, tmp_path / "elmo_5.5B").exit_code == 0
+    assert (tmp_path / "elmo_5.5B" / "weights.hdf5").is_file()

@@ -43,6 +43,22 @@ def test_a_published_model_is_served_by_its_name(mirror: Mirror, tmp_path: Path)
     assert len(mirror.requests) == 2
 
 
+def test_a_name_is_found_in_any_case(mirror: Mirror, tmp_path: Path) -> None:
+    places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": mirror.address, "ELMO_OFFLINE": "1"}
+
+    result = elmo("download", "5.5B", **places)
+
+    assert result.exit_code == 1
+    assert str(tmp_path / "5.5b") in result.stderr
+
+
+def test_a_misspelt_name_is_corrected() -> None:
+    result = elmo("download", "orignal")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("elmo: 'orignal' is no published model; did you mean original?")
+
+
 def test_a_list_names_every_published_model() -> None:
     lines = elmo("download").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(CATALOGUE)

@@ -1,0 +1,110 @@
+"""The table of formats: its order, the folder of a run, paths that are no checkpoint."""
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.checkpoints import FORMATS, CheckpointError, load, load_pair, native, read
+from tests.support import golden
+from tests.support.checkpoints import write_pair
+
+GOLDEN = golden.GOLDEN
+CONTAINED = [  # the second format would also recognise a checkpoint of the first
+    ("native", "allennlp"),
+    ("aligned", "allennlp"),
+    ("token-embeddings", "allennlp"),
+    ("bilm-tf", "allennlp"),
+    ("tf-hub", "allennlp-archive"),
+    ("allennlp-archive", "allennlp"),
+]
+
+
+@pytest.mark.parametrize(("specific", "general"), CONTAINED)
+def test_a_specific_format_comes_before_a_general_one(specific: str, general: str) -> None:
+    names = list(FORMATS)
+
+    assert names.index(specific) < names.index(general)
+
+
+def test_a_folder_with_a_pair_and_a_native_file_is_native(tmp_path: Path) -> None:
+    run = write_pair(tmp_path / "run", seed=1)
+    other = load(write_pair(tmp_path / "other", seed=2))
+    native.save(other, run / native.RUN_FILE)
+
+    assert load(run).origin.revision == other.origin.revision
+    assert load(run).origin.format == "native"
+
+
+def test_a_damaged_native_file_in_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+    run = write_pair(tmp_path / "run")
+    native.save(load(run), run / native.RUN_FILE)
+    content = (run / native.RUN_FILE).read_bytes()
+    (run / native.RUN_FILE).write_bytes(content[:-10])
+
+    with pytest.raises(CheckpointError, match=r"run/model\.safetensors: is not a whole"):
+        load(run)
+
+
+def test_a_run_before_its_end_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+
+    with pytest.raises(CheckpointError, match=r"run of `elmo train` without a model\.safetensors"):
+        read(tmp_path)
+
+
+def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("nothing here")
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
+        file.writestr("a.jpg", "")
+
+    for name in ("empty", "notes.txt", "photos.zip"):
+        with pytest.raises(CheckpointError, match=r"is of no known format, expected"):
+            load(tmp_path / name)
+    with pytest.raises(CheckpointError, match=r"nowhere: does not exist, expected a checkpoint$"):
+        load(tmp_path / "nowhere")
+
+
+def test_load_says_which_call_takes_a_name() -> None:
+    with pytest.raises(CheckpointError, match=r"opened by elmo_model\.pretrained\.open_model$"):
+        load("english")
+    with pytest.raises(CheckpointError, match=r"`elmo download original`, which prints its path$"):
+        load("original")
+
+
+def test_two_files_anywhere_are_a_pair(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "pair")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    options = shutil.copy(pair / "options.json", tmp_path / "a" / "settings.json")
+    weights = shutil.copy(pair / "weights.hdf5", tmp_path / "b" / "numbers.h5")
+
+    found, expected = load_pair(options, weights), load(pair)
+
+    assert found.origin.revision == expected.origin.revision
+    assert found.origin.name == "a"
+    sentence = [["one", "sentence"]]
+    torch.testing.assert_close(
+        found.embed(sentence)[0], expected.embed(sentence)[0], rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("missing", ["options.json", "weights.hdf5"])
+def test_a_missing_file_of_two_is_named(tmp_path: Path, missing: str) -> None:
+    pair = write_pair(tmp_path / "pair")
+    (pair / missing).unlink()
+
+    with pytest.raises(CheckpointError, match=f"^{pair / missing}: does not exist, expected a"):
+        load_pair(pair / "options.json", pair / "weights.hdf5")
+
+
+@pytest.mark.parametrize("damaged", ["options.json", "weights.hdf5"])
+def test_a_damaged_file_of_two_is_named(tmp_path: Path, damaged: str) -> None:
+    pair = write_pair(tmp_path / "pair")
+    (pair / damaged).write_bytes(b"damaged")
+
+    with pytest.raises(CheckpointError, match=f"^{pair / damaged}: is not "):
+        load_pair(pair / "options.json", pair / "weights.hdf5")

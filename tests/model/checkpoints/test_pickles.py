@@ -1,0 +1,110 @@
+"""Pickles of torch: tensors alone are read, nothing is run, a refusal is one line."""
+
+import io
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import CheckpointError, load
+from elmo_model.checkpoints.pickles import is_pickle, read, read_matrix, state_of
+from elmo_model.checkpoints.source import FolderSource
+
+
+class Payload:
+    """Unpickled without protection, this makes the folder `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("is_legacy", [False, True])
+def test_a_payload_is_not_run_and_named(tmp_path: Path, is_legacy: bool) -> None:
+    path = tmp_path / "weights.th"
+    torch.save(
+        {"weight": Payload(tmp_path / "made")},
+        path,
+        _use_new_zipfile_serialization=not is_legacy,
+    )
+
+    with pytest.raises(CheckpointError) as refusal:
+        load(path)
+
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: is not a pickle of tensors alone: it calls for ")
+    assert "weights_only" not in message and "\n" not in message and len(message) < 300
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps(Payload(Path("made"))),
+        pickle.dumps({"a": 1}),
+        b"",
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.",
+        b"\x80\x05K\x01.",
+        b"not a pickle",
+    ],
+)
+def test_no_refusal_advises_to_load_without_protection(content: bytes) -> None:
+    with pytest.raises(CheckpointError, match=r"^label: ") as refusal:
+        read(io.BytesIO(content), "label")
+
+    message = str(refusal.value)
+    assert "weights_only" not in message and "Weights only" not in message
+    assert "\n" not in message and len(message) < 300
+
+
+def test_both_forms_of_torch_files_are_recognised(tmp_path: Path) -> None:
+    for name, is_zip in (("new", True), ("old", False)):
+        torch.save({}, tmp_path / name, _use_new_zipfile_serialization=is_zip)
+        assert is_pickle(tmp_path / name)
+    (tmp_path / "other").write_bytes(b"PK\x03\x04 and no more")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("a", "")
+
+    assert not is_pickle(tmp_path / "other")
+    assert not is_pickle(tmp_path / "zip")
+
+
+def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.th", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/data.pkl", bytes(10_000_000))
+
+    with pytest.raises(CheckpointError, match=r"a/data\.pkl: unpacks to 10,000,000 bytes"):
+        load(tmp_path / "a.th")
+
+
+def test_only_named_tensors_are_kept() -> None:
+    tensor = torch.ones(2)
+
+    assert state_of({"a": tensor, "epoch": 3, 7: tensor}, "label") == {"a": tensor}
+    with pytest.raises(CheckpointError, match=r"^label: holds a list, expected tensors by their"):
+        state_of([tensor], "label")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_matrix_is_a_tensor_or_an_array(tmp_path: Path, dtype: str, is_array: bool) -> None:
+    matrix = np.arange(6).reshape(2, 3).astype(dtype)
+    torch.save(matrix if is_array else torch.from_numpy(matrix), tmp_path / "align.pth")
+
+    found = read_matrix(FolderSource(tmp_path), "align.pth")
+
+    assert found.dtype == torch.float32
+    np.testing.assert_array_equal(found.numpy(), matrix)
+
+
+@pytest.mark.parametrize("value", [torch.ones(2), torch.ones(2, 2).int(), "text", [1.0]])
+def test_another_value_is_no_matrix(tmp_path: Path, value: object) -> None:
+    torch.save(value, tmp_path / "align.pth")
+
+    with pytest.raises(CheckpointError, match="expected a matrix of real numbers"):
+        read_matrix(FolderSource(tmp_path), "align.pth")

@@ -1,0 +1,44 @@
+"""TensorFlow checkpoints: every bit of the index is protected by a checksum."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.checkpoints import CheckpointError
+from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.tensor_bundle import open_bundle
+from tests.support.checkpoints import write_pair
+from tests.support.tensor_bundle import variables, write_bundle
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
+    arrays = {f"a{n}": np.random.default_rng(n).random((n, 2)).astype("f4") for n in range(5)}
+    index = write_bundle(tmp_path / "model", arrays, shards=shards)
+
+    with open_bundle(FolderSource(tmp_path), index.name) as bundle:
+        assert sorted(bundle.names()) == sorted(arrays)
+        for name, array in arrays.items():
+            assert bundle.shape(name) == array.shape
+            np.testing.assert_array_equal(bundle.numbers(name), array)
+
+
+def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
+    index = write_bundle(tmp_path / "model.ckpt-7", variables(write_pair(tmp_path / "pair")))
+    whole, source = index.read_bytes(), FolderSource(tmp_path)
+    with open_bundle(source, index.name) as bundle:
+        entries = bundle.entries
+    unnoticed = 0
+    for position in range(0, len(whole), 11):
+        broken = bytearray(whole)
+        broken[position] ^= 0x81
+        index.write_bytes(broken)
+        try:
+            with open_bundle(source, index.name) as bundle:
+                assert bundle.entries == entries
+                unnoticed += 1
+        except CheckpointError as refusal:
+            assert "is not a whole index" in str(refusal) or "is compressed by" in str(refusal)
+    # The padding of the footer and the empty block of statistics are not read.
+    assert unnoticed <= 48 // 11 + 2

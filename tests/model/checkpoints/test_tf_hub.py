@@ -1,0 +1,85 @@
+"""Modules of TensorFlow Hub: the network, its mix as a task, assumed values, archives.
+
+TensorFlow 2.21 saved the golden module from the weights of `golden/bilm_training/char`.
+"""
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import CheckpointError, load, read
+from tests.support import golden
+from tests.support.checkpoints import write_pair
+from tests.support.tensor_bundle import variables, write_bundle
+
+HOME = golden.GOLDEN / "tensorflow"
+
+
+def test_a_module_of_tensorflow_equals_the_dump_of_bilm_tf(dumped: Path) -> None:
+    module, pair = read(HOME / "tf_hub"), read(dumped)
+    assert (module.name, module.format) == ("tf_hub", "tf-hub")
+    assert module.tensors.keys() == pair.tensors.keys()
+    for name, tensor in pair.tensors.items():
+        assert torch.equal(module.tensors[name], tensor), name
+    assert module.config.lstm == pair.config.lstm
+    (note,) = module.notes
+    assert "has no options; clips of 3, relu and 50 characters a token were assumed" in note
+
+
+def test_the_aggregation_of_a_module_is_a_task() -> None:
+    (task,) = load(HOME / "tf_hub").tasks
+    assert (task.name, task.weights, task.gamma) == ("elmo", (0.25, -0.5, 1.0), 1.5)
+
+
+def test_a_module_is_read_from_its_archive_and_its_variables(tmp_path: Path) -> None:
+    expected = load(HOME / "tf_hub")
+    archive = tmp_path / "elmo_2.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(HOME / "tf_hub", arcname=".")
+    for place in (archive, HOME / "tf_hub" / "variables"):
+        elmo = load(place)
+        assert elmo.origin.revision == expected.origin.revision and elmo.tasks == expected.tasks
+    assert load(archive).origin.name == "elmo_2"
+
+
+def test_a_module_of_another_network_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "use"
+    write_bundle(folder / "variables" / "variables", {"Embeddings": np.zeros((3, 2), np.float32)})
+    match = r"RNN_0/.*/B is missing, expected a variable of 1 axes"
+    with pytest.raises(CheckpointError, match=match):
+        load(folder)
+
+
+def test_an_aggregation_of_another_number_of_layers_is_refused(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "pair")
+    named = {name.replace("lm/", "bilm/", 1): a for name, a in variables(pair).items()}
+    named["aggregation/weights"] = np.zeros(4, np.float32)
+    named["aggregation/scaling"] = np.zeros((), np.float32)
+    write_bundle(tmp_path / "module" / "variables" / "variables", named)
+    with pytest.raises(CheckpointError, match="aggregation/weights has 4 numbers, expected 3"):
+        load(tmp_path / "module")
+
+
+def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        tar.add(HOME / "tf_hub", arcname=".")
+    path = tmp_path / "elmo.tar.gz"
+    path.write_bytes(buffer.getvalue()[:-3000])
+    with pytest.raises(CheckpointError, match=r"elmo\.tar\.gz: is not a whole tar archive"):
+        load(path)
+
+
+def test_a_module_is_told_from_an_archive_of_allennlp_by_its_first_names(tmp_path: Path) -> None:
+    """The truncated weights come after the telling name, so recognition does not reach them."""
+    path = tmp_path / "model.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name in ("config.json", "weights.th", "variables/variables.index"):
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+
+    with pytest.raises(CheckpointError, match=r"model\.tar\.gz:weights\.th: is not a pickle"):
+        load(path)

@@ -1,0 +1,94 @@
+"""Model names in commands: a name wins over a file or folder of that name, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_model.catalogue import CATALOGUE
+from elmo_model.checkpoints import allennlp
+from elmo_model.pretrained import load_built_in
+from elmo_serve.commands.published import with_resolved_model
+from elmo_serve.settings import from_strings
+from tests.support.command_line import elmo
+from tests.support.mirror import serving
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables of a cache folder that holds a model of the size of `small`."""
+    folder = tmp_path_factory.mktemp("published")
+    allennlp.write(load_built_in("random-small"), folder / "pair")
+    cache = folder / "cache" / "small"
+    cache.mkdir(parents=True)
+    for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
+        (cache / file.name).write_bytes((folder / "pair" / name).read_bytes())
+    return {"ELMO_CACHE": str(folder / "cache"), "ELMO_OFFLINE": "1"}
+
+
+@pytest.mark.parametrize("name", ["small", "Small"])
+def test_every_command_takes_published_names(
+    places: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    pairs = tmp_path / "wic.tsv"
+    pairs.write_text(
+        "word\tlabel\tindex1\tindex2\tsentence1\tsentence2\n"
+        + "a\tT\t0\t0\ta\ta\na\tF\t0\t0\ta\tb\n"
+    )
+    target = tmp_path / "out.safetensors"
+
+    results = [
+        elmo("info", name, **places),
+        elmo("convert", name, target, **places),
+        elmo("evaluate", name, "--wic", pairs, "--device", "cpu", **places),
+    ]
+
+    assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
+    settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
+    resolved = with_resolved_model(settings).model
+    assert resolved == f"{places['ELMO_CACHE']}/small"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("small", "published"), ("english", "built-in")])
+def test_a_folder_of_that_name_is_mentioned(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    result = elmo("info", name, **places)
+
+    assert result.exit_code == 0
+    assert result.stderr == (
+        f"elmo: {name} names the {kind} model; write ./{name} for the folder of this name\n"
+    )
+
+
+def test_a_path_with_a_slash_is_never_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: Path
+) -> None:
+    published.rename(tmp_path / "small")
+    monkeypatch.chdir(tmp_path)
+
+    facts = json.loads(elmo("info", "./small", "--json").stdout)
+
+    assert facts["name"] == "small" and facts["dimension"] == 32
+
+
+def test_serve_refuses_a_missing_model_before_it_starts() -> None:
+    result = elmo("serve", "--model", "orignal")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("elmo: orignal: does not exist; did you mean original?")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_missing_model_is_downloaded_from_the_mirror(tmp_path: Path) -> None:
+    with serving() as mirror:
+        mirror.statuses = [404]
+        result = elmo("info", "small", ELMO_CACHE=str(tmp_path), ELMO_MIRROR=mirror.address)
+
+    assert result.exit_code == 1
+    assert mirror.address in result.stderr and "answered 404" in result.stderr
