@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from elmo_model.atomic_files import publish
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
@@ -103,8 +104,6 @@ def _write(elmo: Elmo, written: Path, destination: Path) -> None:
 
 def _place(written: Path, destination: Path) -> None:
     """Put the result at `destination`; move a folder that is there out of the way first."""
-    from elmo_model.atomic_files import publish
-
     if not destination.is_dir():
         publish(written, destination)
         return

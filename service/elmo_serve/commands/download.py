@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import difflib
+
 import click
 
+from elmo_model.catalogue import CATALOGUE, published_model
 from elmo_serve.commands.published import cache_options
 from elmo_serve.commands.terminal import download_progress, fail
 
@@ -27,7 +30,6 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
       $ elmo download 5.5B
       $ elmo download original --cache models --mirror https://mirror.example/elmo
     """
-    from elmo_model.catalogue import CATALOGUE, published_model
     from elmo_serve.model_cache import DownloadError, fetch
     from elmo_serve.settings import SettingsError
 
@@ -49,8 +51,6 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
 
 
 def _list() -> None:
-    from elmo_model.catalogue import CATALOGUE
-
     width = max(map(len, CATALOGUE))
     for model in CATALOGUE.values():
         size = sum(file.least for file in model.files) / 1e6
@@ -58,8 +58,6 @@ def _list() -> None:
 
 
 def _suggestion(name: str, names: list[str]) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name.casefold(), names, n=1)
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{meant}there are {', '.join(names)}"

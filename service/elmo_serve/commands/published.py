@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from elmo_model.catalogue import BUILT_IN, canonical, missing, published_model
 from elmo_serve.commands.terminal import download_progress, fail
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ def cache_options(**options: str | None) -> CacheSettings:
 
 
 def _resolve(model: str, settings: Callable[[], CacheSettings]) -> str:
-    from elmo_model.catalogue import BUILT_IN, canonical, missing, published_model
-
     if canonical(model) in BUILT_IN:
         _note_path_of_this_name(model, "built-in")
         return canonical(model)
