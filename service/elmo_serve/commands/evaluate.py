@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from elmo_model.evaluation.score import EvaluationError
+from elmo_model.text_files import TextError
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
@@ -54,7 +55,6 @@ def evaluate(model: str, **values: Any) -> None:
     from elmo_model.checkpoints import CheckpointError
     from elmo_model.evaluation.command import EvaluateOptions
     from elmo_model.evaluation.command import evaluate as run
-    from elmo_model.text_files import TextError
 
     try:
         options = EvaluateOptions(resolve_model(model), **values)
