@@ -1,4 +1,4 @@
-"""What bilm-tf's training graph did on TensorFlow, as the tests here read it."""
+"""Golden data: six training steps of bilm-tf's graph on TensorFlow."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def sentences(name: str) -> list[list[str]]:
 
 
 def first_model(folder: Path) -> LanguageModel:
-    """Return the language model with the first weights; `folder` is scratch."""
+    """Return the language model with the initial weights; `folder` holds temporary files."""
     pair = folder / "first"
     pair.mkdir()
     (pair / "options.json").write_bytes((CHAR / "options.json").read_bytes())
@@ -60,10 +60,10 @@ def first_model(folder: Path) -> LanguageModel:
 
 
 def batch(number: int) -> Batch:
-    """Return one of the six batches as they were fed, with full softmax."""
+    """Return one of the six batches that were fed, for the full softmax."""
     stored = arrays("char/batches")
     sides = "", "_reverse"
-    # training feeds ids without the shift by one
+    # bilm-tf feeds training with ids that are not shifted by one
     ids = [stored[f"{number}/tokens_characters{side}"] + 1 for side in sides]
     distinct, index = np.unique(np.stack(ids).reshape(-1, 16), axis=0, return_inverse=True)
     layout = Layout.of(np.zeros((ROWS, STEPS), dtype=bool), fresh=False)
@@ -81,14 +81,14 @@ def batch(number: int) -> Batch:
 
 
 def published(elmo: Elmo, folder: Path) -> Arrays:
-    """Return a network's numbers by their names in a TensorFlow checkpoint."""
+    """Return the weights of a network by their names in a TensorFlow checkpoint."""
     allennlp.write(elmo, folder)
     _, datasets = read_pair(folder)
     return {_graph_name(name): value for name, value in datasets.items()}
 
 
 def with_numbers(elmo: Elmo, numbers: dict[str, torch.Tensor]) -> Elmo:
-    """Return a network like this one that holds other numbers of the same names."""
+    """Return a network of the same configuration with other weights."""
     other = Elmo(elmo.config, Utf8Alphabet(16), elmo.origin, token_cache_size=0)
     other.load_state_dict(numbers)
     return other

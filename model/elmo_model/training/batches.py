@@ -166,39 +166,48 @@ def prefetched(batches: Batches, first: int, *, pinned: bool) -> Iterator[Iterat
 
     `pinned` puts them into page-locked memory, from which a GPU copies asynchronously.
     """
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_PREFETCHED)
-    ended = threading.Event()
+    worker = _Prefetcher(batches, first, pinned)
+    thread = threading.Thread(target=worker.run, name="elmo-batches", daemon=True)
+    thread.start()
+    try:
+        yield iter(worker.take, None)
+    finally:
+        worker.ended.set()
+        thread.join()
 
-    def put(item: Batch | BaseException | None) -> None:
-        while not ended.is_set():
+
+class _Prefetcher:
+    """A bounded queue of batches, filled by a thread that calls `run`."""
+
+    def __init__(self, batches: Batches, first: int, pinned: bool) -> None:
+        self._batches, self._number, self._pinned = batches, first, pinned
+        self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_PREFETCHED)
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self.ended.is_set():
+                batch = self._batches.next_batch(self._number)
+                if batch is not None and self._pinned:
+                    batch = batch.map(Tensor.pin_memory)
+                self._put(batch)
+                if batch is None:
+                    return
+                self._number += 1
+        except BaseException as error:  # raised again where the batch is taken
+            self._put(error)
+
+    def take(self) -> Batch | None:
+        """Return the next batch, None at the end of the text."""
+        item = self._ready.get()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def _put(self, item: Batch | BaseException | None) -> None:
+        while not self.ended.is_set():
             try:
-                ready.put(item, timeout=0.1)
+                self._ready.put(item, timeout=0.1)
             except queue.Full:
                 continue
             return
-
-    def make() -> None:
-        number = first
-        try:
-            while not ended.is_set():
-                batch = batches.next_batch(number)
-                put(batch.map(Tensor.pin_memory) if batch is not None and pinned else batch)
-                if batch is None:
-                    return
-                number += 1
-        except BaseException as error:  # raised again where the batch is taken
-            put(error)
-
-    def take() -> Iterator[Batch]:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    thread = threading.Thread(target=make, name="elmo-batches", daemon=True)
-    thread.start()
-    try:
-        yield take()
-    finally:
-        ended.set()
-        thread.join()

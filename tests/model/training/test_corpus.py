@@ -1,4 +1,4 @@
-"""Text becomes the same numbers however it is stored and by however many processes."""
+"""Encoded text is independent of the compression and of the number of processes."""
 
 import gzip
 import lzma
@@ -31,14 +31,14 @@ def shards(folder: Path) -> list[Path]:
     return find_shards([str(folder / "*.txt*")])
 
 
-def test_plain_gz_and_xz_say_the_same(tmp_path: Path) -> None:
+def test_plain_gz_and_xz_hold_the_same_sentences(tmp_path: Path) -> None:
     plain, compressed, extreme = shards(tmp_path)
     assert list(sentences_of(plain)) == SENTENCES == list(sentences_of(extreme))
     assert list(sentences_of(compressed)) == [["cat", "new"], ["The", "new", "."]]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_encoded_corpus_is_the_text_again(tmp_path: Path, workers: int) -> None:
+def test_an_encoded_corpus_holds_the_text(tmp_path: Path, workers: int) -> None:
     done: list[Path] = []
     corpus = encode(shards(tmp_path / "text"), tmp_path / "run" / "corpus", workers, done.append)
     expected = [*SENTENCES, ["cat", "new"], ["The", "new", "."], *SENTENCES]
@@ -63,7 +63,7 @@ def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
     assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"nothing\*: no such file"):
         find_shards([str(tmp_path / "nothing*")])
     cut = tmp_path / "cut.txt.xz"

@@ -24,7 +24,7 @@ def elmo(fused: bool, bound: float | None = None, *, projected: bool = True) -> 
     )
     initialise(made, torch.Generator().manual_seed(3)).double()
     for parameter in made.bilm.parameters():
-        parameter.data *= 3  # so that bounds bite
+        parameter.data *= 3  # so that the clips have an effect
     if fused:
         use_fused_loop(made.bilm)
     return made

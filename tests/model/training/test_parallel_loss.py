@@ -1,4 +1,4 @@
-"""Two losses at once have the numbers and gradients of one after the other."""
+"""Losses computed in parallel have the numbers and gradients of losses in sequence."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from elmo_model.training.parallel_loss import parallel_loss
 
 
 def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Return losses, what else the runs return, and the gradients of input and parameters."""
+    """Return losses, other results, and the gradients of input and parameters."""
     generator = torch.Generator().manual_seed(0)
     shared, left, right, both = (
         torch.randn(6, 6, dtype=torch.float64, generator=generator).requires_grad_()
@@ -41,16 +41,16 @@ def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], lis
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_numbers_and_gradients_are_those_of_one_after_the_other(threads: int) -> None:
-    expected, said, gradients = losses_of(at_once=False, threads=1)
-    found, also_said, others = losses_of(at_once=True, threads=threads)
+def test_losses_and_gradients_are_those_of_a_sequence(threads: int) -> None:
+    expected, others, gradients = losses_of(at_once=False, threads=1)
+    found, others_found, gradients_found = losses_of(at_once=True, threads=threads)
     torch.testing.assert_close(found, expected)
-    assert len(gradients) == len(others) == 4
-    for one, other in zip([*said, *gradients], [*also_said, *others], strict=True):
+    assert len(gradients) == len(gradients_found) == 4
+    for one, other in zip([*others, *gradients], [*others_found, *gradients_found], strict=True):
         torch.testing.assert_close(one, other)
 
 
-def test_what_a_run_raises_is_raised_when_both_are_done() -> None:
+def test_an_error_is_raised_when_both_have_ended() -> None:
     done = []
 
     def fails(inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:

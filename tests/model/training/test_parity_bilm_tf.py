@@ -1,4 +1,4 @@
-"""Training against what bilm-tf's graph did: batches, losses, gradients, weights, state."""
+"""Parity with bilm-tf's graph: batches, losses, gradients, weights and state."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_rows_are_filled_as_bilm_tf_fills_them(backward: bool) -> None:
+def test_batches_are_those_of_bilm_tf(backward: bool) -> None:
     stored, vocabulary = golden.arrays("char/batches"), golden.vocabulary()
     corpus = Corpus.of(golden.sentences("train.txt"))
     numbers = np.array(vocabulary.numbers(corpus.words))

@@ -1,4 +1,4 @@
-"""The per-token perplexity is a property of the sentences, not of how they are batched."""
+"""The perplexity per token depends on the sentences, not on the batches."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from tests.support import training_golden as golden
 
 
-def test_order_and_company_change_nothing(tmp_path: Path) -> None:
+def test_it_is_independent_of_order_and_batches(tmp_path: Path) -> None:
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
     sentences = golden.sentences("heldout.txt")
     whole = per_token(model, vocabulary, sentences)
@@ -24,8 +24,8 @@ def test_order_and_company_change_nothing(tmp_path: Path) -> None:
     assert whole.both == pytest.approx((whole.forward * whole.backward) ** 0.5)
 
 
-def test_of_one_sentence_it_is_that_of_bilm_tf(tmp_path: Path) -> None:
-    # one sentence in one row starts from zero state in both definitions
+def test_of_one_sentence_both_kinds_agree(tmp_path: Path) -> None:
+    # both read one sentence in one row from zero state
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
     sentence = golden.sentences("heldout.txt")[:1]
     ours = per_token(model, vocabulary, sentence)
@@ -35,7 +35,7 @@ def test_of_one_sentence_it_is_that_of_bilm_tf(tmp_path: Path) -> None:
     assert ours.backward_loss == pytest.approx(theirs.backward_loss, abs=1e-6)
 
 
-def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
+def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no sentence"):
         per_token(golden.first_model(tmp_path), golden.vocabulary(), [])
     assert Perplexity(1e6, 1e6, 1).both == float("inf")

@@ -1,4 +1,4 @@
-"""Rows are always full, every sentence is read once an epoch, and a cursor is all there is."""
+"""Rows are always full, an epoch reads every sentence once, and a cursor holds the position."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def both(rows: Rows | None) -> np.ndarray:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_every_pair_comes_once_an_epoch(backward: bool) -> None:
+def test_an_epoch_has_every_pair_once(backward: bool) -> None:
     source, pairs = stream(backward=backward, rows=1), []
     for _ in range(CORPUS.pairs // 3):
         inputs, targets = both(source.next_batch(0, 1))
@@ -39,16 +39,16 @@ def test_every_pair_comes_once_an_epoch(backward: bool) -> None:
     assert len(set(pairs)) == len(pairs) == CORPUS.pairs - CORPUS.pairs % 3
 
 
-def test_a_row_goes_on_where_it_stopped() -> None:
+def test_a_row_continues_where_it_stopped() -> None:
     source = stream()
     row = np.concatenate([batch[:, 0] for batch in batches(source, 6)], axis=1)
     inputs, targets = row
     for here, then in zip(targets[:-1], inputs[1:], strict=True):
-        # what was predicted is read next, but for </S>, after which <S> is read
+        # the target is the next input, except </S>, which is followed by <S>
         assert (here, then) == (1, 0) or here == then
 
 
-def test_epochs_and_directions_and_seeds_have_orders_of_their_own() -> None:
+def test_epochs_directions_and_seeds_differ_in_order() -> None:
     first, again, other = (batches(stream(seed), 30) for seed in (5, 5, 6))
     np.testing.assert_array_equal(first, again)
     assert (np.array(first) != np.array(other)).any()
@@ -58,7 +58,7 @@ def test_epochs_and_directions_and_seeds_have_orders_of_their_own() -> None:
     assert (back[:, 0] != np.array(first[:3])[:, 1]).any()
 
 
-def test_a_cursor_is_all_that_a_stream_needs() -> None:
+def test_a_stream_continues_from_a_cursor() -> None:
     source = stream()
     batches(source, 17)
     cursor = source.cursor()
@@ -68,7 +68,7 @@ def test_a_cursor_is_all_that_a_stream_needs() -> None:
     np.testing.assert_array_equal(batches(other, 20), expected)
 
 
-def test_shares_of_the_rows_are_rows_of_the_whole() -> None:
+def test_a_share_holds_its_rows_of_the_batch() -> None:
     whole, parts = stream(), [stream(), stream()]
     for _ in range(9):
         expected = both(whole.next_batch(0, 4))

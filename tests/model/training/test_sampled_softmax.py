@@ -1,4 +1,4 @@
-"""Sampled words follow the log-uniform law; the full softmax is a softmax however it is cut."""
+"""Sampled words are log-uniform; the full softmax is independent of the size of its parts."""
 
 import math
 
@@ -14,7 +14,7 @@ def softmax(words: int = 40, width: int = 5) -> Softmax:
     return Softmax(words, width).initialise(torch.Generator().manual_seed(1))
 
 
-def test_candidates_are_distinct_and_tries_end_with_the_last_of_them() -> None:
+def test_candidates_are_distinct() -> None:
     for seed in range(20):
         candidates, tries = draw_candidates(30, 50, np.random.default_rng(seed))
         assert len(set(candidates.tolist())) == 30
@@ -28,14 +28,14 @@ def test_a_seed_draws_the_same_candidates() -> None:
     assert one[1] == two[1]
 
 
-def test_words_are_drawn_as_often_as_expected() -> None:
+def test_words_have_their_expected_counts() -> None:
     size, count, rounds = 60, 12, 4000
     drawn, expected = np.zeros(size), np.zeros(size)
     for seed in range(rounds):
         candidates, tries = draw_candidates(count, size, np.random.default_rng(seed))
         drawn[candidates] += 1
         expected += expected_count(torch.arange(size), torch.tensor(float(tries)), size).numpy()
-    # TensorFlow's expected count is itself an estimate: it takes the tries for given
+    # TensorFlow's expected count is itself an estimate: it takes the number of tries as given
     np.testing.assert_allclose(drawn / rounds, expected / rounds, rtol=0.12, atol=0.01)
     single = expected_count(torch.arange(size), torch.tensor(1.0), size)
     assert single.sum().item() == pytest.approx(1, abs=1e-6)
@@ -43,12 +43,12 @@ def test_words_are_drawn_as_often_as_expected() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 50, 51])
-def test_there_must_be_more_words_than_candidates(count: int) -> None:
+def test_more_candidates_than_words_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match="expected from 1 to 49"):
         draw_candidates(count, 50, np.random.default_rng(0))
 
 
-def test_a_candidate_that_is_the_target_counts_for_nothing() -> None:
+def test_a_candidate_that_is_the_target_has_no_effect() -> None:
     layer, inputs = softmax(), torch.randn(2, 5, generator=torch.Generator().manual_seed(0))
     tries = torch.tensor(9.0)
     alone = layer.sampled(inputs, torch.tensor([3, 4]), torch.tensor([7]), tries)
@@ -61,7 +61,7 @@ def test_a_candidate_that_is_the_target_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("held", [1 << 20, 25])  # all rows at once, and two at a time
-def test_losses_and_gradients_are_those_of_plain_logits(held: int) -> None:
+def test_losses_and_gradients_are_those_of_explicit_logits(held: int) -> None:
     layer = softmax().double()
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(7, 5, dtype=torch.float64, generator=generator).requires_grad_()
@@ -85,7 +85,7 @@ def test_losses_and_gradients_are_those_of_plain_logits(held: int) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-def test_the_full_softmax_is_the_same_in_parts() -> None:
+def test_the_full_softmax_is_independent_of_its_parts() -> None:
     layer = softmax().double()
     inputs = torch.randn(11, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     targets = torch.arange(11)

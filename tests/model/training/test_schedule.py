@@ -1,4 +1,4 @@
-"""Learning rates rise, stay or fall as the recipe says."""
+"""The learning rate of every step follows from the recipe."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Words are ranked by frequency, the special ones are always there."""
+"""Words are ranked by frequency, and the special words are always included."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ def test_unknown_words_are_unk() -> None:
     assert vocabulary.numbers(["a", "rare", "often"]) == [4, 2, 3]
 
 
-def test_a_file_says_the_same_words_again(tmp_path: Path) -> None:
+def test_a_file_holds_the_same_words(tmp_path: Path) -> None:
     vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "naïve", "東京"))
     vocabulary.write(tmp_path / "vocab.txt")
     assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
 
 
-def test_old_files_have_empty_words_and_a_mark(tmp_path: Path) -> None:
+def test_old_files_have_empty_words_and_a_marker(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n!!!MAXTERMID\n\nthe\n")
     words = Vocabulary.read(tmp_path / "vocab.txt").words
     assert words == ("<S>", "</S>", "<UNK>", "", "the")

@@ -82,9 +82,9 @@ def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -
     exported = load(run / "model.safetensors").state_dict()
     for name, value in exported.items():
         torch.testing.assert_close(value, kept.average[f"elmo.{name}"], rtol=0, atol=1e-6)
-    said = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--json", "--rows", 2)
+    measured = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--json", "--rows", 2)
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    assert json.loads(said.stdout)["per_token"]["both"] == pytest.approx(
+    assert json.loads(measured.stdout)["per_token"]["both"] == pytest.approx(
         log[-1]["heldout_perplexity"]
     )
 
