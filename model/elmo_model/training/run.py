@@ -125,10 +125,12 @@ class Folder:
 
     def read_plan(self) -> Plan:
         """Read the plan of the run in this folder. Raises RunError if there is none."""
+        if not self.plan.is_file():
+            raise RunError(f"{self.path}: holds no run, expected the folder of a run of elmo train")
         try:
             return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self.path}: holds no run of elmo train: {error}") from error
+            raise RunError(f"{self.path}: holds no run that this version reads: {error}") from error
 
     def export(self, model: LanguageModel, plan: Plan) -> None:
         """Write the network as model.safetensors, for serving, and as the published pair."""

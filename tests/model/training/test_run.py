@@ -63,7 +63,11 @@ def test_a_run_of_an_earlier_version_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_or_a_snapshot_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="holds no run of elmo train"):
+    for path in (tmp_path, tmp_path / "model.safetensors"):
+        with pytest.raises(RunError, match="expected the folder of a run of elmo train"):
+            Folder(path).read_plan()
+    (tmp_path / "run.json").write_text('{"name": "run"}')
+    with pytest.raises(RunError, match="holds no run that this version reads"):
         Folder(tmp_path).read_plan()
     chosen = options(tmp_path, "run", steps=1)
     train(chosen)
