@@ -26,7 +26,7 @@ def parse(label: str, content: bytes) -> "OptionsFile":
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: is not JSON: {error}") from error
     options = OptionsFile(label, values)
-    options.section()
+    options.section("lstm")  # every model has one, and no other JSON file
     return options
 
 
@@ -104,6 +104,10 @@ class OptionsFile:
     def section(self, *keys: str) -> dict[str, Any]:
         """Return the object under these keys, or the whole file without keys."""
         value = self.values
+        if not isinstance(value, dict):
+            raise CheckpointError(
+                f"{self.label}: holds a {type(value).__name__}, expected an object"
+            )
         for depth, key in enumerate(keys):
             if key not in value:
                 name = ".".join(keys[: depth + 1])
@@ -111,10 +115,6 @@ class OptionsFile:
             value = value[key]
             if not isinstance(value, dict):
                 raise self.wrong(".".join(keys[: depth + 1]), value, "an object")
-        if not isinstance(value, dict):
-            raise CheckpointError(
-                f"{self.label}: holds a {type(value).__name__}, expected an object"
-            )
         return value
 
     def whole(self, *keys: str, least: int = 1, default: int | None = None) -> int:
