@@ -46,6 +46,10 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from elmo_serve.http.server import serve as run
+        from elmo_serve.workers import devices
+
+        if settings.devices != "auto":
+            devices.check(settings.devices, spoken.get("devices", variable("devices")))
 
         code = run(with_resolved_model(settings))
     except SettingsError as error:

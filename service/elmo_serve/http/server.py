@@ -23,6 +23,7 @@ from elmo_serve.errors import Overloaded
 from elmo_serve.http.app import create_app
 from elmo_serve.http.http_protocol import Connection, ConnectionLimits
 from elmo_serve.http.state import Server
+from elmo_serve.loop_failure import LoopFailureHandler
 from elmo_serve.settings import Settings
 
 _LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
@@ -101,6 +102,7 @@ class _Listener(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Take the signals on the event loop, and do not raise them again at the end."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(LoopFailureHandler())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         yield

@@ -51,6 +51,7 @@ class Engine:
         self.admission = Admission(limits, self._dispatchers, clock.now)
         self._metrics = metrics
         self._clock = clock
+        self._requests: set[Request] = set()  # admitted and not over
         self._is_draining = False
         self._drained = asyncio.Event()
 
@@ -153,6 +154,7 @@ class Engine:
             is_over.set,
             model,
         )
+        self._requests.add(request)
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._enqueue(request, dispatcher)
@@ -163,6 +165,7 @@ class Engine:
                 f"{len(sentences)} sentences were missing."
             ) from None
         finally:
+            self._requests.discard(request)
             request.end()
             admitted.close()
             if request.missing:
@@ -188,11 +191,19 @@ class Engine:
             asyncio.get_running_loop().call_soon(self._withdraw, request, dispatcher, end)
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Admit nothing more and wait for admitted requests; return whether all were answered."""
+        """Admit nothing more and wait for admitted requests; return whether all were answered.
+
+        When the time is over, the rest fails with Unavailable and the workers are killed.
+        """
         self._is_draining = True
         if self.admission.requests:
             try:
                 await asyncio.wait_for(self._drained.wait(), timeout_seconds)
             except TimeoutError:
+                error = Unavailable("The server stops; the drain time is over.", retry_after=1)
+                for request in list(self._requests):
+                    request.fail(error)
+                for dispatcher in self._dispatchers.values():
+                    dispatcher.pool.kill()
                 return False
         return True

@@ -1,4 +1,4 @@
-"""Which devices and how many cores there are, without loading torch into the front."""
+"""Which devices and how many cores there are, found without torch."""
 
 from __future__ import annotations
 
@@ -6,17 +6,35 @@ import ctypes
 import importlib.metadata
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+from elmo_serve.settings import SettingsError
 
 
 def available() -> tuple[str, ...]:
     """Return every CUDA device that this installation of torch can use, or the CPU."""
-    count = 0 if _is_cpu_build() else _cuda_devices()
-    return tuple(f"cuda:{index}" for index in range(count)) or ("cpu",)
+    return _cuda() or ("cpu",)
+
+
+def check(names: Sequence[str], setting: str) -> None:
+    """Check that devices exist; `setting` is the user's name for the setting that lists them.
+
+    Raises:
+        SettingsError: one of them is not here.
+    """
+    here = ("cpu", *_cuda())
+    for name in names:
+        if name not in here:
+            cause = "this torch is built without CUDA" if _is_cpu_build() else "no such device"
+            raise SettingsError(
+                f"{setting}={','.join(names)!r} is not allowed: {name}: {cause}; "
+                f"there is {', '.join(here)}"
+            )
 
 
 def cores() -> int:
-    """Return the cores this process may use: by its affinity, and by a container's quota."""
+    """Return the cores that this process may use: by its affinity, and by a container's quota."""
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
     else:
@@ -31,6 +49,11 @@ def _quota() -> int | None:
         return math.ceil(int(quota) / int(period))
     except (OSError, ValueError):  # no cgroup, or "max": no quota
         return None
+
+
+def _cuda() -> tuple[str, ...]:
+    count = 0 if _is_cpu_build() else _cuda_devices()
+    return tuple(f"cuda:{index}" for index in range(count))
 
 
 def _is_cpu_build() -> bool:

@@ -1,9 +1,8 @@
-"""The pool of model workers, and the choice of the worker that gets the next batch."""
+"""The pool of one model's workers, and the choice of the worker that gets the next batch."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 
 from elmo_serve.metrics import Metrics
@@ -27,16 +26,14 @@ _SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 
 class WorkerPool:
-    """The slots of all workers: ready while one of them is, fit while one of them may recover."""
+    """The slots of one model's workers: ready while one is, fit while one may recover."""
 
     def __init__(
         self, specs: Sequence[WorkerSpec], metrics: Metrics, clock: Clock = EVENT_LOOP_CLOCK
     ) -> None:
         self._changes = asyncio.Event()
-        peers: defaultdict[str, list[ModelSlot]] = defaultdict(list)
-        self.slots = [
-            WorkerSlot(spec, peers[spec.model], metrics, self._changes.set, clock) for spec in specs
-        ]
+        peers: list[ModelSlot] = []
+        self.slots = [WorkerSlot(spec, peers, metrics, self._changes.set, clock) for spec in specs]
 
     def start(self, listener: BatchListener) -> None:
         """Start a worker in every slot, and report them and their batches to `listener`."""
@@ -87,27 +84,27 @@ class WorkerPool:
         """The model's description in its checkpoint, once a worker is or was ready."""
         return next((slot.info for slot in self.slots if slot.info), None)
 
-    def free(self, queued_tokens: int, model: str = "") -> WorkerSlot | None:
-        """Return the slot that should get the next batch of a model, or None.
+    def free(self, queued_tokens: int) -> WorkerSlot | None:
+        """Return the slot that should get the next batch, or None.
 
         An idle worker takes whatever is queued. A busy one is given at most one batch ahead, and
         only a full one, shortly before it is done: new requests wait behind it. The end of a batch
         is known to some tenths of its time, so workers with long batches get none ahead.
         """
-        slot = self._least_busy(model)
+        slot = self._least_busy()
         if slot is None or (slot.batches and not _can_prefetch(slot, queued_tokens)):
             return None
         return slot if slot.seconds_left <= _PREFETCH_LEAD_SECONDS else None
 
-    def free_in(self, queued_tokens: int, model: str = "") -> float | None:
+    def free_in(self, queued_tokens: int) -> float | None:
         """Return the seconds after which to call `free` again for a worker that is busy now."""
-        slot = self._least_busy(model)
+        slot = self._least_busy()
         if slot is None or not _can_prefetch(slot, queued_tokens):
             return None
         return max(_SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
 
-    def _least_busy(self, model: str) -> WorkerSlot | None:
-        ready = [slot for slot in self.slots if slot.state == "ready" and slot.model == model]
+    def _least_busy(self) -> WorkerSlot | None:
+        ready = [slot for slot in self.slots if slot.state == "ready"]
         return min(ready, key=lambda slot: (slot.batches, slot.seconds_left), default=None)
 
 

@@ -60,16 +60,12 @@ class _NoListener:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """One worker: its device, its largest batch in padded tokens, and how to make it.
-
-    `model` is the model that it loads. A request for a model goes to the workers of that model.
-    """
+    """One worker: its device, its largest batch in padded tokens, and how to make it."""
 
     device: str
     batch_tokens: int
     make: Callable[[], Worker]
     timeouts: Timeouts = field(default_factory=Timeouts)
-    model: str = ""
 
 
 ModelSlot = ChildSlot[Worker, Message, Batch]
@@ -87,7 +83,6 @@ class WorkerSlot:
         clock: Clock,
     ) -> None:
         self.device = spec.device
-        self.model = spec.model
         self.info: ModelInfo | None = None
         self.seconds = 0.0  # of the last batch, its way to the worker and back included
         self._full_pace = 0.0  # seconds a padded token, of the last batch that was about full

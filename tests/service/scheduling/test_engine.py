@@ -309,14 +309,15 @@ async def test_draining_answers_every_admitted_request_and_no_other() -> None:
 
 
 @in_virtual_time
-async def test_draining_ends_after_its_timeout() -> None:
+async def test_requests_fail_when_the_drain_time_is_over() -> None:
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         task = b.ask([["a"] * 20])
         await turns()
 
         assert not await b.engine.drain(0.02)
-        b.workers[0].open()
-        await task
+        with pytest.raises(Unavailable, match="drain time"):
+            await task
+        assert b.workers[0].is_dead
 
 
 @in_virtual_time

@@ -189,3 +189,13 @@ async def test_a_process_that_cannot_be_spawned_is_reported() -> None:
 
     assert reason == "could not be run: Too many open files"
     await f.child.stop()
+
+
+async def test_a_fault_in_the_handler_of_a_message_is_the_reason_of_the_end() -> None:
+    def fail(message: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    f = Front(add_up)
+    f.child.start(fail, f.ended.put_nowait)
+
+    assert await f.end() == "exited with status 0 after Too many open files"

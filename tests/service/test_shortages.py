@@ -1,0 +1,143 @@
+"""A server short of memory, descriptors or time refuses requests with 503 and recovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.processes import children
+from tests.support.servers import SMALL, Running, running
+
+MIB = 1 << 20
+FEW_FILES = ("sh", "-c", 'ulimit -n 64; exec "$0" "$@"', Path(sys.executable).with_name("elmo"))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path, model=SMALL, max_body_bytes=128 * MIB) as server:
+        yield server
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for an event; the bound is for a server that never gets there."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "this never came"
+        time.sleep(0.02)
+
+
+def is_ready(server: Running) -> bool:
+    try:
+        return httpx.get(server.url + "/health/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def limit(server: Running, kind: int, value: int) -> tuple[int, int]:
+    """Set a limit of the server's process and return the one before."""
+    hard = resource.prlimit(server.pid, kind)[1]
+    return resource.prlimit(server.pid, kind, (value, hard))
+
+
+def first_unused_descriptor(server: Running) -> int:
+    used = {int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir()}
+    return next(number for number in range(len(used) + 1) if number not in used)
+
+
+def address_space(server: Running) -> int:
+    pages = int(Path(f"/proc/{server.pid}/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+def test_a_body_that_finds_no_memory_is_refused_alone(server: Running) -> None:
+    large = json.dumps({"sentences": [["large"]]}).encode() + b" " * (64 * MIB)
+    with server.client(headers={"content-type": "application/json"}) as client:
+        assert client.post("/embed", json={"sentences": [["before"]]}).status_code == 200
+        before = limit(server, resource.RLIMIT_AS, address_space(server) + 48 * MIB)
+        refused = client.post("/embed", content=large)
+        small = client.post("/embed", json={"sentences": [["small"]]})
+        resource.prlimit(server.pid, resource.RLIMIT_AS, before)
+        accepted = client.post("/embed", content=large)
+
+    assert (refused.status_code, small.status_code, accepted.status_code) == (503, 200, 200)
+    assert "shared memory" in refused.json()["detail"]
+    assert refused.headers["retry-after"]
+    assert "no shared memory" in server.log
+    assert "Cannot allocate memory" in server.log
+    assert server.metric("elmo_worker_restarts_total") == 0
+
+
+def test_a_batch_that_finds_no_descriptor_is_refused_and_its_worker_stays(server: Running) -> None:
+    with server.client() as client:
+        assert client.get("/health/ready").status_code == 200  # the connection is open
+        before = limit(server, resource.RLIMIT_NOFILE, first_unused_descriptor(server))
+        refused = [client.post("/embed", json={"sentences": [["a"]]}) for _ in range(3)]
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, before)
+        accepted = client.post("/embed", json={"sentences": [["a"]]})
+
+    assert [response.status_code for response in refused] == [503] * 3
+    assert accepted.status_code == 200
+    assert "Too many open files" in server.log
+    assert "Traceback" not in server.log
+    assert server.metric("elmo_worker_restarts_total") == 0
+
+
+def asked(url: str, number: int) -> int:
+    """Ask on a connection of its own; return the status, 0 for a connection that was closed."""
+    body = {"sentences": [[f"word{number}"] * 400] * 20}  # larger than the server parses itself
+    try:
+        return httpx.post(url + "/embed", json=body, timeout=None).status_code
+    except httpx.TransportError:
+        return 0
+
+
+@pytest.mark.faults
+def test_with_few_descriptors_every_client_gets_an_answer(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL, command=(*FEW_FILES, "serve")) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with ExitStack() as idle, ThreadPoolExecutor(30) as clients:
+            for _ in range(30):
+                idle.enter_context(socket.create_connection((host, int(port))))
+            statuses = list(clients.map(asked, [server.url] * 120, range(120)))
+        until(lambda: is_ready(server))
+
+        assert set(statuses) <= {0, 200, 503}
+        assert asked(server.url, 0) == 200
+        assert httpx.get(server.url + "/health/live").status_code == 200
+
+
+@pytest.mark.faults
+def test_requests_at_a_stopped_worker_are_refused_when_the_drain_time_is_over(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, model=SMALL, drain_timeout_seconds=1) as server:
+        (worker,) = children(server.pid)["worker"]
+        os.kill(worker, signal.SIGSTOP)
+        with ThreadPoolExecutor(2) as clients:
+            bodies = [{"sentences": [[f"word{number}"]]} for number in range(2)]
+            posts = [
+                clients.submit(httpx.post, server.url + "/embed", json=body, timeout=None)
+                for body in bodies
+            ]
+            until(lambda: server.metric("elmo_queue_wait_seconds_count") >= 1)
+            server.process.send_signal(signal.SIGTERM)
+            answers = [post.result() for post in posts]
+        status = server.process.wait(60)
+
+        assert [answer.status_code for answer in answers] == [503, 503]
+        for answer in answers:
+            assert answer.headers["content-type"] == "application/problem+json"
+        assert status == 1
+        assert "Traceback" not in server.log
