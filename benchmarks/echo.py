@@ -24,7 +24,7 @@ from benchmarks.machine import describe
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
-from elmo_serve.settings import from_strings
+from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool

@@ -16,7 +16,8 @@ from functools import partial
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
-from elmo_serve.settings import Settings, from_strings, variable
+from elmo_serve.settings import Settings, variable
+from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Failed, Message, RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool

@@ -199,7 +199,8 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 def _located(model: str) -> str:
     """Return the path of a published model, fetched into the cache at its first use."""
     from elmo_serve.model_cache import cache_settings, locate
-    from elmo_serve.settings import from_strings, variable
+    from elmo_serve.settings import variable
+    from elmo_serve.settings_text import from_strings
 
     names = ("cache", "mirror", "offline")
     settings = from_strings({name: os.environ.get(variable(name)) for name in names})

@@ -1,25 +1,11 @@
-"""Everything that can be set, as one frozen object made at the door.
-
-`python -m elmo_serve.settings` prints the table of docs/settings.md.
-"""
-
-from __future__ import annotations
+"""The settings of `elmo serve`: one frozen object, made once at the start."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from elmo_serve import api_keys as key_file
 from elmo_serve.api_keys import KeyFile
@@ -29,12 +15,15 @@ PREFIX = "ELMO_"
 
 BATCH_TOKENS_CPU: Final = 1_024
 BATCH_TOKENS_CUDA: Final = 16_384
+"""Default size of a batch in padded tokens. A larger batch raises throughput, and the time that a
+small request waits for the batch that runs."""
 
-_DAY: Final = 86_400
+_DAY: Final = 86_400  # seconds
+_DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
 
 
 class Settings(BaseModel):
-    """What `elmo serve` runs with. Sizes in tokens count the two boundaries of each sentence."""
+    """Checked settings. Batch and queue sizes count the two boundary tokens of each sentence."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,7 +61,7 @@ class Settings(BaseModel):
     )
     worker: Literal["process", "thread"] = Field(
         "process",
-        description="What a worker is; a thread is for tests and debugging.",
+        description="Kind of worker; a thread is for tests and debugging.",
     )
     precision: Literal["float32", "bfloat16", "float16", "int8"] = Field(
         "float32",
@@ -112,17 +101,17 @@ class Settings(BaseModel):
         None,
         ge=1 + BOUNDARIES,
         le=1_000_000_000,
-        description="Tokens of one client that may wait or run at once, a client being an API key, "
-        "or an address where none is asked for; more is answered 429. Unset: no bound but that of "
-        "the queue.",
+        description="Tokens of one client that may wait or run at once; more is answered 429. A "
+        "client is an API key, or an address if the server has no keys. Unset: the bound of the "
+        "queue.",
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
     max_answer_bytes: int = Field(
         1024**3,
         ge=1,
-        description="Bytes of answers admitted and not yet sent, over all requests; one request "
-        "above it is answered 413.",
+        description="Bytes of responses admitted and not yet sent, over all requests; a single "
+        "request above it is answered 413.",
     )
     request_timeout_seconds: float = Field(
         60.0,
@@ -136,8 +125,8 @@ class Settings(BaseModel):
         gt=0,
         le=_DAY,
         allow_inf_nan=False,
-        description="Longest time in seconds that a client may take to send the head of a request, "
-        "or read nothing of an answer.",
+        description="Longest time in seconds for a client to send the head of a request, or to "
+        "read nothing of a response.",
     )
     drain_timeout_seconds: float = Field(
         30.0,
@@ -150,23 +139,23 @@ class Settings(BaseModel):
         65_536,
         ge=0,
         le=100_000_000,
-        description="Distinct words whose token vectors each worker keeps.",
+        description="Distinct words whose token vectors each worker caches.",
     )
     gate_cache_bytes: int = Field(
         256 * 1024**2,
         ge=0,
-        description="Memory in bytes in which each worker on a CPU keeps what the first layer "
-        "makes of frequent words.",
+        description="Memory in bytes for the first layer's input projections of frequent words, in "
+        "each worker on a CPU.",
     )
     json_workers: int | None = Field(
-        None, ge=1, le=256, description="Processes that write JSON answers; unset: by the cores."
+        None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."
     )
     max_connections: int = Field(
         1_024, ge=1, le=1_000_000, description="Open connections; more are answered 503."
     )
     api_keys: tuple[SecretStr, ...] = Field(
         (),
-        description="Keys, one of which every request must carry; unset: no key is asked for.",
+        description="Keys, one of which every request must carry; unset: no key is required.",
         json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
     )
     api_keys_file: KeyFile | None = Field(
@@ -182,16 +171,16 @@ class Settings(BaseModel):
     )
 
     def batch_tokens(self, device: str) -> int:
-        """Return the largest batch of `device` in padded tokens; a longest sentence always fits."""
+        """Return the largest batch of `device` in padded tokens; the longest sentence fits."""
         if self.max_batch_tokens is not None:
             return self.max_batch_tokens
         usual = BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
         return max(usual, self.max_sentence_tokens + BOUNDARIES)
 
     def every_api_key(self) -> tuple[str, ...]:
-        """Return the keys as they are sent, those of the file among them; none: none is needed."""
-        kept = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
-        return tuple(dict.fromkeys(key.get_secret_value() for key in kept))
+        """Return all API keys in plain text, also those of the file. No key: none is required."""
+        keys = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
+        return tuple(dict.fromkeys(key.get_secret_value() for key in keys))
 
     @field_validator("devices", mode="before")
     @classmethod
@@ -216,7 +205,7 @@ class Settings(BaseModel):
             key.get_secret_value() if isinstance(key, SecretStr) else str(key).strip()
             for key in keys
         ]
-        # Only what a header can carry: any other key could never be sent.
+        # A header can carry these characters alone: any other key could never be sent.
         if not all(key_file.KEY.fullmatch(key) for key in plain):
             raise ValueError("a key is empty or holds other characters")
         return tuple(dict.fromkeys(plain))
@@ -244,33 +233,11 @@ class Settings(BaseModel):
 
 
 class SettingsError(ValueError):
-    """A setting is wrong. Its text is one line: the variable, its value and what is allowed."""
+    """Settings are wrong. `refusals` has one line each: variable, value and what is allowed."""
 
-
-def from_strings(
-    values: Mapping[str, str | None], spoken: Mapping[str, str] | None = None
-) -> Settings:
-    """Make settings of texts by field name; None and "" mean the default.
-
-    `spoken` says what the user called a field (`--port`); it is `ELMO_PORT` otherwise.
-    Raises SettingsError for the first value that is wrong; no secret is shown in it.
-    """
-    spoken = spoken or {}
-    # "" is how compose files and shells say "not set": `ELMO_TASKS: ${ELMO_TASKS:-}`.
-    given = {name: text for name, text in values.items() if text is not None and text.strip()}
-    for name in given:
-        if name not in Settings.model_fields:
-            raise SettingsError(
-                f"{name!r} is no setting; there are {', '.join(Settings.model_fields)}"
-            )
-    try:
-        return Settings.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=True)[0]
-        name = str(first["loc"][0])
-        raise SettingsError(
-            _refusal(name, spoken.get(name, variable(name)), given[name], first)
-        ) from None
+    def __init__(self, *refusals: str) -> None:
+        super().__init__("; ".join(refusals))
+        self.refusals: Sequence[str] = refusals
 
 
 def variable(name: str) -> str:
@@ -281,76 +248,3 @@ def variable(name: str) -> str:
 def option(name: str) -> str:
     """Return the command line option of a field."""
     return "--" + name.replace("_", "-")
-
-
-def default(name: str) -> str | None:
-    """Return a field's default as it would be written in the environment; None when unset."""
-    value = Settings.model_fields[name].default
-    if isinstance(value, bool):
-        return str(value).lower()
-    return None if value is None or value == () else str(value)
-
-
-def allowed(name: str) -> str:
-    """Say in a few words what a field may hold."""
-    field = Settings.model_fields[name]
-    if isinstance(field.json_schema_extra, dict):
-        return str(field.json_schema_extra["allowed"])
-    if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(get_args(field.annotation))
-    kind = "a number" if field.annotation is float else "an integer"
-    return f"{kind} {_bounds(field)}"
-
-
-def table() -> str:
-    """Return all settings as a Markdown table: the one in docs/settings.md."""
-    lines = [
-        "| variable | option | default | allowed | meaning |",
-        "|---|---|---|---|---|",
-    ]
-    for name, field in Settings.model_fields.items():
-        value = default(name)
-        lines.append(
-            f"| `{variable(name)}` | `{option(name)}` | {'' if value is None else f'`{value}`'} "
-            f"| {allowed(name)} | {field.description} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-_DEVICE = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
-_SECRET: Final = frozenset({"api_keys"})
-_SHOWN_CHARACTERS: Final = 80
-
-
-def _refusal(name: str, called: str, text: str, fault: Mapping[str, Any]) -> str:
-    """Return the one line: `ELMO_PORT='x' is not allowed: an integer from 0 to 65535`."""
-    wanted = allowed(name)
-    if fault["type"] == "value_error":
-        wanted = f"{fault['ctx']['error']}; allowed: {wanted}"
-    if name in _SECRET:
-        return f"{called} (its value is not shown) is not allowed: {wanted}"
-    if name == "port" and text.startswith("tcp://"):
-        wanted += " (Kubernetes sets this for a Service called elmo: set enableServiceLinks: false)"
-    return f"{called}={_short(text)} is not allowed: {wanted}"
-
-
-def _bounds(field: FieldInfo) -> str:
-    limits = {
-        key: value
-        for rule in field.metadata
-        for key in ("ge", "gt", "le")
-        if (value := getattr(rule, key, None)) is not None
-    }
-    if "le" not in limits:
-        return f"of at least {limits['ge']:,}"
-    low = f"above {limits['gt']:,}, up to" if "gt" in limits else f"from {limits['ge']:,} to"
-    return f"{low} {limits['le']:,}"
-
-
-def _short(text: str) -> str:
-    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
-    return repr(cut)
-
-
-if __name__ == "__main__":
-    print(table(), end="")

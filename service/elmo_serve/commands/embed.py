@@ -183,7 +183,7 @@ def _network(options: dict[str, Any]) -> InProcess:
     from elmo_model.inference.malloc import keep_memory
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.sentence import FileError
-    from elmo_serve.settings import default
+    from elmo_serve.settings_text import default
 
     model = resolve_model(options["model"] or str(default("model")))
     keep_memory()

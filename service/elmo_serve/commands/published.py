@@ -52,7 +52,8 @@ def cache_options(**options: str | None) -> CacheSettings:
     Raises SettingsError for a value that is not allowed.
     """
     from elmo_serve.model_cache import cache_settings
-    from elmo_serve.settings import from_strings, option, variable
+    from elmo_serve.settings import option, variable
+    from elmo_serve.settings_text import from_strings
 
     values = {name: os.environ.get(variable(name)) for name in ("cache", "mirror", "offline")}
     given = {name: value for name, value in options.items() if value is not None}

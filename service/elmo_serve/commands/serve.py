@@ -31,7 +31,8 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     Each option is also an environment variable; an option wins over its variable, and an empty
     variable counts as unset.
     """
-    from elmo_serve.settings import SettingsError, from_strings, option, variable
+    from elmo_serve.settings import SettingsError, option, variable
+    from elmo_serve.settings_text import from_strings
 
     _warn_of_misspelt_variables()
     spoken = {
@@ -53,13 +54,16 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 
         code = run(with_resolved_model(settings))
     except SettingsError as error:
-        fail(str(error), code=2)
+        for refusal in error.refusals[:-1]:
+            click.echo(f"elmo: {refusal}", err=True)
+        fail(error.refusals[-1], code=2)
     ctx.exit(code)
 
 
 @functools.cache
 def _settings_options() -> Sequence[click.Option]:
-    from elmo_serve.settings import Settings, allowed, default, option, variable
+    from elmo_serve.settings import Settings, option, variable
+    from elmo_serve.settings_text import allowed, default
 
     options = []
     for name, field in Settings.model_fields.items():

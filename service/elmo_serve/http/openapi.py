@@ -1,12 +1,10 @@
 """The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
 
-`python -m elmo_serve.http.openapi` prints docs/openapi.json. Code generators read the document, so
+`python -m elmo_serve.http.print_openapi` prints docs/openapi.json. Code generators read the document, so
 it avoids `oneOf`, `not` and `default` inside `anyOf`, names its operations plainly and tags them.
 """
 
 import copy
-import json
-import sys
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -140,11 +138,3 @@ def _with_layers(document: dict[str, Any], layers: int) -> dict[str, Any]:
         weights = components[holder]["properties"]["weights"]
         weights["minItems"] = weights["maxItems"] = layers
     return document
-
-
-if __name__ == "__main__":
-    from elmo_serve.http.app import create_app
-    from elmo_serve.settings import Settings
-
-    json.dump(create_app(Settings()).openapi(), sys.stdout, indent=2, ensure_ascii=False)
-    print()

@@ -42,6 +42,15 @@ def test_an_option_wins_over_its_variable() -> None:
     assert result.stderr.startswith("elmo: --port='x' is not allowed")
 
 
+def test_all_wrong_settings_are_named_one_a_line() -> None:
+    result = elmo("serve", "--port=x", ELMO_WORKER="fork", ELMO_MAX_BODY_BYTES="8MiB")
+
+    assert result.exit_code == 2
+    lines = sorted(result.stderr.splitlines())
+    for line, name in zip(lines, ("--port", "ELMO_MAX_BODY_BYTES", "ELMO_WORKER"), strict=True):
+        assert line.startswith(f"elmo: {name}=")
+
+
 def test_a_folder_of_tasks_that_is_none_stops_the_start_with_one_line(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")

@@ -61,14 +61,14 @@ def references(part: Any) -> Iterator[str]:
 
 def test_the_written_document_is_the_one_of_the_code() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "elmo_serve.http.openapi"],
+        [sys.executable, "-m", "elmo_serve.http.print_openapi"],
         capture_output=True,
         text=True,
         check=True,
     )
 
     assert made.stdout == DOCUMENT.read_text(encoding="utf-8"), (
-        "python -m elmo_serve.http.openapi > docs/openapi.json"
+        "python -m elmo_serve.http.print_openapi > docs/openapi.json"
     )
 
 

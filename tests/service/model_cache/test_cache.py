@@ -10,7 +10,7 @@ import pytest
 
 from elmo_model.catalogue import PUBLISHED
 from elmo_serve.model_cache import CacheSettings, cache_settings, default_cache
-from elmo_serve.settings import from_strings
+from elmo_serve.settings_text import from_strings
 
 
 @pytest.mark.parametrize("is_absolute", [True, False])
