@@ -254,10 +254,8 @@ def open_registry(folder: Path | None, layers: int, default: Path | None = None)
     if folder is not None:
         open_folder(folder)
         return TaskRegistry(folder, layers)
-    default = default or platformdirs.user_data_path("elmo-serve") / "tasks"
     try:
-        if not default.is_absolute():
-            raise SettingsError("the user has no home folder")
+        default = default or default_folder()
         open_folder(default)
         with tempfile.TemporaryFile(dir=default):
             return TaskRegistry(default, layers)
@@ -267,6 +265,14 @@ def open_registry(folder: Path | None, layers: int, default: Path | None = None)
     except OSError as error:
         _log.warning(_NOT_KEPT, error)
         return TaskRegistry(default, layers)
+
+
+def default_folder() -> Path:
+    """Return elmo-serve/tasks in the user's data folder. Raises SettingsError without a home."""
+    folder = platformdirs.user_data_path("elmo-serve") / "tasks"
+    if not folder.is_absolute():  # "~" was not replaced
+        raise SettingsError(f"{variable('tasks')} is not set and the user has no home folder")
+    return folder
 
 
 def open_folder(folder: Path, called: str = variable("tasks")) -> None:

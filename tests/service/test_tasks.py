@@ -456,7 +456,7 @@ def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path
     assert open_registry(None, LAYERS, default).list() == (NER,)
 
 
-@pytest.mark.parametrize("kind", ["below a file", "read-only", "no home"])
+@pytest.mark.parametrize("kind", ["below a file", "read-only"])
 def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
@@ -465,8 +465,6 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
         if kind == "below a file":
             default.write_text("")
             default = default / "inner"
-        elif kind == "no home":
-            default = Path("~/tasks")
         else:
             default = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(read_only(default))

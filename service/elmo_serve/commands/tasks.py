@@ -4,49 +4,91 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
+from elmo_serve.errors import ServiceError
+
+if TYPE_CHECKING:
+    from elmo_model.task import Task
 
 
 @click.command()
 @click.argument("source")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument(
+    "folder",
+    required=False,
+    envvar="ELMO_TASKS",
+    type=click.Path(path_type=Path, file_okay=False),
+)
 @click.option("--force", is_flag=True, help="Replace other tasks of the same names.")
-def tasks(source: str, folder: Path, force: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
     """Write the trained mixes of a model as task files.
 
-    SOURCE is a path or a name, FOLDER the folder of ELMO_TASKS. Archives of AllenNLP, modules of
-    TensorFlow Hub and aligned models hold mixes, and so do files converted from them.
+    SOURCE is the path or the name of a model. Archives of AllenNLP, modules of TensorFlow Hub and
+    aligned models hold mixes, and so do files converted from them. FOLDER is the task folder of a
+    server; by default it is ELMO_TASKS, or else elmo-serve/tasks in your data folder, as for
+    `elmo serve`.
+
+    \b
+    Examples:
+      $ elmo tasks srl-model.tar.gz
+      $ elmo tasks module.safetensors /data/tasks --force
+      $ elmo tasks srl-model.tar.gz --json
     """
-    from elmo_model.checkpoints import CheckpointError, read
-    from elmo_model.pretrained import BUILT_IN, load_built_in
-    from elmo_serve.errors import ServiceError
+    from elmo_model.checkpoints import CheckpointError
     from elmo_serve.settings import SettingsError
-    from elmo_serve.tasks import TaskRegistry, open_folder
+    from elmo_serve.tasks import default_folder
 
     try:
-        if source in BUILT_IN:
-            elmo = load_built_in(source)
-            found, layers = elmo.tasks, elmo.layers
-        else:
-            checkpoint = read(resolve_model(source))
-            found, layers = checkpoint.tasks, checkpoint.config.layers
+        found, layers = _mixes(source)
         if not found:
             fail(f"{source}: holds no trained mixes", code=1)
-        open_folder(folder, "FOLDER")
-        registry = TaskRegistry(folder, layers)
-        there = {task.name: task for task in registry.list()}
-        for task in found:
-            if not force and there.get(task.name, task) != task:
-                fail(f"{folder / task.name}.json exists; --force replaces it", code=2)
-        for task in found:
-            registry.put(task)
-            click.echo(f"Wrote {folder / task.name}.json")
+        folder = folder or default_folder()
+        _write(found, layers, folder, force)
     except (CheckpointError, ServiceError) as error:
         fail(str(error), code=1)
     except SettingsError as error:
         fail(str(error), code=2)
+    files = [folder / f"{task.name}.json" for task in found]
+    if as_json:
+        members = [
+            {"file": str(file), **asdict(task)} for file, task in zip(files, found, strict=True)
+        ]
+        click.echo(json.dumps({"tasks": members}, indent=2))
+        return
+    for file in files:
+        click.echo(f"Wrote {file}")
+
+
+def _mixes(source: str) -> tuple[tuple[Task, ...], int]:
+    """Return the trained mixes of a model, and its number of layers (L + 1)."""
+    from elmo_model.checkpoints import read
+    from elmo_model.pretrained import BUILT_IN, load_built_in
+
+    if source in BUILT_IN:
+        elmo = load_built_in(source)
+        return elmo.tasks, elmo.layers
+    checkpoint = read(resolve_model(source))
+    return checkpoint.tasks, checkpoint.config.layers
+
+
+def _write(found: tuple[Task, ...], layers: int, folder: Path, force: bool) -> None:
+    """Write all tasks or, if a file of theirs exists and `force` is not set, none."""
+    from elmo_serve.tasks import TaskRegistry, open_folder
+
+    open_folder(folder, "FOLDER")
+    registry = TaskRegistry(folder, layers)
+    existing = {task.name: task for task in registry.list()}
+    for task in found:
+        if not force and existing.get(task.name, task) != task:
+            fail(f"{folder / task.name}.json exists; --force replaces it", code=2)
+    for task in found:
+        registry.put(task)

@@ -1,7 +1,7 @@
 """The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
 
-`python -m elmo_serve.http.print_openapi` prints docs/openapi.json. Code generators read the document, so
-it avoids `oneOf`, `not` and `default` inside `anyOf`, names its operations plainly and tags them.
+Code generators read the document: it avoids `oneOf`, `not` and `default` inside `anyOf`, names its
+operations plainly and tags them. `elmo_serve.http.print_openapi` prints docs/openapi.json.
 """
 
 import copy

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from elmo_serve.http.public_paths import OPEN
 from tests.conftest import KEY
 from tests.support.servers import SMALL, Running, running
 
@@ -111,11 +110,6 @@ def test_without_a_key_there_is_no_answer(narrow: Running, path: str, value: str
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["instance"] == answer.headers["x-request-id"]
     assert KEY not in answer.text
-
-
-@pytest.mark.parametrize("path", sorted(OPEN))
-def test_probes_and_documentation_need_no_key(narrow: Running, path: str) -> None:
-    assert httpx.get(narrow.url + path).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,19 +55,6 @@ def references(part: Any) -> Iterator[str]:
     if isinstance(part, list):
         for each in part:
             yield from references(each)
-
-
-def test_the_written_document_is_the_one_of_the_code() -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "elmo_serve.http.print_openapi"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert made.stdout == DOCUMENT.read_text(encoding="utf-8"), (
-        "python -m elmo_serve.http.print_openapi > docs/openapi.json"
-    )
 
 
 def test_the_served_document_is_the_written_one_but_for_the_layers(served: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from elmo_model.pretrained import open_model
@@ -21,6 +22,26 @@ def test_trained_mixes_become_task_files(tmp_path: Path) -> None:
     assert [each.stdout for each in written] == [f"Wrote {folder / 'elmo.json'}\n"] * 2
     (task,) = TaskRegistry(folder, 3).list()
     assert (task,) == open_model(native).tasks
+
+
+def test_the_folder_is_by_default_the_one_of_the_server(tmp_path: Path) -> None:
+    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
+
+    by_variable = elmo("tasks", module, ELMO_TASKS=str(tmp_path / "set"))
+    by_default = elmo("tasks", module, XDG_DATA_HOME=str(tmp_path / "data"))
+
+    for result, folder in ((by_variable, "set"), (by_default, "data/elmo-serve/tasks")):
+        assert result.stdout == f"Wrote {tmp_path / folder / 'elmo.json'}\n"
+        assert (tmp_path / folder / "elmo.json").is_file()
+
+
+def test_json_names_the_files_and_what_they_hold(tmp_path: Path) -> None:
+    module = SMALL.parents[1] / "tensorflow" / "tf_hub"
+
+    (task,) = json.loads(elmo("tasks", module, tmp_path, "--json").stdout)["tasks"]
+
+    file = Path(task.pop("file"))
+    assert task == json.loads(file.read_text())
 
 
 def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> None:

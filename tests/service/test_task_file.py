@@ -1,0 +1,64 @@
+"""A task as a JSON file: what is written is read back, and anything else is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_model.task import Task
+from elmo_serve.errors import InvalidRequest, RequestError
+from elmo_serve.task_file import MAX_FILE_BYTES, check, encode, load
+
+NER = Task("ner", (0.1, 1e-45, -3.4028234663852886e38), gamma=1 / 3, description="\U0001f600")
+
+
+def test_a_task_is_read_back_to_the_bit(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_bytes(encode(NER))
+
+    assert load(file, "ner", 3) == NER
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"name": "srl"}, "must be 'ner' as in the file's name; found 'srl'"),
+        ({"name": None}, "/name: must be a string; found null"),
+        ({"weights": [1, 2]}, "weights has 2 numbers, this model takes 3"),
+        ({"gamma": 3.4e38}, "/gamma: must be at most 1000"),
+        ({"colour": "red"}, "/colour: is no field"),
+        ({"description": " " * MAX_FILE_BYTES}, f"larger than {MAX_FILE_BYTES} bytes"),
+    ],
+)
+def test_a_file_is_held_to_the_rules_of_a_put(
+    tmp_path: Path, members: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "ner.json"
+    file.write_text(json.dumps({"name": "ner", "weights": [1, 2, 3], **members}))
+
+    with pytest.raises((RequestError, ValueError), match=message):
+        load(file, "ner", 3)
+
+
+def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_text('{"weights": [1, 2, 3]}')
+
+    with pytest.raises(ValueError, match="found nothing"):
+        load(file, "ner", 3)
+
+
+@pytest.mark.parametrize(
+    ("task", "pointer"),
+    [
+        (Task("a b", (0.0,) * 3), "/name"),
+        (Task("t", (0.0,) * 2), "/weights"),
+        (Task("t", (0.0,) * 3, description="\ud800"), "/description"),
+    ],
+)
+def test_a_task_that_could_not_be_read_back_is_not_written(task: Task, pointer: str) -> None:
+    with pytest.raises(InvalidRequest, match="Task ") as caught:
+        check(encode(task), task.name, 3)
+
+    assert [fault.pointer for fault in caught.value.errors] == [pointer]
