@@ -1,1 +1,1 @@
-"""What a network's vectors are worth: probes on frozen layers."""
+"""Evaluation of a network: probes on its frozen layers."""

@@ -1,4 +1,4 @@
-"""Frozen vectors of chosen tokens."""
+"""Frozen vectors of chosen tokens, the features of all probes."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,16 @@ from torch import Tensor
 
 from elmo_model.elmo import Elmo
 
-_TOKENS = 4096  # of a batch
+# Tokens of a batch, boundaries included; more of them take more memory.
+_BATCH_TOKENS = 4096
 
 
 def vectors_of(
     elmo: Elmo, sentences: Sequence[Sequence[str]], places: Sequence[Sequence[int]]
 ) -> Tensor:
-    """Map sentences, and for each the places of chosen tokens, to (L + 1, N, 2P) on the host.
+    """Map sentences, and the places of the chosen tokens of each, to (L + 1, N, 2P) on the host.
 
-    The N tokens come in the order given; every sentence is read alone, as it is served.
+    The N tokens keep their order. Sentences are stateless, as in the service.
     """
     counts = np.array([len(chosen) for chosen in places], dtype=np.int64)
     firsts = np.cumsum(counts) - counts
@@ -31,11 +32,12 @@ def vectors_of(
 
 
 def _batches(order: Sequence[int], sentences: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Cut the numbers of sentences into batches of up to _BATCH_TOKENS tokens."""
     batches: list[list[int]] = []
     tokens = 0
     for number in order:
         length = len(sentences[number]) + 2
-        if not batches or tokens + length > _TOKENS:
+        if not batches or tokens + length > _BATCH_TOKENS:
             batches.append([])
             tokens = 0
         batches[-1].append(number)

@@ -1,4 +1,4 @@
-"""Word sense: words with one spelling and several readings, from tab-separated files."""
+"""Word senses: one spelling, several senses, from tab-separated tables."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -18,13 +18,14 @@ from elmo_model.evaluation.tables import place, read_columns
 
 _COLUMNS = ("word", "sense", "token_index", "sentence")
 
-# (train (N, width), their N senses, test (M, width), number of senses) to M senses
 Classifier = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+"""Map training vectors (N, width), their N senses, test vectors (M, width) and the number of senses
+to M senses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A word in a sentence, and the sense that it has there."""
+    """A word at a place in a sentence, counted from 0, and its sense there."""
 
     word: str
     sense: str
@@ -36,15 +37,16 @@ def homographs(elmo: Elmo, train: Path, test: Path, limit: int | None) -> list[S
     """Score each layer by the nearest centroid of a sense and by a linear probe for each word.
 
     A sense or word that training lacks counts as wrong. `limit` keeps the first uses of each word.
+    Raises EvaluationError as `read_uses` does.
     """
-    learnt, asked = _kept(read_uses(train), limit), _kept(read_uses(test), limit)
-    if not learnt or not asked:
+    training, testing = _kept(read_uses(train), limit), _kept(read_uses(test), limit)
+    if not training or not testing:
         raise EvaluationError(f"{train} or {test}: holds no use of a word")
     vectors = [
         vectors_of(elmo, [use.sentence for use in uses], [[use.place] for use in uses])
-        for uses in (learnt, asked)
+        for uses in (training, testing)
     ]
-    baseline, guess = _most_frequent(learnt, asked), "most frequent sense"
+    baseline, guess = _most_frequent(training, testing), "most frequent sense"
     methods: dict[str, Classifier] = {
         "homographs, nearest sense centroid": nearest_centroid,
         "homographs, linear probe a word": predictions,
@@ -52,16 +54,16 @@ def homographs(elmo: Elmo, train: Path, test: Path, limit: int | None) -> list[S
     scores = []
     for name, classify in methods.items():
         right = [
-            _right(learnt, asked, vectors[0][layer], vectors[1][layer], classify)
+            _right(training, testing, vectors[0][layer], vectors[1][layer], classify)
             for layer in range(elmo.layers)
         ]
-        layers = tuple(percent(count, len(asked)) for count in right)
-        scores.append(Score(name, layers, len(asked), baseline, guess))
+        layers = tuple(percent(count, len(testing)) for count in right)
+        scores.append(Score(name, layers, len(testing), baseline, guess))
     return scores
 
 
 def read_uses(path: Path) -> list[Use]:
-    """Read uses of words. Raises EvaluationError for what is no such table."""
+    """Read a table of uses. Raises EvaluationError for a missing column or a wrong line."""
     uses = []
     for word, sense, index, text in read_columns(path, _COLUMNS):
         sentence = tuple(text.split())
@@ -76,11 +78,13 @@ def nearest_centroid(train: Tensor, labels: Tensor, test: Tensor, classes: int) 
 
 
 def _kept(uses: Sequence[Use], limit: int | None) -> list[Use]:
+    """Return the first `limit` uses of each word."""
     by_word = _by_word(uses)
     return [uses[row] for rows in by_word.values() for row in islice(rows, limit)]
 
 
 def _by_word(uses: Sequence[Use]) -> dict[str, list[int]]:
+    """Return the rows of each word."""
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, use in enumerate(uses):
         rows[use.word].append(row)
@@ -88,30 +92,31 @@ def _by_word(uses: Sequence[Use]) -> dict[str, list[int]]:
 
 
 def _right(
-    learnt: Sequence[Use],
-    asked: Sequence[Use],
+    training: Sequence[Use],
+    testing: Sequence[Use],
     train: Tensor,
     test: Tensor,
     classify: Classifier,
 ) -> int:
-    """Return how many uses get their sense, each word judged by its own training uses."""
-    known, right = _by_word(learnt), 0
-    for word, rows in _by_word(asked).items():
+    """Return the number of uses that get their sense; each word has a classifier of its own."""
+    known, right = _by_word(training), 0
+    for word, rows in _by_word(testing).items():
         if word not in known:
             continue
         senses: dict[str, int] = {}
-        labels = [senses.setdefault(learnt[row].sense, len(senses)) for row in known[word]]
-        wanted = torch.tensor([senses.get(asked[row].sense, -1) for row in rows])
+        labels = [senses.setdefault(training[row].sense, len(senses)) for row in known[word]]
+        wanted = torch.tensor([senses.get(testing[row].sense, -1) for row in rows])
         found = classify(train[known[word]], torch.tensor(labels), test[rows], len(senses))
         right += int((found == wanted).sum())
     return right
 
 
-def _most_frequent(learnt: Sequence[Use], asked: Sequence[Use]) -> float:
+def _most_frequent(training: Sequence[Use], testing: Sequence[Use]) -> float:
+    """Return the accuracy, in percent, of the most frequent training sense of each word."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for use in learnt:
+    for use in training:
         counts[use.word][use.sense] += 1
     right = sum(
-        use.word in counts and counts[use.word].most_common(1)[0][0] == use.sense for use in asked
+        use.word in counts and counts[use.word].most_common(1)[0][0] == use.sense for use in testing
     )
-    return percent(right, len(asked))
+    return percent(right, len(testing))

@@ -8,10 +8,11 @@ from torch.nn import functional
 def predictions(
     train: Tensor, labels: Tensor, test: Tensor, classes: int, iterations: int = 100
 ) -> Tensor:
-    """Fit on (N, width) and N labels; map (M, width) to M labels.
+    """Train on vectors (N, width) with N labels; map test vectors (M, width) to M labels.
 
-    Features are brought to mean 0 and variance 1 over the training tokens. The penalty is that of
-    scikit-learn's C = 1: half the squared weights over N. Fitted by L-BFGS from zero: no seed.
+    Features are scaled to mean 0 and variance 1 over the training tokens. The penalty is the one of
+    scikit-learn's `C=1`: half the sum of squared weights, divided by N. L-BFGS starts from zero, so
+    that no seed is needed; it stops after at most `iterations` steps.
     """
     mean, deviation = train.mean(dim=0), train.std(dim=0, correction=0).clamp(min=1e-6)
     inputs = (train - mean) / deviation

@@ -1,11 +1,11 @@
-"""A figure for every layer."""
+"""The score of every layer, and the table of scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 class EvaluationError(ValueError):
-    """A set that cannot be used; the message names the file and what is wrong there."""
+    """Wrong options or an unusable test set. One line, which names the option or the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def percent(right: int, items: int) -> float:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Write scores as one table, a line each; the best layer of a line is marked."""
+    """Return a text table of one score a line; a star marks the best layer of each."""
     layers = max(len(score.layers) for score in scores)
     heads = ["token layer", *(f"layer {number}" for number in range(1, layers))]
     width = max(len(score.name) for score in scores)

@@ -1,4 +1,4 @@
-"""Tab-separated sets whose first line names the columns."""
+"""Tab-separated tables whose first line names the columns."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,7 +8,11 @@ from elmo_model.text_files import open_text
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the named columns of every line. Raises EvaluationError where one is missing."""
+    """Yield the named columns of each line.
+
+    Raises EvaluationError for a missing column or a line of another length, TextError for a file
+    that is no text.
+    """
     with open_text(path) as lines:
         head = next(lines, "").rstrip("\r\n").split("\t")
         if missing := [column for column in columns if column not in head]:
@@ -24,7 +28,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> Iterator[list[str]]:
 
 
 def place(path: Path, index: str, sentence: Sequence[str]) -> int:
-    """Return the place of a token in its sentence. Raises EvaluationError beyond its end."""
+    """Return the place of a token, counted from 0. Raises EvaluationError outside the sentence."""
     if not index.isdecimal() or int(index) >= len(sentence):
         raise EvaluationError(
             f"{path}: token {index!r:.20} of a sentence of {len(sentence)} tokens: "

@@ -1,4 +1,4 @@
-"""Word in context: does a word mean the same in two sentences? Told by the cosine alone."""
+"""Words in context: whether a word means the same in two sentences, decided by the cosine alone."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -21,7 +21,7 @@ Labels = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """Two sentences, the place of the word in each, and whether it means the same in both."""
+    """Two sentences, the places of a word in them, and whether it has one sense in both."""
 
     sentences: tuple[tuple[str, ...], tuple[str, ...]]
     places: tuple[int, int]
@@ -29,9 +29,10 @@ class SentencePair:
 
 
 def word_in_context(elmo: Elmo, path: Path, limit: int | None) -> Score:
-    """Score each layer: the threshold is chosen on one half of the pairs and scored on the other.
+    """Score each layer by two-fold cross-validation of a threshold on the cosine.
 
-    The halves, every second pair of each answer, take turns. `limit` keeps the first pairs.
+    Each half of the pairs chooses the threshold for the other. Every second pair of each label
+    belongs to one half. `limit` keeps the first pairs. Raises EvaluationError as `read_pairs` does.
     """
     pairs = list(islice(read_pairs(path), limit))
     if len(pairs) < 2:
@@ -50,7 +51,7 @@ def word_in_context(elmo: Elmo, path: Path, limit: int | None) -> Score:
 
 
 def read_pairs(path: Path) -> list[SentencePair]:
-    """Read pairs. Raises EvaluationError for what is no such table."""
+    """Read a table of pairs. Raises EvaluationError for a missing column or a wrong line."""
     pairs = []
     for label, *rest in read_columns(path, _COLUMNS):
         if label not in ("T", "F"):
@@ -62,20 +63,22 @@ def read_pairs(path: Path) -> list[SentencePair]:
 
 
 def best_threshold(cosines: Cosines, same: Labels) -> float:
-    """Return the bound that parts the pairs best; those at it or above are the same."""
+    """Return the threshold with the most right decisions; pairs at or above it are the same."""
     order = np.argsort(cosines)
     values, truth = cosines[order], same[order]
-    # right when the bound is below value k: the differing pairs before it, the same ones from it on
+    # right[k] counts the decisions if the threshold is between values k - 1 and k: different pairs
+    # below it, and equal pairs above it.
     right = np.concatenate(([0], np.cumsum(~truth))) + np.concatenate(
         (np.cumsum(truth[::-1])[::-1], [0])
     )
     bounds = np.concatenate(([-np.inf], (values[:-1] + values[1:]) / 2, [np.inf]))
-    # between equal values there is no bound
+    # No threshold lies between equal values.
     right[1:-1][values[:-1] == values[1:]] = -1
     return float(bounds[right.argmax()])
 
 
 def _right(cosines: Cosines, same: Labels) -> int:
+    """Return the number of right decisions of the cross-validation."""
     half = np.empty(len(same), dtype=np.int64)
     for answer in (True, False):
         half[same == answer] = np.arange((same == answer).sum()) % 2

@@ -1,9 +1,12 @@
-"""One thread of torch: the machine runs other tests too."""
+"""A tiny model, and one thread of torch, so that tests do not compete for the cores."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+from tests.support.checkpoints import write_pair
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +15,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_pair(tmp_path / "model", cell=16, projection=8)

@@ -1,35 +1,21 @@
-"""CoNLL-U: a token a line, its form in the second column, a blank line after each sentence."""
+"""CoNLL-U files: the form of each word is a token."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from elmo_model import conllu
 from elmo_serve.files.sentence import FileError, Sentence
 
 
 def read(lines: Iterable[str]) -> Iterator[Sentence]:
-    """Yield every sentence; comments, ranges (1-2) and empty nodes (1.1) are no tokens.
+    """Yield every sentence. Raises FileError for a line that is no word.
 
-    Raises FileError for a line that is none of them.
+    Two columns, id and form, are enough.
     """
-    tokens: list[str] = []
-    is_inside = False
-    for number, line in enumerate(lines, 1):
-        text = line.rstrip("\r\n")
-        if not text.strip():
-            if is_inside:
-                yield _sentence(tokens)
-            tokens, is_inside = [], False
-        elif not text.startswith("#"):
-            columns = text.split("\t")
-            if len(columns) < 2 or not columns[1]:
-                raise FileError(f"line {number} is {text!r:.60}: a token has an id, a TAB, a form")
-            is_inside = True
-            if "-" not in columns[0] and "." not in columns[0]:
-                tokens.append(columns[1])
-    if is_inside:
-        yield _sentence(tokens)
-
-
-def _sentence(tokens: list[str]) -> Sentence:
-    return Sentence(" ".join(tokens), tokens)
+    try:
+        for words in conllu.read(lines, columns=2):
+            tokens = [word[conllu.FORM] for word in words]
+            yield Sentence(" ".join(tokens), tokens)
+    except conllu.ConlluError as error:
+        raise FileError(str(error)) from error

@@ -1,0 +1,41 @@
+"""CoNLL-U: one word a line in columns, a blank line after each sentence."""
+
+from collections.abc import Iterable, Iterator
+
+FORM, UPOS, XPOS = 1, 3, 4
+"""Columns of a word, counted from 0: its form and its two part-of-speech tags."""
+
+COLUMNS = 10
+"""Columns of the format. Some tools write the first two alone."""
+
+
+class ConlluError(ValueError):
+    """A line that is no word; the message has its number, counted from 1."""
+
+
+def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str]]]:
+    """Yield each sentence as a list of words, each word as a list of at least `columns` columns.
+
+    Comments, ranges of words such as `1-2` and empty nodes such as `1.1` are left out. A sentence
+    of nothing else has no words. Raises ConlluError for a line with too few columns or no form.
+    """
+    words: list[list[str]] = []
+    is_inside = False
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            if is_inside:
+                yield words
+            words, is_inside = [], False
+        elif not text.startswith("#"):
+            word = text.split("\t")
+            if len(word) < columns or not word[FORM]:
+                raise ConlluError(
+                    f"line {number} is {text!r:.60}: it has {len(word)} columns, expected an id, a "
+                    f"TAB and a form, {columns} columns in all"
+                )
+            is_inside = True
+            if "-" not in word[0] and "." not in word[0]:
+                words.append(word)
+    if is_inside:
+        yield words
