@@ -11,7 +11,7 @@ from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
 from elmo_model.pretrained import load_built_in
 from elmo_serve.commands.published import with_resolved_model
-from elmo_serve.settings import from_strings
+from elmo_serve.settings_text import from_strings
 from tests.support.command_line import elmo
 from tests.support.mirror import serving
 
