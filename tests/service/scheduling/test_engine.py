@@ -139,6 +139,18 @@ async def test_a_request_that_would_be_late_is_refused_before_it_is_queued() -> 
 
 
 @in_virtual_time
+async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None:
+    async with bench(lambda: GatedWorker(is_open=False), budget=4_000) as b:
+        task = b.ask(same_length("a", 400))  # 3,200 tokens in one batch
+        await turns()
+        assert b.engine.queued_tokens == 0
+        with pytest.raises(Overloaded, match=r"queue is about 3\.2 s long"):
+            await b.ask([["small"]], timeout=5.0)
+        b.workers[0].open()
+        await task
+
+
+@in_virtual_time
 async def test_a_request_that_takes_longer_than_its_timeout_is_refused_at_once() -> None:
     async with bench(slow(1e-3)) as b:
         await b.ask(same_length("w", 16))
