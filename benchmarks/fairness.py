@@ -1,13 +1,14 @@
-"""Who waits for whom: small requests beside a bulk one, and what ten times too many get done.
+"""Fairness and goodput: short requests during a bulk request, and ten times the peak load.
 
     python -m benchmarks.fairness [CHECKPOINT] [--seconds 20] [--rounds 3] [--text FILE]
 
-The first table has the times of small requests when nothing else is asked for, and while a bulk
-request runs, in turns. The second has the peak of a closed loop, found by doubling its clients for
-a quarter of the time, and what of an open loop of ten times as many requests is answered in time
-and right; the peak is taken before and after it. Answers are compared with the network itself
-afterwards, not while time is taken, up to a thousand sentences of each phase. The exit status is 1
-when a target is missed: beside bulk at most twice the idle p99 and one batch, 95 % of the peak.
+The first table has the latencies of short requests on an idle server and during a bulk request, in
+turns. The second has the peak of a closed loop, found by doubling its clients for a quarter of the
+time, and the goodput of an open loop of ten times as many requests: tokens that are answered in
+time and right. The peak is measured before and after it. Answers are compared with the network
+itself after each measurement, up to a thousand sentences of each phase. The exit status is 1 when a
+target is missed: during bulk a p99 of at most twice the idle p99 and one batch; at ten times the
+load 95 % of the peak.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ from tests.support.processes import processor_seconds
 from tests.support.servers import SMALL, Running, running
 
 _ACCEPT = "application/vnd.safetensors"
-_LONGEST_SECONDS = 600.0  # for a request that is not to be late
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05  # between small requests
+_LONGEST_SECONDS = 600.0  # timeout of requests that must not be late
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05  # between short requests
 _MOST_CLIENTS = 256
-_GROWS = 1.03  # a peak is where more clients do not do that much more
-_FURTHER = 4  # times as many clients are tried beyond it: other work may have stood in the way
-_TIMES = 10
-_GOAL = 0.95
-_SEARCH = 0.25  # of a phase's time, for each number of clients
-_COMPARED = 1_000  # sentences of a phase
+_GROWS = 1.03  # more clients are a new peak when they have that much more throughput
+_FURTHER = 4  # up to so many times the clients are tried: other work may have hidden a peak
+_TIMES = 10  # the offered load, in multiples of the peak
+_GOAL = 0.95  # goodput, as a share of the peak
+_SEARCH = 0.25  # share of a phase's time for each number of clients
+_COMPARED = 1_000  # sentences of each phase
 _BULK_SENTENCES = 8_000
 _BULK_QUEUE = 200_000  # tokens: below the server's limit
 
 
 @dataclass(slots=True)
 class Taken:
-    """What was asked in a phase, to be compared later, and how long it took."""
+    """The requests of a phase, with answers to compare later, and their latencies."""
 
     seconds: float = 0.0
-    tokens: int = 0  # answered in these seconds
+    tokens: int = 0  # answered within `seconds`
     latencies: list[float] = field(default_factory=list)
     answers: list[tuple[tuple[int, ...], dict[str, Any], Answered]] = field(default_factory=list)
     late: int = 0
@@ -62,7 +63,7 @@ class Taken:
     def note(
         self, asked: tuple[int, ...], options: dict[str, Any], found: Answered, took: float
     ) -> None:
-        """Take an answer into account."""
+        """Count an answer."""
         self.statuses[found.status] += 1
         if found.status == 200:
             self.latencies.append(took)
@@ -71,17 +72,17 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A load of some seconds, and what came of it."""
+    """The result of some seconds of load."""
 
     name: str
     taken: Taken
-    right: list[bool]  # of those answers that were compared
-    rate: float  # tokens a second in time, times the share of what was right
-    front_seconds: float  # of processor
+    right: list[bool]  # for each answer that was compared
+    rate: float  # tokens a second in time, times the share of right answers
+    front_seconds: float  # processor time of the front process
 
 
 class Asker:
-    """Makes up requests; no two of a kind are of the same sentences and weights."""
+    """Makes requests; each has scalar weights of its own, so no sentence is shared."""
 
     def __init__(self, answers: Answers, source: random.Random) -> None:
         self._answers = answers
@@ -99,7 +100,7 @@ class Asker:
         return tuple(self._source.choices(self._usual, k=8)), self._mix()
 
     def bulk(self, tokens: float) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """As many distinct ones as hold so many tokens, pooled."""
+        """Distinct sentences with so many tokens together, pooled."""
         chosen = self._source.sample(self._usual, len(self._usual))
         kept, total = [], 0
         for index in chosen[:_BULK_SENTENCES]:
@@ -119,7 +120,7 @@ class Asker:
         return post({"sentences": texts, **options}, _ACCEPT, timeout)
 
     def right(self, taken: Taken) -> list[bool]:
-        """Compare answers with the network itself, in any order, as many as the bound allows."""
+        """Compare a random selection of the answers with the network itself."""
         decode = ENCODINGS[_ACCEPT].decode
         found = []
         left = _COMPARED
@@ -141,8 +142,8 @@ class Asker:
         return {"mix": {"weights": weights, "gamma": 1.0, "layer_norm": False}}
 
 
-async def small_ones(wire: Wire, asker: Asker, taken: Taken, seconds: float) -> None:
-    """Send small requests one after another, with pauses, for so long."""
+async def short_requests(wire: Wire, asker: Asker, taken: Taken, seconds: float) -> None:
+    """Send short requests one after another, with pauses, for so many seconds."""
     start = time.perf_counter()
     while time.perf_counter() - start < seconds:
         asked, options = asker.small()
@@ -154,16 +155,16 @@ async def small_ones(wire: Wire, asker: Asker, taken: Taken, seconds: float) -> 
     taken.seconds += time.perf_counter() - start
 
 
-async def beside_bulk(
+async def during_bulk(
     server: Running, asker: Asker, seconds: float, rounds: int
 ) -> tuple[Taken, Taken, Taken, float]:
-    """Return small requests idle and beside bulk, the bulk, and the seconds of a full batch."""
+    """Return short requests when idle, during bulk, the bulk, and the seconds of a full batch."""
     wire = Wire(server.url)
-    idle, beside, bulk = Taken(), Taken(), Taken()
+    idle, during, bulk = Taken(), Taken(), Taken()
     rate, batch_seconds = await _pace(server, wire, asker)
     tokens = min(rate * seconds, _BULK_QUEUE)
 
-    async def go_on() -> None:
+    async def keep_sending() -> None:
         while True:
             asked, options = asker.bulk(tokens)
             began = time.perf_counter()
@@ -171,19 +172,19 @@ async def beside_bulk(
             bulk.note(asked, options, found, time.perf_counter() - began)
 
     for _ in range(rounds):
-        await small_ones(wire, asker, idle, seconds / rounds)
-        running_on = asyncio.create_task(go_on())
+        await short_requests(wire, asker, idle, seconds / rounds)
+        sender = asyncio.create_task(keep_sending())
         await asyncio.sleep(3 * batch_seconds + 0.1)
-        await small_ones(wire, asker, beside, seconds / rounds)
-        running_on.cancel()
-        await asyncio.gather(running_on, return_exceptions=True)
-        await asyncio.sleep(3 * batch_seconds + 0.1)  # what runs is not called back
+        await short_requests(wire, asker, during, seconds / rounds)
+        sender.cancel()
+        await asyncio.gather(sender, return_exceptions=True)
+        await asyncio.sleep(3 * batch_seconds + 0.1)  # a batch that runs is not cancelled
     await wire.close()
-    return idle, beside, bulk, batch_seconds
+    return idle, during, bulk, batch_seconds
 
 
 async def _pace(server: Running, wire: Wire, asker: Asker) -> tuple[float, float]:
-    """Return tokens a second, and the seconds of a batch, of a bulk request by itself: the best."""
+    """Return the best tokens a second, and seconds a batch, of bulk requests by themselves."""
     tokens = 4_096.0
     rates, batches = [], []
     for _ in range(5):
@@ -208,7 +209,7 @@ async def _batches(server: Running) -> tuple[float, float]:
 async def closed_loop(
     wire: Wire, asker: Asker, clients: int, seconds: float, deadline: float
 ) -> Taken:
-    """Let so many clients ask for pages, each as soon as it is answered."""
+    """Let clients send pages, each the next one as soon as it is answered."""
     taken = Taken()
     start = time.perf_counter()
 
@@ -225,7 +226,7 @@ async def closed_loop(
 async def open_loop(
     wire: Wire, asker: Asker, rate: float, seconds: float, deadline: float
 ) -> Taken:
-    """Send so many pages a second, whatever becomes of them, and none a second time."""
+    """Send so many pages a second, whether they are answered or not; repeat none."""
     taken = Taken()
     pool = [asker.page() for _ in range(round(rate * seconds))]
     requests = [(*page, asker.bytes(*page, deadline)) for page in pool]
@@ -238,13 +239,13 @@ async def open_loop(
         task = asyncio.create_task(_timed(wire, asker, taken, asked, options, deadline, request))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-    _end(taken, asker, start)  # what is answered later would make the rate better than it is
+    _end(taken, asker, start)  # later answers would raise the rate
     await asyncio.gather(*tasks)
     return taken
 
 
 def _end(taken: Taken, asker: Asker, start: float) -> None:
-    """Take the time of a phase, and what was answered in it."""
+    """Record the time of a phase, and the tokens that were answered in it."""
     taken.seconds = time.perf_counter() - start
     taken.tokens = sum(asker.tokens(asked) for asked, _, _ in taken.answers)
 
@@ -274,7 +275,7 @@ async def _timed(
 
 
 async def overload(server: Running, asker: Asker, seconds: float, deadline: float) -> list[Phase]:
-    """Look for the peak, offer ten times as much between two phases of it: the last three."""
+    """Find the peak, then measure it, ten times its load, and it again: the last three phases."""
     wire = Wire(server.url)
     phases: list[Phase] = []
 
@@ -307,20 +308,20 @@ async def overload(server: Running, asker: Asker, seconds: float, deadline: floa
 
 
 def goodput(phases: list[Phase]) -> tuple[float, float]:
-    """Return the share of the peak that was kept, and the peak: the mean of before and after."""
+    """Return the goodput as a share of the peak, and the peak: the mean of before and after."""
     *_, before, beyond, again = phases
     peak = statistics.mean([before.rate, again.rate])
     return beyond.rate / peak, peak
 
 
-def _print_waits(idle: Taken, beside: Taken, bulk: Taken, batch_seconds: float) -> bool:
+def _print_waits(idle: Taken, during: Taken, bulk: Taken, batch_seconds: float) -> bool:
     bound = 2 * _p99(idle.latencies) + batch_seconds
-    print("| small requests | number | p50 ms | p99 ms |\n|---|--:|--:|--:|")
-    for name, taken in (("idle", idle), ("beside bulk", beside)):
+    print("| short requests | number | p50 ms | p99 ms |\n|---|--:|--:|--:|")
+    for name, taken in (("idle", idle), ("during bulk", during)):
         middle = statistics.median(taken.latencies)
         number, worst = len(taken.latencies), _p99(taken.latencies)
         print(f"| {name} | {number} | {middle * 1e3:.1f} | {worst * 1e3:.1f} |")
-    met = _p99(beside.latencies) <= bound
+    met = _p99(during.latencies) <= bound
     print(
         f"\nA batch of bulk takes {batch_seconds * 1e3:.1f} ms: the target is "
         f"{bound * 1e3:.1f} ms, {'met' if met else 'missed'}. {len(bulk.answers)} bulk requests "
@@ -357,7 +358,7 @@ def _p99(latencies: list[float]) -> float:
 
 
 def main() -> int:
-    """Measure both, print, and fail when an answer was wrong or a target missed."""
+    """Measure, print, and fail when an answer was wrong or a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", nargs="?", default=str(SMALL))
     parser.add_argument("--text", type=Path)
@@ -377,7 +378,7 @@ def main() -> int:
             Path(folder), model=options.checkpoint, request_timeout_seconds=_LONGEST_SECONDS
         ) as server,
     ):
-        waits = asyncio.run(beside_bulk(server, asker, options.seconds, options.rounds))
+        waits = asyncio.run(during_bulk(server, asker, options.seconds, options.rounds))
         met = _print_waits(*waits)
         wrong = sum(not each for taken in waits[:3] for each in asker.right(taken))
         phases = asyncio.run(overload(server, asker, options.seconds, options.deadline))

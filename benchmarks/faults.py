@@ -1,11 +1,11 @@
-"""Faults caused for real in a running server: what each of them costs.
+"""Fault injection: the cost of each fault that is caused in a running server.
 
     python -m benchmarks.faults [CHECKPOINT] [--clients 20] [--only NAME ...]
 
-Every row has a server of its own, and clients that check each answer against the network itself.
-The model is the published pair of files at CHECKPOINT, or a tiny one, changed so that words with a
-~ are not numbers. "Innocent" are those that were told anything but vectors or, for the time being,
-503 with Retry-After. `benchmarks.faulty` makes up that a model raises and that a device is full.
+Every row has a server of its own, and clients that compare each answer with the network itself. The
+model is the published pair of files at CHECKPOINT, or a tiny one, changed so that the vectors of
+words with a ~ are not finite. "Innocent failures" are responses to good requests other than vectors
+or 503 with Retry-After. `benchmarks.faulty` serves a model that raises and a device without memory.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from tests.support.checkpoints import poisoned_by, write_pair
 from tests.support.processes import children, is_alive, own_memory
 from tests.support.servers import Running, running
 
-_BEFORE_SECONDS = 2.0  # of load, before the fault: the server has to know its own pace
-_BULK = 4_000
+_BEFORE_SECONDS = 2.0  # of load before the fault, so that the server has measured its batches
+_BULK = 4_000  # sentences of a request that its client abandons
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; None where it does not apply."""
+    """One row of the table; `seconds` is None where it does not apply."""
 
     fault: str
     hung: int
@@ -61,28 +61,28 @@ Scenario = Callable[[Running, Answers, int], Coroutine[Any, Any, Row]]
 
 
 async def poison(server: Running, answers: Answers, clients: int) -> Row:
-    """One request in ten holds a word that the model has no number for."""
-    outcome, remark = await _ask_badly(server, answers, clients, "~")
-    return _row("NaN: a word that is not a number", outcome, None, remark)
+    """Some requests hold a word whose vectors are not finite."""
+    outcome, remark = await _send_bad_word(server, answers, clients, "~")
+    return _row("NaN: a word with vectors that are not finite", outcome, None, remark)
 
 
 async def bisect(server: Running, answers: Answers, clients: int) -> Row:
-    """One request in ten holds a word that the model raises for; then one sentence of 64 does."""
-    outcome, remark = await _ask_badly(server, answers, clients, RAISES)
+    """Some requests hold a word that the model raises for; then one sentence of 64 does."""
+    outcome, remark = await _send_bad_word(server, answers, clients, RAISES)
     before = server.metric("elmo_batch_sentences_count")
     together = [[f"w{number}", "x"] for number in range(_TOGETHER)]
     together[_TOGETHER // 3][1] = RAISES
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
-        told = (await http.post("/embed", json={"sentences": together})).status_code
+        status = (await http.post("/embed", json={"sentences": together})).status_code
     extra = server.metric("elmo_batch_sentences_count") - before - 1
     most = 2 * math.ceil(math.log2(_TOGETHER)) + 1
-    remark += f"; one of {_TOGETHER} in a batch: {told}, {extra:.0f} extra runs of at most {most}"
+    remark += f"; one of {_TOGETHER} in a batch: {status}, {extra:.0f} extra runs of at most {most}"
     row = _row("poison: a word that the model raises for", outcome, None, remark)
     return replace(row, innocent=row.innocent + (extra > most))
 
 
 async def memory(server: Running, answers: Answers, clients: int) -> Row:
-    """A device that has room for fewer tokens than a batch may hold."""
+    """A device with memory for fewer tokens than a batch may hold."""
     outcome = await storm(server.url, answers, clients=clients, seconds=6)
     learned = server.metric("elmo_batch_budget_tokens")
     remark = (
@@ -107,72 +107,72 @@ async def stop_worker(server: Running, answers: Answers, clients: int) -> Row:
 
 
 async def stop_json(server: Running, answers: Answers, clients: int) -> Row:
-    """SIGSTOP to a process that writes JSON."""
+    """SIGSTOP to a JSON process."""
     name = "JSON process hangs (SIGSTOP)"
     return await _strike(server, answers, clients, name, signal.SIGSTOP, "json", 12)
 
 
 async def kill_json(server: Running, answers: Answers, clients: int) -> Row:
-    """SIGKILL to a process that writes JSON."""
+    """SIGKILL to a JSON process."""
     return await _strike(
         server, answers, clients, "kill -9 of a JSON process", signal.SIGKILL, "json", 6
     )
 
 
 async def ten_times(server: Running, answers: Answers, clients: int) -> Row:
-    """Ten times as many requests as there are answers at the peak, none sent a second time."""
+    """Ten times the peak load; refused requests are not sent again."""
     asker = Asker(answers, random.Random(5))
     before = own_memory(server.pid)
     phases = await overload(server, asker, 4.0, 4.0)
     share, peak = goodput(phases)
     taken = phases[-2].taken
-    told = sum(count for status, count in taken.statuses.items() if status not in (200, 503, 504))
+    failed = sum(count for status, count in taken.statuses.items() if status not in (200, 503, 504))
     wrong = sum(not right for phase in phases for right in phase.right)
     remark = (
         f"{share:.0%} of the peak of {peak:,.0f} tokens/s in time and right, "
         f"{taken.statuses[503]} refused, {taken.statuses[504] + taken.late} late; "
         f"the front grew by {own_memory(server.pid) - before:.0f} MB"
     )
-    return Row("overload 10x, open loop", taken.lost, wrong, told, None, remark)
+    return Row("overload 10x, open loop", taken.lost, wrong, failed, None, remark)
 
 
 async def bad_clients(server: Running, answers: Answers, clients: int) -> Row:
-    """Slow, malformed, huge and packed requests, and answers that nobody reads."""
+    """Slow, malformed, huge and compressed requests, and responses that are not read."""
     load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=8))
     slow = [await _opened(server, part) for part in (_HALF_A_HEAD, _HALF_A_BODY) for _ in range(20)]
     for number in range(10):
         body = orjson.dumps({"sentences": [[f"{number}"] * 50] * 400})
-        slow.append(await _opened(server, _head(len(body)) + body))  # and nothing is read
-    told: Counter[int] = Counter()
-    unheard = 0
+        slow.append(await _opened(server, _head(len(body)) + body))  # the response is not read
+    found: Counter[int] = Counter()
+    unanswered = 0
     for request in BAD_REQUESTS * 3:
         try:
-            told[await asyncio.to_thread(told_to, server, request)] += 1
+            found[await asyncio.to_thread(status_of, server, request)] += 1
         except TimeoutError:
-            unheard += 1
+            unanswered += 1
     outcome = await load
     for each in slow:
         each.close()
     most = own_memory(server.pid)
-    statuses = ", ".join(f"{count} x {status}" for status, count in sorted(told.items()))
+    statuses = ", ".join(f"{count} x {status}" for status, count in sorted(found.items()))
     remark = (
-        f"malformed, huge and packed ones were told {statuses}; {len(slow)} slow ones beside "
+        f"statuses of malformed, huge and compressed ones: {statuses}; {len(slow)} slow ones, "
         f"{outcome.answered} answers to others; the front holds {most:.0f} MB"
     )
     row = _row("slow, malformed, huge clients", outcome, None, remark)
-    # A queue that these have filled may refuse others of them unread.
+    # A queue that some of them have filled may refuse others before they are read.
     fair = (*range(400, 500), 503)
-    harmed = sum(count for status, count in told.items() if status not in fair)
-    return replace(row, hung=row.hung + unheard, innocent=row.innocent + harmed)
+    harmed = sum(count for status, count in found.items() if status not in fair)
+    return replace(row, hung=row.hung + unanswered, innocent=row.innocent + harmed)
 
 
 async def leave(server: Running, answers: Answers, clients: int) -> Row:
-    """Bulk requests whose clients hang up soon."""
+    """Bulk requests whose clients hang up early."""
     abandoned, count = 0, _BULK
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
         for turn in range(5):
             while not await _left(server, http, turn, count):
-                count //= 2  # it was refused: a slow machine would not be in time with so many
+                count //= 2  # refused: this machine is too slow for so many within the timeout
             abandoned += count
     await _until(lambda: server.metric("elmo_queue_sentences") == 0)
     await asyncio.sleep(0.5)
@@ -183,7 +183,7 @@ async def leave(server: Running, answers: Answers, clients: int) -> Row:
 
 
 async def _left(server: Running, http: httpx.AsyncClient, turn: int, count: int) -> bool:
-    """Hang up when the sentences of a request are queued; say whether they were."""
+    """Hang up when the sentences of a request are queued; return whether they were."""
     body = {"sentences": [[f"{turn}-{count}-{i}", "b", "c"] * 4 for i in range(count)]}
     work = asyncio.create_task(http.post("/embed", json=body))
     await _until(lambda: work.done() or server.metric("elmo_queue_sentences") > count / 2)
@@ -195,22 +195,22 @@ async def _left(server: Running, http: httpx.AsyncClient, turn: int, count: int)
 
 
 async def terminate(server: Running, answers: Answers, clients: int) -> Row:
-    """SIGTERM with a full queue."""
+    """SIGTERM while requests are queued."""
     found, seconds = await _ended_while_asked(server, answers, 1)
     answered, refused = found.count(200), found.count(503)
-    remark = f"{answered} answered, {refused} came too late (503), exit {server.process.poll()}"
+    remark = f"{answered} answered, {refused} not admitted (503), exit {server.process.poll()}"
     innocent = len(found) - answered - refused
     return Row("SIGTERM under load", found.count(0), 0, innocent, seconds, remark)
 
 
 async def terminate_twice(server: Running, answers: Answers, clients: int) -> Row:
-    """A second SIGTERM, for those who cannot wait."""
+    """A second SIGTERM, which ends the server without draining."""
     _, seconds = await _ended_while_asked(server, answers, 2)
     return Row("SIGTERM twice", 0, 0, 0, seconds, f"exit {server.process.poll()}")
 
 
 async def kill_front(server: Running, answers: Answers, clients: int) -> Row:
-    """SIGKILL to the front: its children must not stay."""
+    """SIGKILL to the front process: its children must end."""
     pids = [pid for each in children(server.pid).values() for pid in each]
     server.process.kill()
     start = time.perf_counter()
@@ -222,8 +222,8 @@ async def kill_front(server: Running, answers: Answers, clients: int) -> Row:
 
 FAULTY = (sys.executable, "-m", "benchmarks.faulty")
 RAISES = "!raises"
-_TOGETHER = 64
-_ROOM, _BATCH = 300, 1_024
+_TOGETHER = 64  # sentences of a batch of which one raises
+_ROOM, _BATCH = 300, 1_024  # tokens that fit into the device's memory, and the largest batch
 BODY_BYTES = 1 << 20
 
 _SCENARIOS: list[tuple[Scenario, dict[str, Any]]] = [
@@ -277,14 +277,14 @@ BAD_REQUESTS = [
 ]
 
 
-def told_to(server: Running, request: bytes, seconds: float = 20) -> int:
-    """Send bytes and return the status that comes back; 400 when it is the connection's end.
+def status_of(server: Running, request: bytes, seconds: float = 20) -> int:
+    """Send bytes and return the status of the response; 400 if the connection is closed instead.
 
-    Raises TimeoutError when nothing does.
+    Raises TimeoutError when neither happens.
     """
     with _connected(server) as connection:
         connection.settimeout(seconds)
-        # It may be refused before all of it is sent.
+        # The server may refuse it before all of it is sent.
         with contextlib.suppress(ConnectionError):
             connection.sendall(request)
         try:
@@ -295,7 +295,7 @@ def told_to(server: Running, request: bytes, seconds: float = 20) -> int:
 
 
 async def _opened(server: Running, part: bytes) -> socket.socket:
-    """Return a connection on which part of a request was sent."""
+    """Return a connection on which a part of a request was sent."""
     connection = await asyncio.to_thread(_connected, server)
     connection.sendall(part)
     return connection
@@ -307,10 +307,10 @@ def _connected(server: Running) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
-async def _ask_badly(
+async def _send_bad_word(
     server: Running, answers: Answers, clients: int, word: str
 ) -> tuple[Outcome, str]:
-    """Ask for a word that must not harm the others, beside them."""
+    """Send requests with a bad word while others run; only the bad ones may fail."""
     bad, asked = 0, 5 * clients
     load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=5))
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
@@ -318,7 +318,7 @@ async def _ask_badly(
             body = {"sentences": [[f"a{number}", word]]}
             bad += (await http.post("/embed", json=body)).status_code == 500
     outcome = await load
-    remark = f"{bad} of {asked} poisoned ones were told 500, {outcome.answered} others 200"
+    remark = f"{bad} of {asked} poisoned requests got 500, {outcome.answered} others 200"
     if bad < asked:
         outcome.faults.append(remark)
     return outcome, remark
@@ -333,7 +333,7 @@ async def _strike(
     role: str,
     seconds: float,
 ) -> Row:
-    """Send a signal to a child under load, and time how long nobody can be answered."""
+    """Send a signal to a child process under load, and measure the time until it is replaced."""
     whole = len(children(server.pid)[role])
     load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=seconds))
     await asyncio.sleep(_BEFORE_SECONDS)
@@ -350,14 +350,14 @@ async def _strike(
     recovered = time.perf_counter() - start
     outcome = await load
     lost = server.metric("elmo_failures_total", reason="worker_lost")
-    remark = f"{outcome.answered} answered, {outcome.refused} refused for now, {lost:.0f} of them"
-    return _row(name, outcome, recovered, f"{remark} sentences that ran")
+    remark = f"{outcome.answered} answered, {outcome.refused} refused with Retry-After, {lost:.0f}"
+    return _row(name, outcome, recovered, f"{remark} running sentences lost")
 
 
 async def _ended_while_asked(
     server: Running, answers: Answers, signals: int
 ) -> tuple[list[int], float]:
-    """Fill the queue, end the server; return all statuses (0: none) and the seconds it took."""
+    """Fill the queue, end the server; return all statuses (0: no response) and the seconds."""
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as http:
 
         async def ask(number: int) -> int:
@@ -393,7 +393,7 @@ def _row(fault: str, outcome: Outcome, seconds: float | None, remark: str) -> Ro
 
 
 def main() -> int:
-    """Cause every fault, print the table, and fail when anybody was harmed."""
+    """Cause every fault, print the table, and fail if a good request was harmed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", nargs="?", type=Path, help="default: a tiny one")
     parser.add_argument("--clients", type=int, default=20)
@@ -431,7 +431,7 @@ def main() -> int:
 
 
 def _model(checkpoint: Path | None, folder: Path) -> Path:
-    """Return a pair of files in which words with a ~ are not numbers."""
+    """Return a pair of files in which vectors of words with a ~ are not finite."""
     if checkpoint is None:
         write_pair(folder)
     else:

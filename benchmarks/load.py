@@ -1,9 +1,9 @@
-"""The service under load: every answer of many clients is checked against the network itself.
+"""Load test: many clients, every answer is compared with the network itself.
 
     python -m benchmarks.load [MODEL] [--clients 200] [--seconds 60] [--text FILE] [--leave 0.1]
 
 Clients send requests of 1 to 40 sentences of 0 to 120 words, for all kinds of outputs and media
-types, without a pause. What is refused for now (503 or 429 with Retry-After) is sent again.
+types, without a pause. A request that is refused with Retry-After (503 or 429) is sent again.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from tests.support.answers import TASK, Answers, Array, Asked, sentences
 from tests.support.processes import children, own_memory, shared_memory
 from tests.support.servers import SMALL, Running, running
 
-PATIENCE_SECONDS = 120.0
-"""A request without an answer for so long counts as hung: the server gives up after 60."""
+HUNG_SECONDS = 120.0
+"""Seconds after which a request without an answer counts as hung; the server's timeout is 60 s."""
 
 TASK_NAME = "load"
-"""A task that every server under load is given."""
+"""The name of the task that the load test registers and uses."""
 
-_WARM_UP = 0.2  # of the time: what is measured then does not count as growth
+_WARM_UP = 0.2  # share of the time at the start that does not count as memory growth
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened to the requests of all clients."""
+    """Counts over the requests of all clients."""
 
     answered: int = 0
     tokens: int = 0
     wrong: int = 0
-    worst: float = 0.0  # difference, in units of what is tolerated
-    refused: int = 0  # and sent again
-    left: int = 0
+    worst: float = 0.0  # largest difference, in multiples of the tolerance
+    refused: int = 0  # with Retry-After, and sent again
+    left: int = 0  # abandoned by the client
     lost: int = 0  # hung, or the connection broke
     statuses: Counter[int] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
@@ -58,12 +58,12 @@ class Outcome:
 
     @property
     def failed(self) -> int:
-        """Answers that are neither vectors nor an honest refusal."""
+        """Responses that are neither vectors nor a refusal with Retry-After."""
         return sum(count for status, count in self.statuses.items() if status != 200)
 
 
 class Client:
-    """Sends one request after another until its time is over."""
+    """Sends one request after another."""
 
     def __init__(
         self, http: httpx.AsyncClient, answers: Answers, outcome: Outcome, source: random.Random
@@ -75,7 +75,7 @@ class Client:
         self._media = list(ENCODINGS)
 
     async def run(self, until: float, leave: float) -> None:
-        """Go on until that time of the loop's clock; leave some requests in the middle."""
+        """Send requests until that time of the loop's clock; abandon a share `leave` of them."""
         loop = asyncio.get_running_loop()
         while loop.time() < until:
             work = self.ask(self.make())
@@ -87,20 +87,20 @@ class Client:
                 await work
 
     def make(self) -> Asked:
-        """Make up a request."""
+        """Make a random request."""
         count = self._source.randint(1, 40)
         chosen = tuple(self._source.randrange(len(self._answers.sentences)) for _ in range(count))
-        return Asked(chosen, wanted(self._source, self._answers.layer_count))
+        return Asked(chosen, random_options(self._source, self._answers.layer_count))
 
     async def ask(self, asked: Asked) -> bool:
-        """Send a request until it is answered, check the answer, and say whether it was."""
+        """Send a request until it is not refused; return whether it was answered with vectors."""
         media = self._source.choice(self._media)
         body = {"sentences": [self._answers.sentences[index] for index in asked.sentences]}
         content = orjson.dumps(body | asked.options)
         while True:
             start = time.perf_counter()
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
+                async with asyncio.timeout(HUNG_SECONDS):
                     response = await self._http.post(
                         "/embed",
                         content=content,
@@ -135,8 +135,8 @@ class Client:
             outcome.faults.append(f"{worst:.1f} times the tolerance: {asked.options}")
 
 
-def wanted(source: random.Random, layer_count: int) -> dict[str, Any]:
-    """Make up the fields of a request beside its sentences: every kind of output."""
+def random_options(source: random.Random, layer_count: int) -> dict[str, Any]:
+    """Return random fields of a request other than its sentences, for every kind of output."""
     every = range(layer_count)
     options: dict[str, Any] = source.choice(
         [
@@ -165,7 +165,7 @@ def wanted(source: random.Random, layer_count: int) -> dict[str, Any]:
 async def furthest(
     answers: Answers, asked: Asked, decode: Callable[[bytes], list[Array]], content: bytes
 ) -> float:
-    """Return the largest difference of an answer in units of what is tolerated."""
+    """Return the largest difference of an answer, in multiples of the tolerance."""
     found = await asyncio.to_thread(decode, content)
     if len(found) != len(asked.sentences):
         return float("inf")
@@ -191,9 +191,9 @@ async def storm(
     leave: float = 0.0,
     seed: int = 0,
 ) -> Outcome:
-    """Let so many clients loose on a server and return what happened to their requests."""
+    """Run clients against a server for some seconds and count what happened to their requests."""
     outcome = Outcome()
-    # An idle connection is dropped before the server does that in the middle of the next request.
+    # Close idle connections before the server does: it might at the moment of the next request.
     limits = httpx.Limits(
         max_connections=clients, max_keepalive_connections=clients, keepalive_expiry=2
     )
@@ -210,7 +210,7 @@ async def storm(
 
 
 class Memory:
-    """Memory of every process of a server, taken every half second or less often."""
+    """Samples of the memory of every process of a server, every half second by default."""
 
     def __init__(self, server: Running, every: float = 0.5) -> None:
         self._pid = server.pid
@@ -275,11 +275,11 @@ def _print(
         ("requests answered", outcome.answered),
         ("tokens a second", f"{outcome.tokens / seconds:,.0f}"),
         ("wrong answers", outcome.wrong),
-        ("largest difference, of what is tolerated", f"{outcome.worst:.3f}"),
+        ("largest difference, in tolerances", f"{outcome.worst:.3f}"),
         ("other statuses than 200", json.dumps(outcome.statuses - Counter({200: 1 << 60}))),
         ("lost (hung or broken off)", outcome.lost),
         ("refused with Retry-After and sent again", outcome.refused),
-        ("left by the client", outcome.left),
+        ("abandoned by the client", outcome.left),
         ("sentences of those, dropped from the queue", f"{cancelled['queued']:.0f}"),
         ("sentences of those, already running", f"{cancelled['running']:.0f}"),
         ("latency p50 / p99, s", f"{centiles[49]:.2f} / {centiles[98]:.2f}"),

@@ -1,4 +1,4 @@
-"""As little of an HTTP client as can be: it shares the cores with the server that it measures."""
+"""A minimal HTTP client, because it shares its cores with the server that it measures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answered:
 
 
 class Wire:
-    """Connections to one server, opened when they are needed and kept."""
+    """Connections to one server, opened on demand and kept alive."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -32,7 +32,7 @@ class Wire:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, request: bytes) -> Answered:
-        """Send a request as `post` makes it and wait for the whole answer.
+        """Send the bytes of a request, see `post`, and return the whole response.
 
         Raises OSError or EOFError when the connection breaks.
         """
@@ -57,7 +57,7 @@ class Wire:
         return Answered(int(head[9:12]), body)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         for _, writer in self._idle:
             writer.close()
         await asyncio.gather(

@@ -1,4 +1,4 @@
-"""A few seconds of what `benchmarks/load.py` does for a minute, and a check of its own checks."""
+"""The load test sees every wrong answer; a few seconds of it find none."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ def answers() -> Answers:
     return Answers(str(SMALL), sentences(None, 60, random.Random(3)))
 
 
-def test_every_answer_under_load_is_the_networks_own(server: Running, answers: Answers) -> None:
+def test_every_answer_under_load_equals_the_networks_own(server: Running, answers: Answers) -> None:
     outcome = asyncio.run(storm(server.url, answers, clients=20, seconds=3))
 
     assert outcome.answered >= 20
@@ -24,7 +24,7 @@ def test_every_answer_under_load_is_the_networks_own(server: Running, answers: A
     assert 0 < outcome.worst <= 1
 
 
-def test_clients_that_leave_harm_nobody(server: Running, answers: Answers) -> None:
+def test_clients_that_leave_disturb_no_other_client(server: Running, answers: Answers) -> None:
     outcome = asyncio.run(storm(server.url, answers, clients=20, seconds=3, leave=0.5, seed=1))
 
     assert outcome.left > 0
