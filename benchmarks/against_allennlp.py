@@ -27,8 +27,8 @@ from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
-from benchmarks.network import PRECISIONS, prepared, tokens_per_second
-from elmo_model.elmo import Elmo
+from benchmarks.network import PRECISIONS, encoders, tokens_per_second
+from elmo_model.inference.encoder import Encoder
 
 
 def allennlp_tokens_per_second(allennlp: AllenNLP, sample: Batches) -> float:
@@ -40,13 +40,13 @@ def allennlp_tokens_per_second(allennlp: AllenNLP, sample: Batches) -> float:
     return sample.tokens / (time.perf_counter() - start)
 
 
-def furthest(elmo: Elmo, allennlp: AllenNLP, sample: Batches) -> float:
+def furthest(encoder: Encoder, allennlp: AllenNLP, sample: Batches) -> float:
     """Return the largest difference between both answers, each sentence from a state of zeros."""
     worst = 0.0
     for batch in sample.batches:
         allennlp.forget()
         theirs = allennlp.embed(batch)
-        for row, ours in enumerate(elmo.embed(batch)):
+        for row, ours in enumerate(encoder.embed(batch)):
             worst = max(worst, _difference(ours, theirs[:, row, 1 : 1 + ours.shape[1]]))
     return worst
 
@@ -62,7 +62,7 @@ def best_rows(allennlp: AllenNLP, candidates: Sequence[Batches]) -> dict[int, fl
 
 
 def compare(
-    allennlp: AllenNLP, networks: dict[str, Elmo], theirs: Batches, ours: Batches, rounds: int
+    allennlp: AllenNLP, networks: dict[str, Encoder], theirs: Batches, ours: Batches, rounds: int
 ) -> None:
     """Print the rows of one way to embed."""
     base: list[float] = []
@@ -70,8 +70,8 @@ def compare(
     for _ in range(rounds):
         base.append(allennlp_tokens_per_second(allennlp, theirs))
         for cached in ("text", "none"):
-            for precision, elmo in networks.items():
-                rate = tokens_per_second(elmo, ours, cached)
+            for precision, encoder in networks.items():
+                rate = tokens_per_second(encoder, ours, cached)
                 rates.setdefault((precision, cached), []).append(rate)
     at_once = f"{ours.rows}" if theirs.rows == ours.rows else f"{ours.rows}, theirs {theirs.rows}"
     for (precision, cached), found in rates.items():
@@ -99,7 +99,7 @@ def main() -> int:
         torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     with inputs.checkpoint(options.checkpoint) as path:
-        networks = prepared(path, options.precisions)
+        networks = encoders(path, options.precisions)
         allennlp = AllenNLP(options.allennlp, path)
         print(f"{path.name}, {options.rounds} rounds; {describe()}")
 

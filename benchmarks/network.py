@@ -2,7 +2,7 @@
 
     python -m benchmarks.network TEXT [--checkpoint PATH] [--rows 1 8 32 64] [--rounds 3]
 
-Times `Elmo.embed` on sentences of a text, so many at once. Before each pass the caches hold all
+Times `Encoder.embed` on sentences of a text, so many at once. Before each pass the caches hold all
 their words, what they hold in the midst of a long job (the token cache those words which the rest
 of the text has, the gate cache those of the sentences just done), or nothing. The precisions take
 turns within each round, so that a disturbance strikes all of them. The second table compares
@@ -24,7 +24,7 @@ from torch.nn import functional
 from benchmarks import inputs
 from benchmarks.inputs import Batches, Sentence
 from benchmarks.machine import describe
-from elmo_model.elmo import Elmo
+from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -35,30 +35,32 @@ Rates = dict[tuple[int, str, str], list[float]]
 """By sentences at once, words in the cache and precision: tokens a second of every round."""
 
 
-def prepared(path: Path, precisions: Sequence[str]) -> dict[str, Elmo]:
-    """Load a network once for each precision."""
-    return {precision: open_model(path).prepare(precision) for precision in precisions}
+def encoders(path: Path, precisions: Sequence[str]) -> dict[str, Encoder]:
+    """Load a network and build an encoder for each precision."""
+    elmo = open_model(path)
+    return {precision: Encoder.of(elmo, precision) for precision in precisions}
 
 
-def tokens_per_second(elmo: Elmo, sample: Batches, cached: str) -> float:
+def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:
     """Time one pass through some batches; `cached` is one of CACHES."""
-    fill(elmo, sample, cached)
+    fill(encoder, sample, cached)
     start = time.perf_counter()
     for batch in sample.batches:
-        elmo.embed(batch)
+        encoder.embed(batch)
     return sample.tokens / (time.perf_counter() - start)
 
 
-def fill(elmo: Elmo, sample: Batches, cached: str) -> None:
+def fill(encoder: Encoder, sample: Batches, cached: str) -> None:
     """Bring both caches into one of the states of CACHES."""
-    elmo.token_cache.clear()
-    elmo.gate_cache.clear()
+    encoder.word_cache.clear()
+    encoder.projections.clear()
     words = {"all": sample.words, "text": sample.familiar, "none": []}[cached]
     with torch.inference_mode():
-        elmo.token_embedder([elmo.alphabet.begin, elmo.alphabet.end, *words])
-    last = {"all": sample.words, "text": recent(sample.rest, elmo.gate_cache.capacity), "none": []}
+        encoder.words.encode(words)
+    recently = recent(sample.rest, encoder.projections.capacity)
+    last = {"all": sample.words, "text": recently, "none": []}
     for start in range(0, len(last[cached]), _AT_ONCE):
-        elmo.embed([[word] for word in last[cached][start : start + _AT_ONCE]])
+        encoder.embed([[word] for word in last[cached][start : start + _AT_ONCE]])
 
 
 def recent(batches: Iterable[list[Sentence]], count: int) -> list[str]:
@@ -71,19 +73,19 @@ def recent(batches: Iterable[list[Sentence]], count: int) -> list[str]:
     return list(found)[:count][::-1]
 
 
-def measure(networks: dict[str, Elmo], samples: Sequence[Batches], rounds: int) -> Rates:
+def measure(networks: dict[str, Encoder], samples: Sequence[Batches], rounds: int) -> Rates:
     """Time everything in turn, so many times."""
     rates: Rates = {}
     for _ in range(rounds):
         for sample in samples:
             for cached in CACHES:
-                for precision, elmo in networks.items():
-                    rate = tokens_per_second(elmo, sample, cached)
+                for precision, encoder in networks.items():
+                    rate = tokens_per_second(encoder, sample, cached)
                     rates.setdefault((sample.rows, cached, precision), []).append(rate)
     return rates
 
 
-def cosines(network: Elmo, reference: Elmo, sample: Batches) -> list[float]:
+def cosines(network: Encoder, reference: Encoder, sample: Batches) -> list[float]:
     """Return the mean cosine of each layer between the vectors of two networks."""
     layers = []
     for batch in sample.batches:
@@ -109,7 +111,7 @@ def print_rates(rates: Rates, samples: Sequence[Batches], precisions: Sequence[s
             )
 
 
-def print_cosines(networks: dict[str, Elmo], sample: Batches) -> None:
+def print_cosines(networks: dict[str, Encoder], sample: Batches) -> None:
     reference = networks["float32"]
     print(
         "| precision | " + " | ".join(f"layer {n}" for n in range(reference.layers)) + " | worst |"
@@ -137,7 +139,7 @@ def main() -> int:
     text = inputs.read(options.text)
     samples = [inputs.batches(text, rows, options.tokens) for rows in options.rows]
     with inputs.checkpoint(options.checkpoint) as path:
-        networks = prepared(path, options.precisions)
+        networks = encoders(path, options.precisions)
         print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
     for network in networks.values():
         network.embed(samples[0].batches[0])  # what is made at first use

@@ -3,10 +3,10 @@
     python -m benchmarks.on_cuda TEXT [--checkpoint PATH] [--rows 1 8 32 64 128 256] [--rounds 5]
                                  [--precisions float32 bfloat16 float16] [--allennlp FOLDER]
 
-Tokens a second of `Elmo.embed` with all words in the token cache: medians over rounds in which all
-columns take turns, the device waited for before and after. "loop" is the same network without
-graphs, "AllenNLP" its 2.10.1 on the same device, in float32; its docstring in `against_allennlp`
-says how FOLDER is made. "floor" is the time that a step cannot go below: its products at the rate
+Tokens a second of `Encoder.embed` with all words in the token cache: medians over rounds in which
+all columns take turns; each time waits for the device before and after. "loop" is the same network
+without graphs, "AllenNLP" is 2.10.1 on the same device, in float32 (`benchmarks.against_allennlp`
+tells how FOLDER is made). "floor" is the time that a step cannot go below: its products at the rate
 of large ones, or one read of its weights at the pace of a large copy, whichever is longer, both
 measured here. Weights that stay in the cache of the device are read faster than that.
 """
@@ -28,7 +28,7 @@ from benchmarks.allennlp import AllenNLP
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from elmo_model.config import LSTMConfig
-from elmo_model.elmo import Elmo
+from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.packing import Packing
 from elmo_model.pretrained import open_model
 
@@ -91,11 +91,11 @@ def seconds(run: Callable[[], None], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
-def floor_of(elmo: Elmo, item: int, sample: Batches, limits: Limits) -> float:
+def floor_of(encoder: Encoder, item: int, sample: Batches, limits: Limits) -> float:
     """Return the least time for some batches."""
     lengths = [[len(sentence) for sentence in batch] for batch in sample.batches]
     sizes = [Packing.of(each, torch.device("cpu")).sizes for each in lengths]
-    return sum(floor_seconds(elmo.config.lstm, item, each, limits) for each in sizes)
+    return sum(floor_seconds(encoder.config.lstm, item, each, limits) for each in sizes)
 
 
 def embedding(
@@ -110,12 +110,10 @@ def embedding(
     return run
 
 
-def networks(path: Path, device: torch.device, precision: str) -> dict[str, Elmo]:
-    """Load a network twice: one goes by graphs, all of them recorded, and one step by step."""
-    graphs, loop = (open_model(path).to(device).prepare(precision) for _ in range(2))
-    graphs.bilm.recordings.make()
-    loop.bilm.recordings.stop("this is the network without them, to compare")
-    return {"graphs": graphs, "loop": loop}
+def encoders(path: Path, device: torch.device, precision: str) -> dict[str, Encoder]:
+    """Return an encoder with CUDA graphs, all of them captured, and the same without graphs."""
+    graphs = Encoder.of(open_model(path).to(device), precision, cuda_graphs=True)
+    return {"graphs": graphs, "loop": graphs.without_cuda_graphs()}
 
 
 def row(
@@ -176,18 +174,14 @@ def main() -> int:
         for precision in options.precisions:
             dtype: torch.dtype = getattr(torch, precision)
             limits = limits_of(device, dtype)
-            both = networks(path, device, precision)
+            both = encoders(path, device, precision)
             for sample in samples:
-                runs = {name: embedding(elmo.embed, sample) for name, elmo in both.items()}
+                runs = {name: embedding(encoder.embed, sample) for name, encoder in both.items()}
                 if allennlp is not None:
                     runs["AllenNLP"] = embedding(allennlp.embed, sample)
                 floor = floor_of(both["graphs"], dtype.itemsize, sample, limits)
                 cells = row(runs, sample, floor, options.rounds, device)
-                by = (
-                    precision
-                    if both["graphs"].bilm.recordings.are_used
-                    else f"{precision}, no graphs"
-                )
+                by = precision if both["graphs"].graphs is not None else f"{precision}, no graphs"
                 measured = f"{limits.bandwidth / 1e9:,.0f} | {limits.rate / 1e12:,.1f}"
                 print(f"| {by} | {sample.rows} | {cells} | {measured} |", flush=True)
     return 0

@@ -26,6 +26,7 @@ import orjson
 
 from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
+from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_serve.http.wiring import assemble
 from elmo_serve.metrics import Metrics
@@ -109,7 +110,7 @@ def _read(text: Path, tokens: int) -> list[Sentence]:
 
 def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
     """Return the network's own tokens/s."""
-    elmo = open_model(model).prepare(precision)
+    encoder = Encoder.of(open_model(model), precision)
     batches: list[list[Sentence]] = [[]]
     for sentence in sorted(sentences, key=len):
         if (len(sentence) + 2) * (len(batches[-1]) + 1) > BATCH_TOKENS_CPU:
@@ -119,7 +120,7 @@ def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
     for _ in range(2):
         start = time.perf_counter()
         for batch in batches:
-            elmo.embed(batch)
+            encoder.embed(batch)
         seconds.append(time.perf_counter() - start)
     return sum(map(len, sentences)) / seconds[-1]
 

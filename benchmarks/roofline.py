@@ -2,7 +2,7 @@
 
     python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 3]
 
-"whole" is `Elmo.embed` with all words in the caches. "bare" are the products that it then has to
+"whole" is `Encoder.embed` with all words in the caches. "bare" are the products that it then has to
 make, in the same form and on the same threads, on numbers that lie ready: all but the input
 products of the first layer. Both in turn; share = bare / whole. In bfloat16 and int8 a product
 includes the rounding of its inputs.
@@ -22,17 +22,17 @@ from torch import Tensor
 from benchmarks import inputs
 from benchmarks.inputs import Batches
 from benchmarks.machine import describe
-from benchmarks.network import PRECISIONS, fill, prepared
-from elmo_model.elmo import Elmo
-from elmo_model.inference.lstm import PreparedLSTM
-from elmo_model.inference.parallel_directions import side_by_side
-from elmo_model.layers.bilm import BiLM
+from benchmarks.network import PRECISIONS, encoders, fill
+from elmo_model.inference.bilm import InferenceBiLM
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.lstm import InferenceLSTM
+from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.stack import InferenceStack
 from elmo_model.layers.packing import Packing
 from elmo_model.layers.recurrence import blocks
-from elmo_model.layers.stack import Stack
 
 
-def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
+def bare_products(bilm: InferenceBiLM, lengths: Sequence[int]) -> Callable[[], None]:
     """Return a function that computes all products that sentences of these lengths ask for."""
     sizes = Packing.of(lengths, torch.device("cpu")).sizes
     config = bilm.config
@@ -42,14 +42,15 @@ def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
         torch.rand(len(lengths), config.cell) - 0.5,
     )
 
-    def direction(stack: Stack) -> None:
+    directions = ParallelDirections()
+
+    def direction(stack: InferenceStack) -> None:
         for number, layer in enumerate(stack.layers):
-            assert isinstance(layer, PreparedLSTM)
             _layer(layer, sizes, positions if number else None, h, half)
 
     def both() -> None:
         with torch.inference_mode():
-            side_by_side(
+            directions.run(
                 lambda: direction(bilm.forward_stack), lambda: direction(bilm.backward_stack)
             )
 
@@ -57,19 +58,19 @@ def bare_products(bilm: BiLM, lengths: Sequence[int]) -> Callable[[], None]:
 
 
 def _layer(
-    layer: PreparedLSTM, sizes: Sequence[int], inputs: Tensor | None, h: Tensor, half: Tensor
+    layer: InferenceLSTM, sizes: Sequence[int], inputs: Tensor | None, h: Tensor, half: Tensor
 ) -> None:
-    ready = layer.gates_of(h)
+    ready = layer.project(h)
     for start, steps in blocks(sizes, layer.block):
         if inputs is not None:
-            layer.input.addend(inputs[start : start + sum(steps)], layer.bias)
+            layer.input.with_bias(inputs[start : start + sum(steps)], layer.bias)
         for rows in steps:
-            layer.recurrent.plus(h[:rows], ready[:rows])
+            layer.recurrent.addmm(ready[:rows], h[:rows])
             if layer.projection is not None:
-                layer.projection(half[:rows])
+                layer.projection.linear(half[:rows])
 
 
-def operations(bilm: BiLM, tokens: int) -> float:
+def operations(bilm: InferenceBiLM, tokens: int) -> float:
     """Return the multiplications and additions of the bare products for so many tokens."""
     config = bilm.config
     square = config.cell * config.projection
@@ -78,14 +79,14 @@ def operations(bilm: BiLM, tokens: int) -> float:
     return 2.0 * 2 * (config.layers * recurrent + (config.layers - 1) * inputs) * tokens
 
 
-def measure(elmo: Elmo, sample: Batches, rounds: int) -> tuple[float, float, float, float]:
+def measure(encoder: Encoder, sample: Batches, rounds: int) -> tuple[float, float, float, float]:
     """Return seconds whole, seconds bare, the median of their ratios, and GFLOP/s bare."""
-    products = [bare_products(elmo.bilm, [len(s) for s in b]) for b in sample.batches]
-    fill(elmo, sample, "all")
+    products = [bare_products(encoder.bilm, [len(s) for s in b]) for b in sample.batches]
+    fill(encoder, sample, "all")
 
     def whole() -> None:
         for batch in sample.batches:
-            elmo.embed(batch)
+            encoder.embed(batch)
 
     def bare() -> None:
         for run in products:
@@ -96,7 +97,7 @@ def measure(elmo: Elmo, sample: Batches, rounds: int) -> tuple[float, float, flo
     wholes, bares = zip(*pairs, strict=True)
     share = statistics.median(b / w for w, b in pairs)
     seconds = statistics.median(bares)
-    rate = operations(elmo.bilm, sample.tokens) / seconds / 1e9
+    rate = operations(encoder.bilm, sample.tokens) / seconds / 1e9
     return statistics.median(wholes), seconds, share, rate
 
 
@@ -119,14 +120,14 @@ def main() -> int:
         torch.set_num_threads(options.threads)
     text = inputs.read(options.text)
     with inputs.checkpoint(options.checkpoint) as path:
-        networks = prepared(path, options.precisions)
+        networks = encoders(path, options.precisions)
         print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
     print("| precision | sentences at once | whole, tokens/s | bare, tokens/s | GFLOP/s | share |")
     print("|---|--:|--:|--:|--:|--:|")
-    for precision, elmo in networks.items():
+    for precision, encoder in networks.items():
         for rows in options.rows:
             sample = inputs.batches(text, rows, options.tokens)
-            whole, bare, share, rate = measure(elmo, sample, options.rounds)
+            whole, bare, share, rate = measure(encoder, sample, options.rounds)
             rates = f"{sample.tokens / whole:,.0f} | {sample.tokens / bare:,.0f} | {rate:,.0f}"
             print(f"| {precision} | {rows} | {rates} | {share:.1%} |", flush=True)
     return 0

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe
-from elmo_model.inference.malloc import keep_memory
+from elmo_model.inference.malloc import keep_freed_memory
 from elmo_serve.files.in_process import InProcess, Vectors
 from elmo_serve.files.inputs import plain
 from elmo_serve.files.outputs import OUTPUTS
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=1_000_000)
     parser.add_argument("--format", choices=OUTPUTS, default="allennlp")
     options = parser.parse_args()
-    keep_memory()
+    keep_freed_memory()
     network = Watched(InProcess.open(options.model))
     wanted = Output(weights=(0.0,) * network.info.layers)
     early = 0.0

@@ -30,6 +30,7 @@ HEAVY = {
 
 TORCH = {
     "elmo_serve.workers.model_worker",
+    "elmo_serve.workers.vectors",
     "elmo_serve.files.in_process",
     "elmo_serve.elmo_embedder",
 }

@@ -1,4 +1,4 @@
-"""What the network answers."""
+"""The vectors of a batch of sentences."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from torch import Tensor
 class Representations:
     """The vectors of all layers for several sentences.
 
-    `layers` is (L + 1, N, 2P): the sentences one after another; `lengths` are the tokens of each, N
-    together. `bounded` says whether each has its two boundary tokens, which then count.
+    `layers` is (L + 1, N, 2P): the sentences one after another. `lengths` are the tokens of each
+    sentence, N in all. With `bounded` each sentence has its two boundary tokens, which count.
     """
 
     layers: Tensor
@@ -19,10 +19,10 @@ class Representations:
     bounded: bool
 
     def sentences(self) -> list[Tensor]:
-        """Return a view (L + 1, n, 2P) of each sentence, boundaries included where they are."""
+        """Return a view (L + 1, n, 2P) of each sentence, with its boundaries when `bounded`."""
         return list(torch.split(self.layers, list(self.lengths), dim=1)) if self.lengths else []
 
     @property
     def inside(self) -> slice:
-        """Where the tokens of a sentence's own lie in such a view."""
+        """The tokens of a sentence without boundaries, on the token axis of such a view."""
         return slice(1, -1) if self.bounded else slice(None)

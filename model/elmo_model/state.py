@@ -1,15 +1,21 @@
 """The state of a biLM between two calls."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_model.config import LSTMConfig
+
+DirectionState = tuple[Tensor, Tensor]
+"""h (L, rows, P) and c (L, rows, D) of one direction."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the LSTMs of L layers remember of every row of a batch.
+    """The state of the LSTMs of L layers, both directions, for every row of a batch.
 
     `h` is (L, rows, 2P), the projected and clipped output before any residual; `c` is
     (L, rows, 2D), the clipped cell. The forward direction has the first half of each.
@@ -18,24 +24,43 @@ class State:
     h: Tensor
     c: Tensor
 
+    @classmethod
+    def zero(cls, config: LSTMConfig, like: Tensor, rows: int) -> Self:
+        """Return the state before the first token, of the type and on the device of `like`."""
+        return cls(
+            like.new_zeros(config.layers, rows, 2 * config.projection),
+            like.new_zeros(config.layers, rows, 2 * config.cell),
+        )
+
+    @classmethod
+    def join(cls, forward: DirectionState, backward: DirectionState) -> Self:
+        """Return the state of both directions."""
+        h, c = (torch.cat(halves, dim=2) for halves in zip(forward, backward, strict=True))
+        return cls(h, c)
+
+    def directions(self) -> tuple[DirectionState, DirectionState]:
+        """Return h (L, rows, P) and c (L, rows, D) of the forward and the backward direction."""
+        (ahead_h, behind_h), (ahead_c, behind_c) = self.h.chunk(2, dim=2), self.c.chunk(2, dim=2)
+        return (ahead_h, ahead_c), (behind_h, behind_c)
+
     @property
     def rows(self) -> int:
-        """Rows of the batch that are remembered."""
+        """The number of rows."""
         return self.h.shape[1]
 
     def take(self, rows: int) -> "State":
-        """Return the first `rows` rows; those that were never seen are zero."""
+        """Return the first `rows` rows; rows that this state lacks are zero."""
         missing = max(0, rows - self.rows)
         return State(_grow(self.h[:, :rows], missing), _grow(self.c[:, :rows], missing))
 
     def repeat(self, rows: int) -> "State":
-        """Return `rows` rows like the only one there is, without a copy."""
+        """Return `rows` copies of the only row, without copying memory."""
         return State(self.h.expand(-1, rows, -1), self.c.expand(-1, rows, -1))
 
     def carry(self, later: "State") -> "State":
-        """Return `later`, followed by the rows of this state that it does not reach.
+        """Return `later`, followed by the rows of this state that `later` does not have.
 
-        A smaller batch leaves the rows beyond it as they were (AllenNLP `encoder_base.py`).
+        A smaller batch leaves the rows beyond it unchanged (AllenNLP `encoder_base.py`).
         """
         if later.rows >= self.rows:
             return later
@@ -45,7 +70,7 @@ class State:
         )
 
     def detach(self) -> "State":
-        """Return the same numbers, cut off from what computed them."""
+        """Return the same values without their gradient history."""
         return State(self.h.detach(), self.c.detach())
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+from elmo_model.precision import Precision
 from elmo_serve import api_keys as key_file
 from elmo_serve.api_keys import KeyFile
 from elmo_serve.output import BOUNDARIES
@@ -63,7 +64,7 @@ class Settings(BaseModel):
         "process",
         description="Kind of worker; a thread is for tests and debugging.",
     )
-    precision: Literal["float32", "bfloat16", "float16", "int8"] = Field(
+    precision: Precision = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
         "int8: on a CPU with VNNI.",
@@ -146,6 +147,12 @@ class Settings(BaseModel):
         ge=0,
         description="Memory in bytes for the first layer's input projections of frequent words, in "
         "each worker on a CPU.",
+    )
+    cuda_graphs: bool = Field(
+        False,
+        description="Whether workers on CUDA devices run the biLM as CUDA graphs instead of a loop "
+        "over time. Not yet tested on a GPU.",
+        json_schema_extra={"allowed": "true or false"},
     )
     json_workers: int | None = Field(
         None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."

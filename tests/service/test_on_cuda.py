@@ -27,7 +27,9 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     body = {"sentences": [every[number] for number in numbers]}
 
     with (
-        running(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
+        running(
+            tmp_path, model=SMALL, devices="cuda:0", precision=precision, cuda_graphs=True
+        ) as server,
         server.client() as client,
     ):
         answer = client.post("/embed", json=body, headers={"Accept": NPZ})

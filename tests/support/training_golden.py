@@ -89,7 +89,7 @@ def published(elmo: Elmo, folder: Path) -> Arrays:
 
 def with_numbers(elmo: Elmo, numbers: dict[str, torch.Tensor]) -> Elmo:
     """Return a network of the same configuration with other weights."""
-    other = Elmo(elmo.config, Utf8Alphabet(16), elmo.origin, token_cache_size=0)
+    other = Elmo(elmo.config, Utf8Alphabet(16), elmo.origin)
     other.load_state_dict(numbers)
     return other
 

@@ -54,30 +54,23 @@ FORMATS = {
 }
 
 
-def load(
-    path: str | Path, *, device: str | torch.device = "cpu", token_cache_size: int = 65_536
-) -> Elmo:
+def load(path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
     """Load the network at a path: a file, a folder or a zip. Names of models are not taken.
 
-    `token_cache_size` is the number of words whose token vectors are cached. Raises
-    CheckpointError, with file, key, found and expected, for a damaged or unknown checkpoint.
+    Raises CheckpointError, with file, key, found and expected, for a damaged or unknown checkpoint.
     """
-    return _with_notes_logged(read(path)).build(token_cache_size).to(device)
+    return _with_notes_logged(read(path)).build().to(device)
 
 
 def load_pair(
-    options: str | Path,
-    weights: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    token_cache_size: int = 65_536,
+    options: str | Path, weights: str | Path, *, device: str | torch.device = "cpu"
 ) -> Elmo:
     """Load the published pair from two files, wherever they lie and whatever their names are.
 
     Raises CheckpointError, which names the file, as `load` does.
     """
     checkpoint = allennlp.read_files(Path(options), Path(weights))
-    return _with_notes_logged(checkpoint).build(token_cache_size).to(device)
+    return _with_notes_logged(checkpoint).build().to(device)
 
 
 def describe(path: str | Path) -> tuple[ElmoConfig, Origin, int]:

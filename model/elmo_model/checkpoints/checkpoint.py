@@ -42,19 +42,10 @@ class Checkpoint:
         digits = revision(self.config, self.tensors, self.alphabet)
         return Origin(self.name, self.format, digits)
 
-    def build(self, token_cache_size: int) -> Elmo:
-        """Return the network with these tensors, which are neither initialised first nor copied.
-
-        `token_cache_size` is the number of words whose token vectors are cached.
-        """
+    def build(self) -> Elmo:
+        """Return the network with these tensors, which are neither initialised first nor copied."""
         with torch.device("meta"):
-            elmo = Elmo(
-                self.config,
-                self.alphabet,
-                self.origin(),
-                token_cache_size=token_cache_size,
-                tasks=self.tasks,
-            )
+            elmo = Elmo(self.config, self.alphabet, self.origin(), tasks=self.tasks)
         elmo.load_state_dict(dict(self.tensors), strict=True, assign=True)
         return elmo.eval()
 
@@ -62,14 +53,14 @@ class Checkpoint:
 def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor that a configuration needs, by its name."""
     with torch.device("meta"):
-        elmo = Elmo(config, alphabet, Origin("", "", ""), token_cache_size=0)
+        elmo = Elmo(config, alphabet, Origin("", "", ""))
     return {name: tuple(tensor.shape) for name, tensor in elmo.state_dict().items()}
 
 
 def checkpoint_of(elmo: Elmo) -> Checkpoint:
     """Return a network as a checkpoint that can be written.
 
-    Raises CheckpointError for a network prepared for inference, whose matrices are repacked.
+    Raises CheckpointError for a network whose weights are not float32.
     """
     tensors = {name: tensor.detach().cpu() for name, tensor in elmo.state_dict().items()}
     for name, shape in shapes(elmo.config, elmo.alphabet).items():

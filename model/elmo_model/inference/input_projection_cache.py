@@ -1,53 +1,70 @@
-"""What the first layer makes of frequent words, so that its products with them are made once.
+"""A cache of input products: what the gates of the first layer get from frequent words.
 
 A token's share in the gates of the first layer depends on the token alone. In running text most
-tokens are words met shortly before, and those products are up to a quarter of all.
+tokens are words that occurred shortly before, and these products are up to a quarter of all.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from elmo_model.inference.lru import Slots
+from elmo_model.inference.lru import LRU
 
-Gates = tuple[Tensor, Tensor]
-"""Of the forward and of the backward direction, each (words, 4D)."""
+Projections = tuple[Tensor, Tensor]
+"""Input products (words, 4D) of the forward and of the backward direction."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownGates:
+class KnownProjections:
     """Tables (rows, 4D) of both directions, and the row (words,) of each word in them."""
 
-    tables: Gates
+    tables: Projections
     rows: Tensor
 
 
-class GateCache:
-    """The gates of at most `capacity` words, the least recently used ones leave first.
+class InputProjectionCache:
+    """The input products of at most `capacity` words; the least recently used are dropped first.
 
-    Nothing is copied out: who reads holds the cache until done, and who finds it held, or too small
-    for the words of a batch, goes without.
+    `like` are products whose width, type and device the tables get. The operating system gives the
+    memory of the tables when they are first written to.
+
+    Nothing is copied out: a batch holds the cache until it is computed. A batch that finds the
+    cache held by another one, or that has more words than fit, computes without it.
+
+    Raises ValueError for a negative capacity.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, like: Projections) -> None:
         if capacity < 0:
             raise ValueError(f"capacity is {capacity}, expected 0 or more words")
         self.capacity = capacity
         self._lock = threading.Lock()
-        self._slots = Slots(capacity)
-        self._tables: Gates | None = None
+        self._lru = LRU(capacity)
+        forward, backward = (each.new_empty(capacity, each.shape[1]) for each in like)
+        self._tables: Projections = (forward, backward)
+
+    @classmethod
+    def of_size(cls, size: int, like: Projections) -> Self:
+        """Return a cache of at most `size` bytes on a CPU.
+
+        On another device the capacity is 0: a look-up there costs more than the product.
+        """
+        one = sum(each[:1].nbytes for each in like)
+        return cls(size // one if like[0].device.type == "cpu" else 0, like)
 
     @contextmanager
     def hold(
-        self, words: Sequence[str], compute: Callable[[Sequence[int]], Gates]
-    ) -> Iterator[KnownGates | None]:
-        """Yield the gates of distinct words, to be used inside of the block only.
+        self, words: Sequence[str], compute: Callable[[Sequence[int]], Projections]
+    ) -> Iterator[KnownProjections | None]:
+        """Yield the input products of distinct words, valid inside of the `with` block only.
 
-        `compute` maps places in `words` to their gates; it is asked for those that are not held.
+        `compute` maps places in `words` to their products; it is called for missing words. Yields
+        None when the words do not fit or the cache is held by another thread.
         """
         fits = 0 < len(words) <= self.capacity
         if not fits or not self._lock.acquire(blocking=False):
@@ -59,33 +76,21 @@ class GateCache:
             self._lock.release()
 
     def clear(self) -> None:
-        """Forget every word, and what they would be held in."""
+        """Forget every word."""
         with self._lock:
-            self._slots.clear()
-            self._tables = None
+            self._lru.clear()
 
-    def __reduce__(self) -> tuple[type["GateCache"], tuple[int]]:
-        return GateCache, (self.capacity,)  # a copy starts empty: the lock cannot be copied
-
-    def _known(self, words: Sequence[str], compute: Callable[[Sequence[int]], Gates]) -> KnownGates:
-        rows = [self._slots.find(word) for word in words]
+    def _known(
+        self, words: Sequence[str], compute: Callable[[Sequence[int]], Projections]
+    ) -> KnownProjections:
+        rows = [self._lru.find(word) for word in words]
         missing = [place for place, row in enumerate(rows) if row < 0]
         if missing:
             fresh = compute(missing)
-            # None of these words is given away for another of them: they are the last ones used.
+            # No word of this batch loses its row to another one: they are the most recent ones.
             for place in missing:
-                rows[place] = self._slots.give(words[place])
+                rows[place] = self._lru.assign(words[place])
             where = torch.tensor([rows[place] for place in missing])
-            for table, gates in zip(self._tables_like(fresh), fresh, strict=True):
-                table.index_copy_(0, where, gates)
-        assert self._tables is not None  # where nothing is missing something was held
-        return KnownGates(self._tables, torch.tensor(rows))
-
-    def _tables_like(self, gates: Gates) -> Gates:
-        """Return the tables; their memory comes from the system as it is first written to."""
-        if self._tables is None:
-            # A tensor born in inference mode could not be written to outside of it.
-            with torch.inference_mode(False), torch.no_grad():
-                ahead, behind = (each.new_empty(self.capacity, each.shape[1]) for each in gates)
-            self._tables = ahead, behind
-        return self._tables
+            for table, products in zip(self._tables, fresh, strict=True):
+                table.index_copy_(0, where, products)
+        return KnownProjections(self._tables, torch.tensor(rows))

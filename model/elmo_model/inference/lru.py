@@ -1,10 +1,13 @@
-"""Which row of a store belongs to which word; the least recently used word gives its row away."""
+"""Least recently used: which row of a store belongs to which word."""
 
 from collections import OrderedDict
 
 
-class Slots:
-    """At most `capacity` words, each with a row below `capacity`. Not safe between threads."""
+class LRU:
+    """At most `capacity` words, each with a row below `capacity`. Not thread-safe.
+
+    A new word gets a free row or that of the least recently used word, which is forgotten.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -14,14 +17,14 @@ class Slots:
         return len(self._rows)
 
     def find(self, word: str) -> int:
-        """Return the row of a word, which counts as a use; -1 for a word that has none."""
+        """Return the row of a word, which counts as a use; -1 for a word without a row."""
         row = self._rows.get(word, -1)
         if row >= 0:
             self._rows.move_to_end(word)
         return row
 
-    def give(self, word: str) -> int:
-        """Return the row of a word; one that has none gets a free one, or the longest unused."""
+    def assign(self, word: str) -> int:
+        """Return the row of a word, which counts as a use; a word without a row gets one."""
         row = self.find(word)
         if row < 0:
             row = len(self._rows)
@@ -31,5 +34,5 @@ class Slots:
         return row
 
     def clear(self) -> None:
-        """Take every word's row away."""
+        """Forget every word."""
         self._rows.clear()

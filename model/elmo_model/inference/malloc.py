@@ -1,19 +1,25 @@
-"""How the C library's allocator treats the large, short-lived arrays of a network."""
+"""Tuning of the C library's allocator for the large, short-lived arrays of a network."""
 
 import ctypes
 import sys
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # glibc's malloc.h
-_NEVER, _PAD = (1 << 31) - 1, 64 << 20  # bytes
+# Bytes. The heap is never trimmed, and grows by at least 64 MiB at a time; a larger number saves
+# system calls and wastes memory.
+_NEVER, _PAD = (1 << 31) - 1, 64 << 20
 
 
-def keep_memory() -> bool:
-    """Let this process keep the memory that it frees; tell whether the allocator knows how to.
+def keep_freed_memory() -> bool:
+    """Make this process keep the memory that it frees; tell whether the allocator supports it.
 
     glibc gives large arrays back to the system when they are freed, and the system fills the next
-    one with zeros, page by page: an eighth of the processor's time for batches that come one after
-    another. Kept, the same pages serve all of them, and the process stays as large as its
-    largest batch made it. Elsewhere than on glibc nothing happens.
+    array with zeros page by page: an eighth of the processor's time for one batch after another.
+    Memory that is kept serves every batch, and the process stays as large as its largest batch.
+
+    The setting is one of the whole process. Only programs call this function, for processes that
+    are their own: the process of a worker, `elmo embed` and `elmo train`. Call it after the model
+    is loaded, so that memory freed during loading goes back to the system. It has no effect on
+    other C libraries than glibc.
     """
     if not sys.platform.startswith("linux"):
         return False

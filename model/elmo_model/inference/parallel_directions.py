@@ -1,73 +1,105 @@
-"""Two independent computations at once, each on its own share of the cores."""
+"""Two independent computations at once, each in a thread of its own with half of the cores."""
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
 
 First = TypeVar("First")
 Second = TypeVar("Second")
+Result = TypeVar("Result")
 
 
-def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """Run both and return both results; what either raises is raised here, when both are done.
+class ParallelDirections:
+    """Runs two computations in parallel or on one core, by threads that this object owns.
 
-    With two threads or more of torch's and no gradients to record, each runs on half of them: two
-    products that need no word of each other share no barrier, and each keeps its weights in its own
-    core's cache. Otherwise one after the other.
+    `threads` is the number of torch threads to share, by default that of the creating thread. The
+    threads start at the first call and end with this object. `torch.set_num_threads` is called only
+    inside of them, once each: the thread count of the caller, and the one that torch gives to new
+    threads of the process, stay as they are.
     """
-    threads = torch.get_num_threads()
-    if threads < 2 or torch.is_grad_enabled():
-        return one_after_the_other(first, second)
-    inference = torch.is_inference_mode_enabled()
 
-    def beside() -> Second:
-        _use(threads // 2)  # these settings belong to a thread
-        with torch.inference_mode(inference), torch.no_grad():
-            return second()
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = torch.get_num_threads() if threads is None else threads
+        self._first = _Thread(self.threads - self.threads // 2)
+        self._second = _Thread(max(1, self.threads // 2))
+        self._single = self._second if self.threads <= 3 else _Thread(1)
 
-    torch.set_num_threads(threads - threads // 2)
-    try:
-        later = _helper().submit(beside)
+    def run(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+        """Run both in parallel, each on half of the threads, and return both results.
+
+        The directions of a biLM are independent, so separate threads need no synchronisation and
+        keep their weights in the cache of their own core. With fewer than two torch threads both
+        run in the calling thread. An exception of either is raised when both have ended.
+        """
+        if self.threads < 2:
+            return first(), second()
+        self._first.start()
+        self._second.start()
+        one, other = self._first.submit(first), self._second.submit(second)
         try:
-            return first(), later.result()
+            return one.result(), other.result()
         finally:
-            later.exception()  # never leave it running
-    finally:
-        torch.set_num_threads(threads)
+            other.exception()  # waits: neither is left running
+            del one, other  # an exception holds this frame, and a future holds the exception
+
+    def run_on_one_core(
+        self, first: Callable[[], First], second: Callable[[], Second]
+    ) -> tuple[First, Second]:
+        """Run both one after the other, with one torch thread, and return both results.
+
+        Threads that share a short product spend their time waiting for each other.
+        """
+        if self.threads < 2:
+            return first(), second()
+        self._single.start()
+        return self._single.submit(lambda: (first(), second())).result()
 
 
-def one_after_the_other(
-    first: Callable[[], First], second: Callable[[], Second]
-) -> tuple[First, Second]:
-    """Run both in this thread and return both results."""
-    return first(), second()
+class _Thread:
+    """A thread with a fixed number of torch threads."""
+
+    def __init__(self, torch_threads: int) -> None:
+        self._torch_threads = torch_threads
+        self._executor = ThreadPoolExecutor(1)
+        self._process = 0  # that the thread was started in: a forked child has none of the threads
+
+    def start(self) -> None:
+        """Start the thread if this process has not started it yet."""
+        if self._process == os.getpid():
+            return
+        with _STARTING:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="elmo-direction")
+            self._executor.submit(_use_torch_threads, self._torch_threads).result()
+            self._process = os.getpid()
+
+    def submit(self, compute: Callable[[], Result]) -> Future[Result]:
+        """Run `compute` in the grad mode and inference mode of the caller."""
+        gradients, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+
+        def run() -> Result:
+            with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
+                return compute()
+
+        return self._executor.submit(run)
 
 
-def on_one_core(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """Run both in this thread, and their products too where no gradients are recorded.
+# Held while a thread sets its count, which changes the default of the whole process for a moment.
+_STARTING = threading.Lock()
 
-    Threads that share a short product spend their time waiting for each other.
+
+def _use_torch_threads(count: int) -> None:
+    """Set the torch threads of this thread, and of no other.
+
+    torch applies the default to a thread when that thread first asks, so `get_num_threads` has to
+    come first. `set_num_threads` also changes the default for threads that start later; a thread
+    that ends at once puts it back.
     """
-    threads = torch.get_num_threads()
-    if threads < 2 or torch.is_grad_enabled():
-        return one_after_the_other(first, second)
-    torch.set_num_threads(1)
-    try:
-        return one_after_the_other(first, second)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _use(threads: int) -> None:
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
-
-
-@cache
-def _helper() -> ThreadPoolExecutor:
-    os.register_at_fork(after_in_child=_helper.cache_clear)  # a fork has none of our threads
-    return ThreadPoolExecutor(1, thread_name_prefix="elmo-direction")
+    default = torch.get_num_threads()
+    torch.set_num_threads(count)
+    restore = threading.Thread(target=torch.set_num_threads, args=(default,))
+    restore.start()
+    restore.join()

@@ -1,22 +1,21 @@
-"""Few different row counts: oneDNN writes a program for each, which can cost more than a product.
+"""Row buckets: few different row counts, because oneDNN compiles a program for each.
 
-It keeps about a thousand. Sentences of all lengths give a time step any number of rows, and a batch
-any number of new words; with every count as it comes, most products of mixed traffic would wait for
-a program to be written, and memory would grow until the thousand are there.
+Compiling can cost more than the product. oneDNN keeps about a thousand programs. Sentences of all
+lengths give a time step any number of rows, and a batch any number of new words; without buckets
+most products of mixed traffic would wait for a program, and memory would grow until a thousand are
+kept.
 """
 
-from collections.abc import Callable
-
-RoundUp = Callable[[int], int]
+from elmo_model.layers.token_embedder import RoundUp
 
 
-def as_they_are(rows: int) -> int:
-    """Return the same number: where gradients are recorded, or no program is written."""
+def exactly(rows: int) -> int:
+    """Return the same number: for devices that compile no program."""
     return rows
 
 
 def in_steps(rows: int) -> int:
-    """Return the next of some 65 numbers up to 400, at most a third more."""
+    """Return the next of about 65 numbers up to 400, at most a third more."""
     if rows <= 8:
         return rows
     width = 4 if rows <= 64 else 8
@@ -24,18 +23,21 @@ def in_steps(rows: int) -> int:
 
 
 def four_at_least(rows: int) -> int:
-    """Return the same as `in_steps`, and 4 for fewer.
+    """Return the same as `in_steps`, and 4 for 1 to 3 rows.
 
-    oneDNN reads float32 weights that lie in memory faster for four to six rows than for fewer: 19
-    GB a second and core, where one row gets 15 and two get 13. Fewer bits, or weights in a cache,
-    are no faster so.
+    oneDNN reads float32 weights from memory faster for four to six rows than for fewer: 19 GB a
+    second and core, against 15 for one row and 13 for two (2 cores of an AMD EPYC, Zen 4). Weights
+    with fewer bits, or in a cache, gain nothing from it.
     """
     return in_steps(max(rows, 4)) if rows else 0
 
 
 def in_strides(rows: int) -> int:
-    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...: half more at most."""
+    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...: at most half more."""
     if rows <= 2:
         return rows
     power = 1 << (rows - 1).bit_length()
     return power * 3 // 4 if rows <= power * 3 // 4 else power
+
+
+__all__ = ["RoundUp", "exactly", "four_at_least", "in_steps", "in_strides"]

@@ -1,4 +1,4 @@
-"""Vectors of words met lately, so that the character CNN runs once a word and not once a token."""
+"""A cache of word vectors: the character CNN computes a word once, not once a token."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from elmo_model.inference.lru import Slots
+from elmo_model.inference.lru import LRU
 
-_FIRST_SLOTS = 1024
+# Rows of the first store. The store doubles when it is full; a larger number wastes memory in small
+# jobs.
+_FIRST_ROWS = 1024
 
 
-class TokenCache:
-    """At most `capacity` word vectors, the least recently used ones leave first.
+class WordCache:
+    """At most `capacity` word vectors; the least recently used ones are dropped first.
 
-    `hits` and `misses` count the distinct words of every call, also with a capacity of 0. Safe
-    between threads: two that miss the same word compute it twice, to the same numbers.
+    `hits` and `misses` count the distinct words of every call, also with a capacity of 0.
+    Thread-safe: two threads that miss the same word both compute it, to the same vector.
+
+    Raises ValueError for a negative capacity.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -25,69 +29,63 @@ class TokenCache:
         self.hits = 0
         self.misses = 0
         self._lock = threading.Lock()
-        self._slots = Slots(capacity)
-        self._vectors: Tensor | None = None  # (slots, width), grows up to `capacity` rows
+        self._lru = LRU(capacity)
+        self._vectors: Tensor | None = None  # (rows, width), grows up to `capacity` rows
 
     @property
     def size(self) -> int:
-        """Words held now."""
-        return len(self._slots)
+        """The number of words in the cache."""
+        return len(self._lru)
 
     def look_up(self, words: Sequence[str], embed: Callable[[Sequence[str]], Tensor]) -> Tensor:
-        """Map distinct words to (words, width); those that are not held come from `embed`."""
+        """Map m distinct words to (m, width); `embed` computes the words that are missing."""
         with self._lock:
-            found = [self._slots.find(word) for word in words]
-            known = [(row, slot) for row, slot in enumerate(found) if slot >= 0]
+            rows = [self._lru.find(word) for word in words]
+            known = [(place, row) for place, row in enumerate(rows) if row >= 0]
             held = None
             if known and self._vectors is not None:
-                rows, slots = zip(*known, strict=True)
-                held = self._vectors[_index(slots, self._vectors.device)]
+                places, found = zip(*known, strict=True)
+                held = self._vectors[_index(found, self._vectors.device)]
             self.hits += len(known)
             self.misses += len(words) - len(known)
         if held is not None and len(known) == len(words):
             return held
-        hit = {row for row, _ in known}
-        missing = [row for row in range(len(words)) if row not in hit]
-        fresh = embed([words[row] for row in missing])
+        missing = [place for place, row in enumerate(rows) if row < 0]
+        fresh = embed([words[place] for place in missing])
+        self._keep([words[place] for place in missing], fresh)
         if held is None:
-            vectors = fresh
-        else:
-            vectors = fresh.new_empty(len(words), fresh.shape[1])
-            vectors[_index(rows, fresh.device)] = held
-            vectors[_index(missing, fresh.device)] = fresh
-        self._keep([words[row] for row in missing], fresh)
+            return fresh
+        vectors = fresh.new_empty(len(words), fresh.shape[1])
+        vectors[_index(places, fresh.device)] = held
+        vectors[_index(missing, fresh.device)] = fresh
         return vectors
 
     def clear(self) -> None:
-        """Forget every word; the counts go on."""
+        """Forget every word; `hits` and `misses` stay."""
         with self._lock:
-            self._slots.clear()
+            self._lru.clear()
             self._vectors = None
 
-    def __reduce__(self) -> tuple[type["TokenCache"], tuple[int]]:
-        return TokenCache, (self.capacity,)  # a copy starts empty: the lock cannot be copied
-
     def _keep(self, words: Sequence[str], vectors: Tensor) -> None:
-        first = max(0, len(words) - self.capacity)  # of more than fit, the last ones stay
+        first = max(0, len(words) - self.capacity)  # of more words than fit, the last ones stay
         words, vectors = words[first:], vectors[first:]
         if not words:
             return
         with self._lock:
-            slots = [self._slots.give(word) for word in words]
-            store = self._store_of(max(slots) + 1, vectors)
-            store[_index(slots, store.device)] = vectors.detach()
+            rows = [self._lru.assign(word) for word in words]
+            store = self._store_of(max(rows) + 1, vectors)
+            store[_index(rows, store.device)] = vectors
 
-    def _store_of(self, slots: int, like: Tensor) -> Tensor:
-        """Return the store, grown to hold `slots` rows."""
+    def _store_of(self, rows: int, like: Tensor) -> Tensor:
+        """Return the store, grown to at least `rows` rows."""
         old = self._vectors
-        if old is not None and len(old) >= slots:
+        if old is not None and len(old) >= rows:
             return old
-        rows = min(self.capacity, max(slots, _FIRST_SLOTS, 2 * len(old) if old is not None else 0))
-        # A tensor born in inference mode could not be written to outside of it.
-        with torch.inference_mode(False), torch.no_grad():
-            store = torch.empty(rows, like.shape[1], dtype=like.dtype, device=like.device)
-            if old is not None:
-                store[: len(old)] = old
+        doubled = 0 if old is None else 2 * len(old)
+        size = min(self.capacity, max(rows, _FIRST_ROWS, doubled))
+        store = like.new_empty(size, like.shape[1])
+        if old is not None:
+            store[: len(old)] = old
         self._vectors = store
         return store
 

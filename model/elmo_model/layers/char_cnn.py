@@ -1,4 +1,4 @@
-"""The character CNN: a word's ids to the word's vector, without context."""
+"""The character CNN: the character ids of a word to its vector, without context."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from elmo_model.layers.highway import Highway
 
 
 class CharCNN(nn.Module):
-    """Characters, convolutions of several widths, max over positions, highways, projection.
+    """Characters, convolutions of several widths, maximum over positions, highways, projection.
 
     `width` is that of the token vector, P.
     """
@@ -25,15 +25,17 @@ class CharCNN(nn.Module):
         self.projection = nn.Linear(config.width, width) if config.projection else nn.Identity()
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map (words, characters) ids to (words, P).
+        """Map ids (words, characters) to (words, P).
 
-        Convolutions and maximum see the padding characters too: their vector is learnt, not zero.
+        Convolutions and maximum see the padding characters of a word too, as in bilm-tf: the vector
+        of a padding character is learnt and not zero.
         """
-        letters = functional.embedding(ids, self.characters).transpose(1, 2)
-        # max first: both activations rise, so they commute with it and meet fewer numbers
+        letters = functional.embedding(ids, self.characters)  # (words, characters, embedding)
+        letters = letters.transpose(1, 2)  # (words, embedding, characters)
+        # The activation rises, so it commutes with the maximum; after it there are fewer numbers.
         peaks = [convolution(letters).amax(dim=2) for convolution in self.convolutions]
-        vectors = self.activation(torch.cat(peaks, dim=1))
+        vectors = self.activation(torch.cat(peaks, dim=1))  # (words, F)
         for highway in self.highways:
             vectors = highway(vectors)
-        projected: Tensor = self.projection(vectors)
+        projected: Tensor = self.projection(vectors)  # (words, P)
         return projected

@@ -1,4 +1,4 @@
-"""The highway layer: part transformed, part carried through."""
+"""The highway layer: a gated sum of its input and a transformed input."""
 
 import torch
 from torch import Tensor, nn

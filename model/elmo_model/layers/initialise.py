@@ -1,4 +1,4 @@
-"""First numbers of a network, as bilm-tf draws them."""
+"""Initial weights of a network, drawn as bilm-tf draws them."""
 
 import math
 
@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from elmo_model.elmo import Elmo
-from elmo_model.inference.linear import Product
 from elmo_model.layers.char_cnn import CharCNN
 from elmo_model.layers.highway import Highway
 from elmo_model.layers.lstm import ProjectedLSTM
@@ -15,10 +14,11 @@ from elmo_model.layers.token_embedder import TokenEmbedder
 
 @torch.no_grad()
 def initialise(elmo: Elmo, generator: torch.Generator) -> Elmo:
-    """Fill every tensor of a network in place, the same ones for the same generator state.
+    """Fill every tensor of a network in place, with the same numbers for the same generator state.
 
-    The laws are those of bilm-tf `training.py`: the highways start nearly as pure carriers, the
-    LSTMs with Glorot's uniform law over input, recurrence and gates together.
+    The distributions are those of bilm-tf `training.py`: the highways start nearly as pure
+    carriers, the LSTMs with Glorot's uniform distribution over input, recurrence and gates
+    together.
     """
     if elmo.alignment is not None:
         nn.init.eye_(elmo.alignment)
@@ -37,9 +37,9 @@ def initialise(elmo: Elmo, generator: torch.Generator) -> Elmo:
 
 def _char_cnn(cnn: CharCNN, generator: torch.Generator) -> None:
     cnn.characters.uniform_(-1, 1, generator=generator)
-    cnn.characters[0] = 0  # "no token here"
+    cnn.characters[0] = 0  # id 0 means "no token"
     for convolution in cnn.convolutions:
-        assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
+        assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None  # for mypy
         if cnn.activation is torch.relu:
             convolution.weight.uniform_(-0.05, 0.05, generator=generator)
         else:
@@ -61,17 +61,16 @@ def _words(embedder: TokenEmbedder, generator: torch.Generator) -> None:
 def _highway(highway: Highway, generator: torch.Generator) -> None:
     _normal(highway.carry, generator)
     _normal(highway.transform, generator)
-    highway.carry.bias.fill_(-2)  # the gate of the transformed branch, nearly shut
+    highway.carry.bias.fill_(-2)  # the gate of the transformed branch starts nearly closed
 
 
 def _lstm(lstm: ProjectedLSTM, generator: torch.Generator) -> None:
-    assert isinstance(lstm.input, Product) and isinstance(lstm.recurrent, Product)
     gates, inputs = lstm.input.weight.shape
     width = lstm.recurrent.weight.shape[1]
     _glorot(lstm.input, inputs + width, gates, generator)
     _glorot(lstm.recurrent, inputs + width, gates, generator)
     lstm.bias.zero_()
-    if isinstance(lstm.projection, Product):
+    if isinstance(lstm.projection, nn.Linear):
         outputs, cell = lstm.projection.weight.shape
         _glorot(lstm.projection, cell, outputs, generator)
 
@@ -81,6 +80,6 @@ def _normal(linear: nn.Linear, generator: torch.Generator) -> None:
     linear.bias.zero_()
 
 
-def _glorot(product: Product, inputs: int, outputs: int, generator: torch.Generator) -> None:
+def _glorot(linear: nn.Linear, inputs: int, outputs: int, generator: torch.Generator) -> None:
     bound = math.sqrt(6 / (inputs + outputs))
-    product.weight.uniform_(-bound, bound, generator=generator)
+    linear.weight.uniform_(-bound, bound, generator=generator)

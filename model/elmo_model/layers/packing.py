@@ -10,13 +10,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Sentences, longest first, cut into time steps: step t holds the rows that last beyond t.
+    """Sentences, longest first, cut into time steps: step t holds the rows longer than t.
 
-    `sizes` are the rows of each step, never rising, so a sentence that has ended drops out of the
-    products. `order` lists the sentences from longest to shortest and `rank` undoes it. `forward`
-    and `backward` say, for each packed position, which token stands there among the tokens of all
-    sentences one after another; the backward direction mirrors each sentence within its own length
-    and never meets another's tokens.
+    `sizes` are the rows of each step and never rise, so a sentence that has ended takes part in no
+    further product. `order` (rows,) lists the sentences from longest to shortest and `rank` (rows,)
+    undoes it. `forward` and `backward` (N,) give, for each packed position, the number of the token
+    among those of all sentences one after another. The backward direction mirrors each sentence
+    within its own length, so it never meets the tokens of another sentence.
     """
 
     sizes: tuple[int, ...]
@@ -32,7 +32,7 @@ class Packing:
         order = np.argsort(-length, kind="stable")
         descending = length[order]
         steps = int(descending[0]) if len(descending) else 0
-        # rows that last beyond step t = sentences longer than t
+        # rows at step t = sentences longer than t
         sizes = np.searchsorted(-descending, -np.arange(steps), side="left")
         first = np.cumsum(sizes) - sizes
         step = np.repeat(np.arange(steps), sizes)

@@ -1,4 +1,4 @@
-"""The scalar mix: one vector a token out of those of all layers."""
+"""The scalar mix: one vector a token, computed from the vectors of all layers."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ _EPSILON = 1e-13  # AllenNLP's; bilm-tf has 1e-12
 def mix(layers: Tensor, weights: Tensor, gamma: float | Tensor) -> Tensor:
     """Map (L + 1, N, width) to (N, width): gamma times the weighted sum of the layers.
 
-    `weights` are normalised already: (L + 1,), or (L + 1, N) with a column for each token, so that
-    sentences of different tasks share a batch; `gamma` is one number or (N,).
+    `weights` are already normalised: (L + 1,), or (L + 1, N) with a column for each token, so that
+    sentences of different tasks can share a batch. `gamma` is one number or (N,).
     """
     columns = weights.unsqueeze(1) if weights.dim() == 1 else weights
     total = columns[0].unsqueeze(1) * layers[0]
@@ -31,9 +31,9 @@ def normalise(weights: Tensor | Sequence[float]) -> Tensor:
 def layer_norm(layers: Tensor) -> Tensor:
     """Map (L + 1, n, width) of one sentence, boundaries included, to the same, normalised.
 
-    One mean and one variance a layer, over all its tokens and features together, not a token
-    (AllenNLP `scalar_mix.py`, which takes them over the whole batch: the answer to one sentence
-    would depend on its company).
+    Each layer has one mean and one variance, over all tokens and features of the sentence. AllenNLP
+    (`scalar_mix.py`) takes them over the whole batch, which would make the vectors of a sentence
+    depend on the other sentences of its batch.
     """
     mean = layers.mean(dim=(1, 2), keepdim=True)
     centred = layers - mean
@@ -42,9 +42,10 @@ def layer_norm(layers: Tensor) -> Tensor:
 
 
 class ScalarMix(nn.Module):
-    """A trainable mix of `layers` layers: raw `weights`, zero at first, and `gamma`, one at first.
+    """A trainable mix of `layers` layers: raw `weights`, first zero, and `gamma`, first one.
 
-    `initial` gives other raw weights; without `trainable` these and gamma stay as they are.
+    `initial` gives other raw weights; with `trainable=False` neither weights nor gamma are trained.
+    Raises ValueError when `initial` has another number of weights than `layers`.
     """
 
     def __init__(
@@ -66,8 +67,8 @@ class ScalarMix(nn.Module):
     def forward(self, layers: Tensor) -> Tensor:
         """Map (L + 1, N, width) to (N, width).
 
-        With layer norm the statistics are those of the N tokens given: one sentence with its
-        boundaries as the service has it, or a whole batch as AllenNLP trains.
+        With layer norm the statistics are those of the N tokens given: those of one sentence with
+        its boundaries, as in the service, or those of a whole batch, as AllenNLP trains.
         """
         normed = layer_norm(layers) if self.layer_norm else layers
         return mix(normed, normalise(self.weights), self.gamma)

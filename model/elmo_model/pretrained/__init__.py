@@ -12,32 +12,24 @@ from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.pretrained import english, random_small
 
-BUILT_IN: dict[str, Callable[[int], Elmo]] = {
+BUILT_IN: dict[str, Callable[[], Elmo]] = {
     english.NAME: english.build,
     random_small.NAME: random_small.build,
 }
 
 
-def load_built_in(
-    name: str, *, device: str | torch.device = "cpu", token_cache_size: int = 65_536
-) -> Elmo:
+def load_built_in(name: str, *, device: str | torch.device = "cpu") -> Elmo:
     """Load a model that comes with the program; its name may be in any case.
 
-    `token_cache_size` is the number of words whose token vectors are cached. Raises
-    CheckpointError for an unknown name.
+    Raises CheckpointError for an unknown name.
     """
     build = BUILT_IN.get(canonical(name))
     if build is None:
         raise CheckpointError(f"model is {name!r}, expected one of {', '.join(BUILT_IN)}")
-    return build(token_cache_size).to(device)
+    return build().to(device)
 
 
-def open_model(
-    name_or_path: str | Path,
-    *,
-    device: str | torch.device = "cpu",
-    token_cache_size: int = 65_536,
-) -> Elmo:
+def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
     """Load a built-in model by its name, or the checkpoint at a path.
 
     A built-in name wins over a file or folder of that name. Published models have to be downloaded
@@ -45,9 +37,9 @@ def open_model(
     """
     name = str(name_or_path)
     if canonical(name) in BUILT_IN:
-        return load_built_in(name, device=device, token_cache_size=token_cache_size)
+        return load_built_in(name, device=device)
     _require(name)
-    return checkpoints.load(name, device=device, token_cache_size=token_cache_size)
+    return checkpoints.load(name, device=device)
 
 
 def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin, int]:

@@ -10,6 +10,6 @@ NAME = "english"
 _WEIGHTS = Path(__file__).with_name("english.safetensors")
 
 
-def build(token_cache_size: int) -> Elmo:
+def build() -> Elmo:
     """Return the network in float32; the file holds float16."""
-    return checkpoints.load(_WEIGHTS, token_cache_size=token_cache_size)
+    return checkpoints.load(_WEIGHTS)

@@ -26,15 +26,10 @@ _CONFIG = ElmoConfig(
 )
 
 
-def build(token_cache_size: int) -> Elmo:
+def build() -> Elmo:
     """Return the network; a fixed seed makes its weights the same every time."""
     with torch.device("meta"):  # the modules' own initialisation would be thrown away
-        elmo = Elmo(
-            _CONFIG,
-            Utf8Alphabet(),
-            Origin(NAME, "random", ""),
-            token_cache_size=token_cache_size,
-        )
+        elmo = Elmo(_CONFIG, Utf8Alphabet(), Origin(NAME, "random", ""))
     elmo.to_empty(device="cpu")
     initialise(elmo, torch.Generator().manual_seed(_SEED))
     elmo.origin = replace(elmo.origin, revision=revision(_CONFIG, elmo.state_dict()))

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.config import ConfigError
-from elmo_model.inference.malloc import keep_memory
+from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.text_files import TextError
 from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
@@ -51,7 +51,7 @@ def train(options: TrainOptions) -> int:
     """
     options.check()
     device = options.chosen_device()
-    keep_memory()
+    keep_freed_memory()
     with _as_command_errors(), process_group(device) as processes:
         if processes.first:
             _encode(options)

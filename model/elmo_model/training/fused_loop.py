@@ -5,11 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_model.config import LSTMConfig
-from elmo_model.inference.linear import Product
 from elmo_model.layers.bilm import BiLM
 from elmo_model.layers.lstm import ProjectedLSTM
 
@@ -22,7 +21,7 @@ def use_fused_loop(bilm: BiLM) -> None:
     for stack in (bilm.forward_stack, bilm.backward_stack):
         for number, layer in enumerate(stack.layers):
             assert isinstance(layer, ProjectedLSTM)
-            if isinstance(layer.projection, Product):
+            if isinstance(layer.projection, nn.Linear):
                 stack.layers[number] = FusedLSTM.over(layer, bilm.config)
 
 
@@ -49,11 +48,11 @@ class FusedLSTM(ProjectedLSTM):
         """Map packed (positions, P) to packed (positions, P) and the state after each row's end."""
         if not torch.is_grad_enabled() or not sizes:
             return super().forward(inputs, sizes, h, c)
-        assert isinstance(self.projection, Product)
+        assert isinstance(self.projection, nn.Linear)
         device, dtype = inputs.device.type, inputs.dtype
         if torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
-        gates = self.input(inputs, self.run_time_bias()).to(dtype)
+        gates = functional.linear(inputs, self.input.weight, self.run_time_bias()).to(dtype)
         with torch.autocast(device, enabled=False):
             outputs, cells = _FusedLoop.apply(  # type: ignore[no-untyped-call]
                 gates,

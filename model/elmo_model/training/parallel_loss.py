@@ -1,12 +1,13 @@
 """The losses of both directions at once, forward and backward pass on a share of the cores each."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from elmo_model.inference.parallel_directions import side_by_side
+from elmo_model.inference.parallel_directions import ParallelDirections
 
 Loss = Callable[[Tensor], tuple[Tensor, tuple[Tensor, ...]]]
 
@@ -48,7 +49,9 @@ class _ParallelLoss(torch.autograd.Function):
             with torch.enable_grad(), torch.autocast(device, precision, enabled=mixed):
                 return own, *function(own)
 
-        done = side_by_side(lambda: run(functions[0]), lambda: run(functions[1]))
+        done = _threads(torch.get_num_threads()).run(
+            lambda: run(functions[0]), lambda: run(functions[1])
+        )
         others.extend(other for _, _, other in done)
         ctx.graphs = [(own, loss) for own, loss, _ in done]
         ctx.parameters = parameters
@@ -62,7 +65,7 @@ class _ParallelLoss(torch.autograd.Function):
                 loss, (own, *ctx.parameters), d_losses[number], allow_unused=True
             )
 
-        both = side_by_side(lambda: run(0), lambda: run(1))
+        both = _threads(torch.get_num_threads()).run(lambda: run(0), lambda: run(1))
         del ctx.graphs
         return None, None, *map(_sum, *both)
 
@@ -71,3 +74,9 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     if first is None or second is None:
         return second if first is None else first
     return first.add_(second)
+
+
+@cache
+def _threads(count: int) -> ParallelDirections:
+    """Return the threads of both directions, which live as long as the training process."""
+    return ParallelDirections(count)

@@ -171,7 +171,6 @@ def _empty_model(plan: Plan) -> LanguageModel:
             Utf8Alphabet(config.char_cnn.max_characters),
             Origin(plan.name, native.NAME, ""),
             dropout=dropout,
-            token_cache_size=0,
         )
         model = LanguageModel(elmo, Softmax(plan.words, config.lstm.projection), dropout)
     return model.to_empty(device="cpu")

@@ -68,7 +68,7 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
 
     with steps() as step:
         step(f"Reading {source}")
-        elmo = open_model(source, token_cache_size=0)
+        elmo = open_model(source)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
         with tempfile.TemporaryDirectory(prefix=".elmo-", dir=destination.parent) as aside:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.precision import PRECISIONS
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
 
@@ -68,7 +70,7 @@ _PATIENCE_SECONDS = 600.0
 @click.option("--device", default="auto", show_default=True, help="cpu or cuda:0, for one.")
 @click.option(
     "--precision",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
+    type=click.Choice(PRECISIONS),
     default="float32",
     show_default=True,
     help="Of weights and products; vectors are float32.",
@@ -180,16 +182,16 @@ def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source
 
 def _network(options: dict[str, Any]) -> InProcess:
     from elmo_model.checkpoints import CheckpointError
-    from elmo_model.inference.malloc import keep_memory
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.sentence import FileError
     from elmo_serve.settings_text import default
 
     model = resolve_model(options["model"] or str(default("model")))
-    keep_memory()
     try:
-        return InProcess.open(model, device=options["device"], precision=options["precision"])
+        network = InProcess.open(model, device=options["device"], precision=options["precision"])
     except CheckpointError as error:
         raise FileError(str(error)) from error
     except (RuntimeError, ValueError) as error:
         raise FileError(f"{options['device']}, {options['precision']}: {error}") from error
+    keep_freed_memory()
+    return network

@@ -1,4 +1,4 @@
-"""A model in this very process, for files and scripts: no queue, no worker."""
+"""A model in this process, for files and scripts: no queue, no worker."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.elmo import Elmo
+from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.state import State
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
 from elmo_serve.workers import devices
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.model_worker import answers_of, outputs
+from elmo_serve.workers.model_worker import model_info
+from elmo_serve.workers.vectors import select, vectors_of
 
 Vectors = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """A network that is ready to be asked."""
+    """An encoder, its description, its device and the largest batch in padded tokens."""
 
-    elmo: Elmo
+    encoder: Encoder
     info: ModelInfo
     device: str
     batch_tokens: int
@@ -39,50 +41,43 @@ class InProcess:
         *,
         device: str = "auto",
         precision: str = "float32",
-        token_cache_size: int = 65_536,
+        token_cache_size: int = TOKEN_CACHE_SIZE,
     ) -> InProcess:
-        """Load a model by a built-in name or a path and lay it out for inference.
+        """Load a model by a built-in name or a path and build its encoder.
 
-        Raises CheckpointError where there is none, ValueError for a device or a precision that is
-        not to be had.
+        Raises CheckpointError when there is no such model, ValueError for a device or a precision
+        that is not available.
         """
-        there = devices.available()
-        place = there[0] if device == "auto" else device
-        if place not in (*there, "cpu"):
-            raise ValueError(f"there is no {place}; there is {', '.join({*there, 'cpu'})}")
-        if isinstance(model, str):
-            model = open_model(model, token_cache_size=token_cache_size)
-        elmo = model.to(torch.device(place)).prepare(precision)
-        info = ModelInfo(
-            name=elmo.origin.name,
-            revision=elmo.origin.revision,
-            format=elmo.origin.format,
-            layers=elmo.layers,
-            dimension=elmo.dimension,
-            parameters=elmo.parameter_count,
-            precision=precision,
+        available = devices.available()
+        place = available[0] if device == "auto" else device
+        if place not in (*available, "cpu"):
+            raise ValueError(f"there is no {place}; there is {', '.join({*available, 'cpu'})}")
+        elmo = open_model(model) if isinstance(model, str) else model
+        encoder = Encoder.of(
+            elmo.to(torch.device(place)), precision, token_cache_size=token_cache_size
         )
-        return cls(elmo, info, place, BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA)
+        batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
+        return cls(encoder, model_info(encoder, precision), place, batch_tokens)
 
     def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
         """Map sentences, at least one, to an array each, as `output` says, from zero state."""
         with torch.inference_mode():
-            return _on_host(answers_of(self.elmo, sentences, [output] * len(sentences)))
+            return _arrays(vectors_of(self.encoder, sentences, [output] * len(sentences)))
 
     def carry(
         self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
     ) -> tuple[list[Vectors], State]:
         """Map sentences, at least one, to an array each, and return the state after them.
 
-        Row r of the state belongs to the r-th sentence given; without one it is zero.
+        Row r of the state is for the r-th sentence given; without a state it is zero.
         """
         with torch.inference_mode():
-            representations, after = self.elmo(sentences, state)
-            answers = outputs(self.elmo, representations, [output] * len(sentences))
-            return _on_host(answers), after
+            representations, after = self.encoder.encode_from(sentences, state)
+            vectors = select(self.encoder, representations, [output] * len(sentences))
+            return _arrays(vectors), after
 
     def state_of(self, arrays: Mapping[str, Vectors]) -> State:
-        """Return the state that `arrays_of` took apart."""
+        """Return the state that `arrays_of` made into arrays."""
         return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
 
 
@@ -91,9 +86,9 @@ def arrays_of(state: State) -> dict[str, Vectors]:
     return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
 
 
-def _on_host(answers: Sequence[Tensor]) -> list[Vectors]:
-    """Return the answers as arrays: one copy from the device, not one a sentence."""
-    flat = torch.cat([answer.reshape(-1) for answer in answers]).cpu().numpy()
-    cuts = np.cumsum([answer.numel() for answer in answers])[:-1]
-    parts = zip(np.split(flat, cuts), answers, strict=True)
-    return [part.reshape(tuple(answer.shape)) for part, answer in parts]
+def _arrays(vectors: Sequence[Tensor]) -> list[Vectors]:
+    """Return vectors as arrays: one copy from the device, not one a sentence."""
+    flat = torch.cat([own.reshape(-1) for own in vectors]).cpu().numpy()
+    cuts = np.cumsum([own.numel() for own in vectors])[:-1]
+    parts = zip(np.split(flat, cuts), vectors, strict=True)
+    return [part.reshape(tuple(own.shape)) for part, own in parts]

@@ -49,7 +49,7 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     from elmo_serve.workers import model_worker  # noqa: PLC0415
 
     logs.configure(settings.log_level, settings.log_format)
-    runner, message = model_worker.start(settings)
+    runner, message = model_worker.start(settings, owns_process=True)
     parent.send(message)
     while runner is not None:
         batch: Batch = parent.receive()

@@ -1,4 +1,4 @@
-"""The gates of frequent words: made once, exact, bounded, and never another word's."""
+"""The cache of input products: computed once, exact, bounded, never those of another word."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import Tensor
 
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
-from elmo_model.inference.input_projection_cache import GateCache, Gates
-from elmo_model.pretrained import load_built_in
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.input_projection_cache import InputProjectionCache, Projections
 from tests.support.golden import SMALL
 
 SENTENCES = [
@@ -26,125 +25,106 @@ SENTENCES = [
 
 
 class Compute:
-    """Gates of words that are numbers: the number, backwards its negative; remembers them."""
+    """Maps words of digits to that number, backwards its negative, and records these words."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words
-        self.asked: list[str] = []
+        self.computed: list[str] = []
 
-    def __call__(self, places: Sequence[int]) -> Gates:
-        self.asked += [self.words[place] for place in places]
+    def __call__(self, places: Sequence[int]) -> Projections:
+        self.computed += [self.words[place] for place in places]
         numbers = torch.tensor([[float(self.words[place])] * 2 for place in places])
         return numbers, -numbers
 
 
-def held(cache: GateCache, words: Sequence[str]) -> tuple[list[float] | None, list[str]]:
-    """Return the forward gates of some words, and those that were computed for it."""
+def cache_of(capacity: int) -> InputProjectionCache:
+    return InputProjectionCache(capacity, (torch.zeros(1, 2), torch.zeros(1, 2)))
+
+
+def held(cache: InputProjectionCache, words: Sequence[str]) -> tuple[list[float] | None, list[str]]:
+    """Return the forward products of some words, and the words that were computed."""
     compute = Compute(words)
     with cache.hold(words, compute) as known:
         if known is None:
-            return None, compute.asked
+            return None, compute.computed
         ahead, behind = (table.index_select(0, known.rows)[:, 1] for table in known.tables)
         assert torch.equal(ahead, -behind)
-        return ahead.tolist(), compute.asked
+        return ahead.tolist(), compute.computed
 
 
-def test_only_words_that_are_not_held_are_computed() -> None:
-    cache = GateCache(4)
+def test_only_missing_words_are_computed() -> None:
+    cache = cache_of(4)
     assert held(cache, ["1", "2"]) == ([1, 2], ["1", "2"])
     assert held(cache, ["3", "2", "1"]) == ([3, 2, 1], ["3"])
     assert held(cache, ["2", "3"]) == ([2, 3], [])
 
 
-def test_no_word_of_a_batch_is_given_away_for_another_of_it() -> None:
-    cache = GateCache(3)
+def test_no_word_of_a_batch_loses_its_row_to_another_one() -> None:
+    cache = cache_of(3)
     held(cache, ["1", "2", "3"])
     assert held(cache, ["3", "4", "5"]) == ([3, 4, 5], ["4", "5"])
     assert held(cache, ["5", "1", "4"]) == ([5, 1, 4], ["1"])
 
 
-def test_a_batch_with_more_words_than_fit_goes_without() -> None:
-    cache = GateCache(2)
+def test_a_batch_with_more_words_than_fit_is_computed_without_the_cache() -> None:
+    cache = cache_of(2)
     assert held(cache, ["1", "2", "3"]) == (None, [])
     assert held(cache, ["1", "2"]) == ([1, 2], ["1", "2"])
-    assert held(GateCache(0), ["1"]) == (None, [])
+    assert held(cache_of(0), ["1"]) == (None, [])
     with pytest.raises(ValueError, match="-1"):
-        GateCache(-1)
+        cache_of(-1)
 
 
-def test_who_finds_it_held_goes_without() -> None:
-    cache = GateCache(2)
+def test_a_batch_that_finds_the_cache_held_is_computed_without_it() -> None:
+    cache = cache_of(2)
     with cache.hold(["1"], Compute(["1"])) as known, ThreadPoolExecutor(1) as other:
         assert other.submit(held, cache, ["2"]).result() == (None, [])
         assert known is not None and float(known.tables[0][known.rows[0], 0]) == 1
     assert held(cache, ["2"]) == ([2], ["2"])
 
 
-def test_what_raises_leaves_nothing_behind() -> None:
-    cache = GateCache(2)
+def test_an_exception_releases_the_cache_and_keeps_nothing() -> None:
+    cache = cache_of(2)
 
-    def fail(places: Sequence[int]) -> Gates:
-        raise RuntimeError(f"no gates for {places}")
+    def fail(places: Sequence[int]) -> Projections:
+        raise RuntimeError(f"no products for {places}")
 
-    with pytest.raises(RuntimeError, match="no gates"), cache.hold(["1"], fail):
+    with pytest.raises(RuntimeError, match="no products"), cache.hold(["1"], fail):
         pass
     assert held(cache, ["1"]) == ([1], ["1"])
 
 
-def test_cleared_it_holds_nothing() -> None:
-    cache = GateCache(2)
+def test_clearing_forgets_every_word() -> None:
+    cache = cache_of(2)
     held(cache, ["1"])
     cache.clear()
     assert held(cache, ["1"]) == ([1], ["1"])
 
 
+def test_a_word_costs_the_bytes_of_its_products() -> None:
+    like = (torch.zeros(2, 6), torch.zeros(2, 6))
+    assert InputProjectionCache.of_size(10 * 2 * 6 * 4, like).capacity == 10
+    assert InputProjectionCache.of_size(10 * 2 * 6 * 4 - 1, like).capacity == 9
+    halves = tuple(each.to(torch.bfloat16) for each in like)
+    assert InputProjectionCache.of_size(10 * 2 * 6 * 4, halves).capacity == 20  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="module")
-def plain() -> Elmo:
-    """The golden network, never prepared: it looks no gates up."""
+def elmo() -> Elmo:
     return load(SMALL)
 
 
 @pytest.mark.parametrize("words", [0, 3, 9, 1000])
-def test_vectors_are_the_same_however_many_words_it_holds(plain: Elmo, words: int) -> None:
-    prepared = load(SMALL).prepare(gate_cache_bytes=1)
-    assert prepared.gate_cache.capacity == 0
-    elmo = load(SMALL)
-    elmo.prepare(gate_cache_bytes=words * row_bytes(elmo))
-    assert elmo.gate_cache.capacity == words
+def test_vectors_are_the_same_for_every_capacity(elmo: Elmo, words: int) -> None:
+    encoder = Encoder.of(elmo, gate_cache_bytes=words * row_bytes(elmo))
+    assert encoder.projections.capacity == words
     source = random.Random(words)
-    for _ in range(6):  # as words come and go
+    for _ in range(6):  # words are added and dropped
         batch = [*source.choices(SENTENCES, k=3), [str(source.randrange(30))] * 2]
-        for ours, expected in zip(elmo.embed(batch), plain.embed(batch), strict=True):
-            assert_near(ours, expected)
-
-
-def test_a_word_costs_what_its_gates_take() -> None:
-    elmo = load(SMALL)
-    elmo.prepare("bfloat16", gate_cache_bytes=10 * row_bytes(elmo))
-    assert elmo.gate_cache.capacity in (10, 20)  # bfloat16 where the processor multiplies it
-
-
-def test_threads_share_a_network() -> None:
-    elmo = load_built_in("english").prepare()
-    alone = elmo.embed(SENTENCES)
-
-    def ask(seed: int) -> bool:
-        order = random.Random(seed).sample(range(len(SENTENCES)), len(SENTENCES))
-        found = elmo.embed([SENTENCES[place] for place in order])
-        return all(
-            torch.allclose(vectors, alone[place], atol=1e-4)
-            for place, vectors in zip(order, found, strict=True)
-        )
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(ask, range(40)))
+        for found, expected in zip(encoder.embed(batch), elmo.embed(batch), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 
 def row_bytes(elmo: Elmo) -> int:
-    """Bytes of a word's gates in float32, both directions."""
+    """Return the bytes of a word's products in float32, both directions."""
     return 2 * 4 * elmo.config.lstm.cell * 4
-
-
-def assert_near(ours: Tensor, expected: Tensor) -> None:
-    assert ours.shape == expected.shape
-    torch.testing.assert_close(ours, expected, rtol=0, atol=2e-5)

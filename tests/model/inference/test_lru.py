@@ -1,33 +1,33 @@
-"""Which row belongs to which word: bounded, least recently used first."""
+"""LRU: which row belongs to which word; the least recently used word loses its row."""
 
-from elmo_model.inference.lru import Slots
+from elmo_model.inference.lru import LRU
 
 
-def test_a_word_keeps_its_row_while_there_are_free_ones() -> None:
-    slots = Slots(3)
-    rows = [slots.give(word) for word in ("a", "b", "a", "c", "b")]
+def test_a_word_keeps_its_row_while_rows_are_free() -> None:
+    lru = LRU(3)
+    rows = [lru.assign(word) for word in ("a", "b", "a", "c", "b")]
     assert rows == [0, 1, 0, 2, 1]
-    assert len(slots) == 3
+    assert len(lru) == 3
 
 
-def test_the_least_recently_used_word_gives_its_row_away() -> None:
-    slots = Slots(2)
-    slots.give("a")
-    slots.give("b")
-    assert slots.find("a") == 0  # a use
-    assert slots.give("c") == 1
-    assert (slots.find("b"), slots.find("a"), slots.find("c")) == (-1, 0, 1)
+def test_a_new_word_gets_the_row_of_the_least_recently_used_word() -> None:
+    lru = LRU(2)
+    lru.assign("a")
+    lru.assign("b")
+    assert lru.find("a") == 0  # a use
+    assert lru.assign("c") == 1
+    assert (lru.find("b"), lru.find("a"), lru.find("c")) == (-1, 0, 1)
 
 
-def test_looking_for_a_word_that_is_not_there_changes_nothing() -> None:
-    slots = Slots(1)
-    slots.give("a")
-    assert slots.find("b") == -1
-    assert (slots.find("a"), len(slots)) == (0, 1)
+def test_finding_an_unknown_word_changes_nothing() -> None:
+    lru = LRU(1)
+    lru.assign("a")
+    assert lru.find("b") == -1
+    assert (lru.find("a"), len(lru)) == (0, 1)
 
 
-def test_cleared_slots_are_free() -> None:
-    slots = Slots(1)
-    slots.give("a")
-    slots.clear()
-    assert (len(slots), slots.find("a"), slots.give("b")) == (0, -1, 0)
+def test_clearing_frees_every_row() -> None:
+    lru = LRU(1)
+    lru.assign("a")
+    lru.clear()
+    assert (len(lru), lru.find("a"), lru.assign("b")) == (0, -1, 0)

@@ -1,84 +1,127 @@
-"""Two computations at once: both answers, both modes, and no setting left behind."""
+"""Two computations in threads of their own: results, modes, errors, and no setting changed."""
 
+import os
+import subprocess
+import sys
+import textwrap
 import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from elmo_model.inference.parallel_directions import on_one_core, side_by_side
+from elmo_model.inference.parallel_directions import ParallelDirections
 
 
-@pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+def thread() -> tuple[int, int]:
+    """Return the running thread and its number of torch threads."""
+    return threading.get_ident(), torch.get_num_threads()
 
 
-def test_each_runs_in_a_thread_of_its_own_on_half_of_the_cores() -> None:
-    with torch.no_grad():
-        first, second = side_by_side(
-            lambda: (threading.get_ident(), torch.get_num_threads()),
-            lambda: (threading.get_ident(), torch.get_num_threads()),
-        )
-    assert first[0] != second[0]
-    assert (first[1], second[1]) == (1, 1)
-    assert torch.get_num_threads() == 2
+@pytest.mark.parametrize(("threads", "expected"), [(2, (1, 1)), (3, (2, 1)), (8, (4, 4))])
+def test_each_runs_in_a_thread_of_its_own_with_half_of_the_cores(
+    threads: int, expected: tuple[int, int]
+) -> None:
+    first, second = ParallelDirections(threads).run(thread, thread)
+    assert len({first[0], second[0], threading.get_ident()}) == 3
+    assert (first[1], second[1]) == expected
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_on_one_core_both_run_in_one_thread_with_one_torch_thread(threads: int) -> None:
+    first, second = ParallelDirections(threads).run_on_one_core(thread, thread)
+    assert first == second
+    assert first[1] == 1 and first[0] != threading.get_ident()
+
+
+def test_with_one_torch_thread_both_run_in_the_calling_thread() -> None:
+    directions = ParallelDirections(1)
+    assert directions.run(thread, thread) == (thread(), thread())
+    assert directions.run_on_one_core(thread, thread) == (thread(), thread())
+
+
+def test_the_thread_counts_of_the_process_stay_as_they_are() -> None:
+    """Neither the caller's count nor the default of new threads changes, at any time."""
+    program = """
+        import threading, torch
+        from elmo_model.inference.parallel_directions import ParallelDirections
+
+        def of_a_new_thread():
+            found = []
+            new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+            new.start()
+            new.join()
+            return found[0]
+
+        torch.set_num_threads(3)
+        directions = ParallelDirections()
+        for run in (directions.run, directions.run_on_one_core, directions.run):
+            during = run(of_a_new_thread, of_a_new_thread)
+            assert during == (3, 3), during
+        assert torch.get_num_threads() == 3
+        assert of_a_new_thread() == 3
+        counts = directions.run(torch.get_num_threads, torch.get_num_threads)
+        assert counts == (2, 1), counts
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
 
 
 @pytest.mark.parametrize("inference", [True, False])
-def test_the_second_runs_in_the_mode_of_the_caller(inference: bool) -> None:
-    with torch.inference_mode(inference), torch.no_grad():
-        _, modes = side_by_side(
-            lambda: None,
-            lambda: (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
-        )
-    assert modes == (False, inference)
+@pytest.mark.parametrize("gradients", [True, False])
+def test_both_run_in_the_modes_of_the_caller(inference: bool, gradients: bool) -> None:
+    def modes() -> tuple[bool, bool]:
+        return torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    with torch.inference_mode(inference), torch.set_grad_enabled(gradients):
+        here = modes()
+        assert ParallelDirections(2).run(modes, modes) == (here, here)
 
 
-def test_gradients_are_recorded_in_one_thread() -> None:
-    first, second = side_by_side(threading.get_ident, threading.get_ident)
-    assert first == second == threading.get_ident()
-
-
-def test_what_either_raises_is_raised_when_both_are_done() -> None:
-    done = threading.Event()
+def test_an_exception_is_raised_when_both_have_ended() -> None:
+    entered, failed = threading.Event(), threading.Event()
+    ended: list[bool] = []
 
     def fail() -> None:
+        entered.wait()
+        failed.set()
         raise ArithmeticError("this one")
 
-    with torch.no_grad():
-        with pytest.raises(ArithmeticError, match="this one"):
-            side_by_side(fail, done.set)
-        assert done.is_set()
-        with pytest.raises(ArithmeticError, match="this one"):
-            side_by_side(lambda: None, fail)
-    assert torch.get_num_threads() == 2
+    def outlast() -> None:
+        entered.set()
+        failed.wait()
+        ended.append(True)
+
+    directions = ParallelDirections(2)
+    with pytest.raises(ArithmeticError, match="this one"):
+        directions.run(fail, outlast)
+    assert ended == [True]
+    entered.clear()
+    failed.clear()
+    with pytest.raises(ArithmeticError, match="this one"):
+        directions.run(outlast, fail)
 
 
-def test_many_callers_at_once_get_their_own_answers() -> None:
-    answers: dict[int, tuple[int, int]] = {}
-
-    def call(number: int) -> None:
-        with torch.no_grad():
-            answers[number] = side_by_side(lambda: number, lambda: -number)
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == {number: (number, -number) for number in range(8)}
+def test_many_callers_at_once_get_their_own_results() -> None:
+    directions = ParallelDirections(2)
+    with ThreadPoolExecutor(8) as pool:
+        results = pool.map(
+            lambda number: directions.run(lambda: number, lambda: -number), range(40)
+        )
+        assert list(results) == [(number, -number) for number in range(40)]
 
 
-def test_on_one_core_no_thread_is_shared_with() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with torch.inference_mode():
-            assert on_one_core(torch.get_num_threads, torch.get_num_threads) == (1, 1)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    program = """
+        import os, warnings
+        from elmo_model.inference.parallel_directions import ParallelDirections
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # of fork with threads, from 3.12 on
+        directions = ParallelDirections(2)
+        assert directions.run(lambda: 1, lambda: 2) == (1, 2)
+        child = os.fork()
+        if not child:
+            os._exit(0 if directions.run(lambda: 3, lambda: 4) == (3, 4) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""The token embedder: each distinct word once, and never an old vector."""
+"""The token embedder: each distinct word once, at the width that its padding needs."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
+from elmo_model.layers.token_embedder import distinct
 from tests.support.checkpoints import write_pair
 
 
@@ -15,14 +16,29 @@ def elmo(tmp_path: Path) -> Elmo:
     return load(write_pair(tmp_path / "model", filters=((1, 4), (7, 8))))
 
 
-def test_distinct_words_of_a_batch_are_counted_once(elmo: Elmo) -> None:
-    elmo.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
-    assert (elmo.token_cache.hits, elmo.token_cache.misses) == (0, 5)  # <S> a rose is </S>
-    elmo.embed([["a", "tulip"]])
-    assert (elmo.token_cache.hits, elmo.token_cache.misses) == (3, 6)
+def test_a_word_is_computed_once_a_batch(elmo: Elmo) -> None:
+    rows: list[int] = []
+    handle = elmo.token_embedder.char_cnn.register_forward_pre_hook(
+        lambda _, arguments: rows.append(len(arguments[0]))
+    )
+    vectors = elmo.token_embedder(["a", "rose", "is", "a", "rose"])
+    handle.remove()
+    assert rows == [3]
+    assert torch.equal(vectors[0], vectors[3]) and torch.equal(vectors[1], vectors[4])
+    assert not torch.equal(vectors[0], vectors[1])
 
 
-def test_cropped_padding_changes_no_vector(elmo: Elmo) -> None:
+def test_distinct_words_are_in_order_of_first_use() -> None:
+    assert distinct(["b", "a", "b", ""]) == (("b", "a", ""), [0, 1, 0, 2])
+
+
+def test_surplus_rows_change_no_vector(elmo: Elmo) -> None:
+    words = ["a", "bb", "word", "x" * 20, "longer"]
+    rounded = elmo.token_embedder.embed(words, lambda rows: rows + 3)
+    torch.testing.assert_close(rounded, elmo.token_embedder.embed(words), rtol=0, atol=1e-6)
+
+
+def test_fewer_padding_characters_change_no_vector(elmo: Elmo) -> None:
     words = ["", "a", "bb", "word", "x" * 43, "y" * 44, "z" * 48, "長い言葉", "w" * 200]
     embedder = elmo.token_embedder
     full = embedder.char_cnn(torch.from_numpy(elmo.alphabet.encode(words, 50)))
@@ -30,7 +46,7 @@ def test_cropped_padding_changes_no_vector(elmo: Elmo) -> None:
     torch.testing.assert_close(cropped, full, rtol=0, atol=1e-6)
 
 
-def test_one_position_less_would_lose_the_window_of_padding_alone(elmo: Elmo) -> None:
+def test_one_padding_character_less_would_change_vectors(elmo: Elmo) -> None:
     words = [chr(code) for code in range(33, 126)]
     cnn, widest = elmo.token_embedder.char_cnn, elmo.config.char_cnn.widest
     exact = cnn(torch.from_numpy(elmo.alphabet.encode(words, 3 + widest)))
@@ -52,24 +68,14 @@ def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo
         torch.testing.assert_close(together[row], alone, rtol=0, atol=1e-6)
 
 
-def test_a_training_step_makes_the_cache_forget(elmo: Elmo) -> None:
+def test_new_weights_give_new_vectors(elmo: Elmo) -> None:
     before = elmo.embed([["word"]])[0]
-    optimizer = torch.optim.SGD(elmo.parameters(), lr=0.1)
-    representations, _ = elmo([["word"]])
-    torch.autograd.backward(representations.layers.square().sum())
-    optimizer.step()
-    after = elmo.embed([["word"]])[0]
-    assert not torch.allclose(before[0], after[0], atol=1e-4)
-
-
-def test_new_weights_and_another_type_make_the_cache_forget(elmo: Elmo) -> None:
-    first = elmo.embed([["word"]])[0]
     elmo.load_state_dict({name: value * 0.5 for name, value in elmo.state_dict().items()})
-    assert not torch.allclose(elmo.embed([["word"]])[0], first, atol=1e-4)
+    assert not torch.allclose(elmo.embed([["word"]])[0], before, atol=1e-4)
     assert elmo.double().embed([["word"]])[0].dtype == torch.float64
 
 
-def test_gradients_flow_while_the_cache_is_warm(elmo: Elmo) -> None:
+def test_gradients_reach_the_characters(elmo: Elmo) -> None:
     elmo.embed([["word"]])
     representations, _ = elmo([["word"]])
     torch.autograd.backward(representations.layers.sum())

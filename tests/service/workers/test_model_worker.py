@@ -1,94 +1,108 @@
-"""What a sentence asked for comes out of a batch of sentences that asked for other things."""
+"""The runner: failures of a batch and of a device, the self-test, settings of the process."""
 
 import logging
-from collections.abc import Callable
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
+from elmo_model.elmo import Origin
+from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.word_cache import WordCache
+from elmo_model.representations import Representations
 from elmo_serve.output import Output
-from elmo_serve.workers.messages import Batch, Failed, RunnerSettings
+from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
 from elmo_serve.workers.model_worker import (
     DeviceLostError,
     Runner,
     UnfitModelError,
-    answers_of,
     is_memory_short,
     known_vectors,
-    outputs,
     self_test,
+    start,
 )
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from tests.support.capturers import Fading
 from tests.support.checkpoints import write_pair
-from tests.support.reference import scalar_mix
-
-SENTENCES = [["one", "two", "three"], [], ["four"]]
-WEIGHTS = (0.5, -1.0, 2.0)
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_a_mix_is_that_of_its_own_sentence(tmp_path: Path, layer_norm: bool) -> None:
-    model = load(write_pair(tmp_path))
-    wanted = [
-        Output(weights=WEIGHTS, gamma=0.75, layer_norm=layer_norm),
-        Output(layers=(0, 1, 2), stacked=True),
-        Output(weights=(0.0, 0.0, 0.0), pooling="mean"),
-    ]
+class AcceleratorError(torch.AcceleratorError):
+    """An error of the accelerator with the error code that torch gives it."""
 
-    with torch.inference_mode():
-        found, _ = model(SENTENCES)
-        mixed, empty, pooled = (answer.numpy() for answer in outputs(model, found, wanted))
-        layers = [each.numpy() for each in found.sentences()]
-
-    expected = scalar_mix(layers[0], WEIGHTS, 0.75, layer_norm)[1:-1]
-    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
-    assert empty.shape == (3, 0, 8)
-    np.testing.assert_allclose(pooled, layers[2][:, 1:-1].mean(axis=(0, 1)), rtol=0, atol=1e-6)
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.error_code = code
 
 
-def test_a_batch_of_normalised_and_other_answers_is_in_the_order_of_its_sentences(
-    tmp_path: Path,
+class FailingNetwork:
+    """A network that raises an exception for every batch."""
+
+    origin = Origin("failing", "none", "0")
+    layers, dimension, parameter_count = 3, 8, 0
+
+    def __init__(self, error: Exception) -> None:
+        self.word_cache = WordCache(0)
+        self._error = error
+
+    def encode_whole(
+        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
+    ) -> Representations:
+        raise self._error
+
+    def align(self, vectors: Tensor) -> Tensor:
+        return vectors
+
+
+def run(error: Exception) -> object:
+    """Run a batch of one sentence in a worker whose network raises this error."""
+    runner = Runner(FailingNetwork(error), "float32", torch.device("cpu"), 0.0)
+    segment, memory = SharedMemoryPool().acquire(1024)
+    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+    return runner.run(batch, memory)
+
+
+SHORT_OF_MEMORY = {
+    "torch's own type": lambda: torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"),
+    "an accelerator error with the code": lambda: AcceleratorError("CUDA error: 2", 2),
+    "an accelerator error with the text": lambda: AcceleratorError("CUDA error: out of memory", 0),
+    "without an error code": lambda: torch.AcceleratorError("CUDA error: out of memory"),
+    "the host": MemoryError,
+    "the CPU allocator": lambda: RuntimeError("DefaultCPUAllocator: can't allocate memory: you"),
+}
+
+
+@pytest.mark.parametrize("make", SHORT_OF_MEMORY.values(), ids=SHORT_OF_MEMORY)
+def test_a_lack_of_memory_fails_the_batch_and_keeps_the_worker(
+    make: Callable[[], Exception],
 ) -> None:
-    model = load(write_pair(tmp_path))
-    sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
-    wanted = [
-        Output(layers=(0, 1, 2), stacked=True),
-        Output(weights=WEIGHTS, layer_norm=True),
-        Output(weights=WEIGHTS, layer_norm=True),
-        Output(layers=(2,)),
-        Output(weights=WEIGHTS, pooling="max"),
-    ]
-    with torch.inference_mode():
-        whole, _ = model(sentences)
-        expected = outputs(model, whole, wanted)
-        found = answers_of(model, sentences, wanted)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
+    """F5: CUDA may report a lack of memory as an AcceleratorError, which is not a lost device."""
+    failed = run(make())
+    assert isinstance(failed, Failed)
+    assert (failed.batch, failed.memory) == (7, True)
 
 
-def test_mixes_of_an_aligned_model_are_aligned_and_its_layers_are_not(tmp_path: Path) -> None:
-    matrix = np.random.default_rng(0).standard_normal((8, 8))
-    write_pair(tmp_path)
-    torch.save(torch.from_numpy(matrix), tmp_path / "align.pth")
-    model = load(tmp_path)
-    wanted = [Output(weights=WEIGHTS), Output(layers=(1,)), Output(layers=(2,))]
-
-    with torch.inference_mode():
-        found, _ = model([["a", "b"]] * 3)
-        mixed, first, second = (answer.numpy() for answer in outputs(model, found, wanted))
-        layers = found.sentences()[0].numpy()
-
-    expected = scalar_mix(layers, WEIGHTS, 1.0)[1:-1] @ matrix.T
-    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(first, layers[1, 1:-1])
-    np.testing.assert_array_equal(second, layers[2, 1:-1])
+@pytest.mark.parametrize("code", [700, 0])
+def test_another_error_of_the_accelerator_ends_the_worker(code: int) -> None:
+    with pytest.raises(DeviceLostError, match="an illegal memory access was encountered"):
+        run(AcceleratorError("an illegal memory access\nwas encountered", code))
 
 
-def test_memory_that_is_short_on_a_cpu_is_told_from_other_failures() -> None:
+def test_another_exception_fails_the_batch() -> None:
+    failed = run(IndexError("no such row"))
+    assert isinstance(failed, Failed)
+    assert (failed.memory, failed.reason) == (False, "IndexError: no such row")
+
+
+def test_a_lack_of_memory_on_a_cpu_is_recognised_by_its_text() -> None:
     with pytest.raises(RuntimeError) as full:
         torch.empty(1 << 60, dtype=torch.uint8)
     with pytest.raises(RuntimeError) as wrong:
@@ -98,85 +112,99 @@ def test_memory_that_is_short_on_a_cpu_is_told_from_other_failures() -> None:
     assert not is_memory_short(wrong.value)
 
 
-@pytest.mark.parametrize("error", [torch.AcceleratorError, torch.OutOfMemoryError, IndexError])
-def test_a_lost_device_ends_the_worker_and_other_failures_are_those_of_a_batch(
-    tmp_path: Path, error: type[Exception]
-) -> None:
-    elmo = load(write_pair(tmp_path)).prepare()
-
-    def fail(*_: object) -> None:
-        raise error("an illegal memory access\nwas encountered")
-
-    elmo.bilm.forward_stack.layers[1].register_forward_pre_hook(fail)
-    runner = Runner(elmo, "float32", torch.device("cpu"), 0.0)
+def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -> None:
+    encoder = Encoder.of(load(write_pair(tmp_path)))
+    runner = Runner(encoder, "float32", torch.device("cpu"), 0.0)
+    outputs = (Output(layers=(2,)), Output(layers=(0, 1, 2), stacked=True, dtype="float16"))
     segment, memory = SharedMemoryPool().acquire(1024)
-    batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
+    texts = (b'["one","two"]', b'["two"]')
+    done = runner.run(Batch(1, texts, outputs, (0, 64), 7, 8, segment), memory)
 
-    if error is torch.AcceleratorError:
-        with pytest.raises(DeviceLostError, match="an illegal memory access was encountered"):
-            runner.run(batch, memory)
-    else:
-        failed = runner.run(batch, memory)
-        assert isinstance(failed, Failed)
-        assert (failed.batch, failed.memory) == (7, error is torch.OutOfMemoryError)
-
-
-class Fading:
-    """Repeats what it was given, but for the last time that it is asked to."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def both(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        first()
-        second()
-
-    def record(self, compute: Callable[[], None]) -> Callable[[], None]:
-        def replay() -> None:
-            self.times -= 1
-            if self.times != 0:
-                compute()
-
-        return replay
+    assert isinstance(done, Done)
+    assert (done.cache_hits, done.cache_misses, done.not_finite) == (0, 2, ())
+    first, second = encoder.embed([["one", "two"], ["two"]])
+    found = np.frombuffer(memory, np.float32, 16).reshape(2, 8)
+    np.testing.assert_array_equal(found, first[2].numpy())
+    halves = np.frombuffer(memory, np.float16, 24, offset=64).reshape(3, 1, 8)
+    np.testing.assert_array_equal(halves, second.numpy().astype(np.float16))
 
 
 def settings(folder: Path) -> RunnerSettings:
-    return RunnerSettings(str(folder), "cpu", "float32", 100, 1_000_000, 1, 32, "info", "text")
+    return RunnerSettings(
+        str(folder), "cpu", "float32", 100, 1_000_000, False, 1, 32, "info", "text"
+    )
 
 
-def prepared(folder: Path, times: int) -> Elmo:
-    elmo = load(folder).double().prepare()  # float64: its products are plain ones on a CPU too
-    elmo.bilm.record_by(Fading(times))
-    return elmo
+def with_replays(folder: Path, replays: int) -> Encoder:
+    """Return an encoder whose captured chunks compute nothing from the given replay on."""
+    encoder = Encoder.of(load(folder).double())  # float64: its products are plain ones on a CPU
+    with torch.inference_mode():
+        return replace(encoder, graphs=ChunkedBiLM(encoder.bilm, Fading(replays)))
 
 
-@pytest.mark.parametrize("times", [4, 3])
-def test_the_start_goes_on_without_recordings_that_give_wrong_numbers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, times: int
+@pytest.mark.parametrize("replays", [4, 3])
+def test_cuda_graphs_that_give_wrong_vectors_are_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, replays: int
 ) -> None:
     expected = known_vectors(load(write_pair(tmp_path)))
-    elmo = prepared(tmp_path, times)  # two shapes, each tried once before it is replayed
+    encoder = with_replays(tmp_path, replays)  # two shapes, each tried once before its replay
 
     with caplog.at_level(logging.WARNING):
-        self_test(elmo, expected, settings(tmp_path))
+        chosen = self_test(encoder, expected, settings(tmp_path))
 
-    assert not elmo.bilm.recordings.are_used
-    assert "vectors differ by" in caplog.text
-    torch.testing.assert_close(known_vectors(elmo), expected, rtol=0, atol=1e-5)
+    assert chosen.graphs is None
+    assert "CUDA graphs are not used" in caplog.text and "vectors differ by" in caplog.text
+    torch.testing.assert_close(known_vectors(chosen), expected, rtol=0, atol=1e-5)
 
 
-def test_the_self_test_goes_by_recordings_and_keeps_those_that_are_right(tmp_path: Path) -> None:
+def test_cuda_graphs_that_give_right_vectors_are_used(tmp_path: Path) -> None:
     expected = known_vectors(load(write_pair(tmp_path)))
-    elmo = prepared(tmp_path, 5)  # one more than the self-test needs
+    encoder = with_replays(tmp_path, 5)  # one more than the self-test needs
 
-    self_test(elmo, expected, settings(tmp_path))
-
-    assert elmo.bilm.recordings.are_used
+    assert self_test(encoder, expected, settings(tmp_path)) is encoder
 
 
-def test_a_model_that_differs_without_recordings_too_is_not_served(tmp_path: Path) -> None:
+def test_a_model_that_differs_without_cuda_graphs_too_is_not_served(tmp_path: Path) -> None:
     expected = known_vectors(load(write_pair(tmp_path)))
-    elmo = prepared(tmp_path, 0)
+    encoder = with_replays(tmp_path, 1000)
 
     with pytest.raises(UnfitModelError, match="vectors differ by"):
-        self_test(elmo, expected + 1, settings(tmp_path))
+        self_test(encoder, expected + 1, settings(tmp_path))
+
+
+def test_a_start_reports_the_model(tmp_path: Path) -> None:
+    runner, message = start(settings(write_pair(tmp_path)))
+    assert runner is not None and message.info == runner.info  # type: ignore[union-attr]
+    assert runner.info.layers == 3 and runner.info.precision == "float32"
+    assert runner.seconds_per_token > 0
+
+
+def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -> None:
+    folder = write_pair(tmp_path)
+    for bad in (
+        replace(settings(folder), precision="int4"),
+        replace(settings(folder), model=str(tmp_path / "missing")),
+    ):
+        runner, message = start(bad)
+        assert runner is None
+        assert "\n" not in message.reason and message.reason  # type: ignore[union-attr]
+
+
+def test_only_a_worker_that_owns_its_process_sets_the_torch_threads_of_the_process(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import sys, torch
+        from dataclasses import replace
+        from pathlib import Path
+        from elmo_serve.workers.model_worker import start
+        from tests.service.workers.test_model_worker import settings
+
+        torch.set_num_threads(3)
+        start(settings(Path(sys.argv[1])))
+        assert torch.get_num_threads() == 3
+        start(settings(Path(sys.argv[1])), owns_process=True)
+        assert torch.get_num_threads() == 1
+    """
+    folder = str(write_pair(tmp_path))
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), folder], check=True)

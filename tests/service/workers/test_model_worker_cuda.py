@@ -1,4 +1,4 @@
-"""On a CUDA device: a start with graphs, and memory that is really short."""
+"""On a CUDA device: a start with CUDA graphs, and a real lack of memory."""
 
 import logging
 from pathlib import Path
@@ -25,7 +25,9 @@ DIMENSION = 8
 
 
 def loaded(folder: Path, precision: str = "float32") -> Runner:
-    return load(RunnerSettings(str(folder), "cuda:0", precision, 1000, 0, 1, 4096, "info", "text"))
+    return load(
+        RunnerSettings(str(folder), "cuda:0", precision, 1000, 0, True, 1, 4096, "info", "text")
+    )
 
 
 def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np.ndarray]:
@@ -38,7 +40,7 @@ def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
-def test_a_start_keeps_its_graphs(
+def test_a_start_uses_its_cuda_graphs(
     tmp_path: Path, precision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -47,7 +49,7 @@ def test_a_start_keeps_its_graphs(
     assert isinstance(runner.run(*batch(SharedMemoryPool(), 3, 20)), Done)
 
 
-def test_memory_that_is_short_on_the_device_is_said_and_passes(tmp_path: Path) -> None:
+def test_a_lack_of_memory_fails_one_batch_only(tmp_path: Path) -> None:
     runner, segments = loaded(write_pair(tmp_path)), SharedMemoryPool()
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory

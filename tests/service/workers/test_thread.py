@@ -23,7 +23,7 @@ class Front:
         self.segments = SharedMemoryPool()
         self.said: asyncio.Queue[Message] = asyncio.Queue()
         self.ended: list[str] = []
-        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
+        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, False, 1, 64, "info", "text")
         self.worker = ThreadWorker(settings, self.segments)
 
     async def start(self) -> None:

@@ -1,17 +1,18 @@
-"""`gates.plain` in one kernel. Importing this needs Triton, which comes with torch for CUDA."""
+"""`gate_update.plain` in one kernel. Imports Triton, which comes with torch for CUDA."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+# Columns of a program; a larger block keeps more values in the registers of one.
 _BLOCK = 512
 
 
 def fused(
     addend: Tensor, product: Tensor, c: Tensor, clip: float | None, dtype: torch.dtype
 ) -> Tensor:
-    """As `gates.plain`; every tensor contiguous."""
+    """As `gate_update.plain`; every tensor contiguous."""
     rows, cell = c.shape
     half = torch.empty(rows, cell, dtype=dtype, device=c.device)
     bound = 0.0 if clip is None else 2.0 * clip  # Triton makes another kernel for a whole number
@@ -45,7 +46,7 @@ def _program(
     c = tl.sigmoid(f) * tl.load(twice + place, inside)
     c += 4.0 * tl.sigmoid(i) * (tl.sigmoid(j) - 0.5)
     if clipped:
-        # comparisons, not min and max: what is not a number has to stay so
+        # comparisons instead of min and max, which would turn NaN into a number
         c = tl.where(c > bound, bound, tl.where(c < -bound, -bound, c))
     tl.store(twice + place, c, inside)
     output = (tl.sigmoid(c) - 0.5) * tl.sigmoid(o)

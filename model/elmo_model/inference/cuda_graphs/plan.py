@@ -1,4 +1,4 @@
-"""How sentences are cut into chunks of few different shapes: a graph is recorded for each shape."""
+"""How sentences are cut into chunks of few different shapes: each shape has a CUDA graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
+# Rows and time steps of the shapes. More of them leave less of a chunk idle and take longer to
+# capture at the start.
 ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 STEPS = (16, 4, 1)
-# Rows times steps of a chunk: enough for a good product, and what bounds a graph's memory.
+# Largest rows times steps of a chunk: enough for an efficient product. A larger number costs memory
+# of the device in every graph.
 MOST_POSITIONS = 2048
 
 
@@ -28,17 +31,17 @@ class Shape:
 
     @classmethod
     def of(cls, rows: int, steps: int) -> "Shape":
-        """Return the shape for so many rows, which last so many steps more at most.
+        """Return the shape for so many rows of which the longest has so many steps left.
 
-        The least number of rows there is a shape for, and the most steps of which a quarter at most
-        is idle.
+        It has the smallest sufficient number of rows, and the largest number of steps of which at
+        most a quarter is idle.
         """
         enough = next(each for each in ROWS if each >= rows)
         return next(shape for shape in _of_rows(enough) if 4 * (shape.steps - steps) <= shape.steps)
 
     @classmethod
     def every(cls) -> "list[Shape]":
-        """Return all that there are, those that take most memory first."""
+        """Return all shapes; those that take most memory come first."""
         shapes = (shape for rows in ROWS for shape in _of_rows(rows))
         return sorted(shapes, key=lambda shape: (-shape.positions, -shape.rows))
 
@@ -47,8 +50,8 @@ class Shape:
 class Chunk:
     """Some time steps of some rows, both directions: `shape.positions` places for each.
 
-    Its places are numbered from `place`: direction, step, row, the row fastest. Sentences
-    `begins` of the plan's order start here, None where the rows go on.
+    Its places are numbered from `place`: direction, step, row, the row fastest. The sentences
+    `begins` of the plan's order start here; None when the rows continue.
     """
 
     shape: Shape
@@ -57,7 +60,7 @@ class Chunk:
 
     @property
     def places(self) -> slice:
-        """All its places."""
+        """All places of the chunk."""
         return slice(self.place, self.place + 2 * self.shape.positions)
 
 
@@ -65,9 +68,10 @@ class Chunk:
 class Plan:
     """Sentences, longest first, in groups of as many rows as the widest shape has.
 
-    `order` lists them. `tokens` says for each place which token stands there among the N tokens of
-    all sentences one after another, N where nothing does; `places`, (2, N), where each token stands
-    in either direction. The backward one mirrors each sentence within its own length.
+    `order` lists the sentences. `tokens` gives for each place the number of its token among the N
+    tokens of all sentences one after another, and N for an idle place. `places` (2, N) gives the
+    place of each token in either direction. The backward direction mirrors each sentence within its
+    own length.
     """
 
     chunks: tuple[Chunk, ...]
@@ -89,7 +93,7 @@ class Plan:
             begins, step = slice(first, first + len(group)), 0
             ends = length[group]
             while step < ends[0]:
-                live = int(np.searchsorted(-ends, -step))  # those longer than `step`
+                live = int(np.searchsorted(-ends, -step))  # sentences longer than `step`
                 shape = Shape.of(live, int(ends[0]) - step)
                 chunks.append(Chunk(shape, place, begins if step == 0 else None))
                 tokens.append(_tokens(shape, step, start[group], ends, count))
@@ -104,7 +108,7 @@ def _of_rows(rows: int) -> list[Shape]:
 
 
 def _tokens(shape: Shape, step: int, start: Indices, ends: Indices, nothing: int) -> Indices:
-    """Return which token stands at each place of a chunk that begins at time step `step`."""
+    """Return the token at each place of a chunk that begins at time step `step`."""
     rows = min(shape.rows, len(ends))
     time = step + np.arange(shape.steps)[:, None]
     found = np.full((2, shape.steps, shape.rows), nothing)
@@ -115,8 +119,8 @@ def _tokens(shape: Shape, step: int, start: Indices, ends: Indices, nothing: int
 
 
 def _places(chunks: Sequence[Chunk], tokens: Indices, count: int) -> Indices:
-    """Return where each of `count` tokens stands in either direction, (2, count)."""
-    places = np.empty((2, count + 1), dtype=np.int64)  # the last column: where nothing stands
+    """Return the place of each of `count` tokens in either direction, (2, count)."""
+    places = np.empty((2, count + 1), dtype=np.int64)  # the last column: idle places
     for chunk in chunks:
         both = np.arange(chunk.places.start, chunk.places.stop).reshape(2, -1)
         for direction, numbers in enumerate(both):

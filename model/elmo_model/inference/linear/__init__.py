@@ -1,51 +1,32 @@
-"""Matrix products: as they are learnt, and in the forms that inference takes them in."""
-
-from typing import Literal, get_args
+"""Linear maps for inference, in the fastest form for their device and precision."""
 
 import torch
 from torch import Tensor
 
-from elmo_model.inference.linear.fixed import FixedProduct, ReducedProduct
-from elmo_model.inference.linear.packed import (
-    PackedProduct,
-    PackedReducedProduct,
-    QuantisedProduct,
-    onednn_packs,
-    onednn_packs_bfloat16,
-    onednn_quantises,
-)
-from elmo_model.inference.linear.product import Product
+from elmo_model.inference.linear.linear import Linear
+from elmo_model.inference.linear.packed import PackedBFloat16Linear, PackedLinear
+from elmo_model.inference.linear.plain import PlainLinear, ReducedLinear
+from elmo_model.inference.linear.quantised import QuantisedLinear
+from elmo_model.inference.linear.supported import packs_bfloat16, packs_float32, quantises
+from elmo_model.precision import Precision
 
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
-
-PreparedProduct = (
-    FixedProduct | ReducedProduct | PackedProduct | PackedReducedProduct | QuantisedProduct
-)
-
-__all__ = ["Precision", "PreparedProduct", "Product", "check_precision", "prepared"]
+__all__ = ["Linear", "linear_of"]
 
 
-def prepared(weight: Tensor, precision: Precision) -> PreparedProduct:
+def linear_of(weight: Tensor, precision: Precision) -> Linear:
     """Return the product with a matrix (outputs, inputs) in its fastest form on its device.
 
-    Raises ValueError for int8 where there is no exact 8-bit product.
+    Raises ValueError for int8 on a device or a build of torch without an exact 8-bit product.
     """
     packs = weight.device.type == "cpu" and weight.dtype == torch.float32
     match precision:
         case "int8":
-            if not (packs and onednn_quantises()):
+            if not (packs and quantises()):
                 raise ValueError("int8 takes a CPU with VNNI and a torch with oneDNN")
-            return QuantisedProduct(weight)
-        case "bfloat16" if packs and onednn_packs_bfloat16():
-            return PackedReducedProduct(weight)
+            return QuantisedLinear(weight)
+        case "bfloat16" if packs and packs_bfloat16():
+            return PackedBFloat16Linear(weight)
         case "bfloat16" | "float16":
-            return ReducedProduct(weight, getattr(torch, precision))
+            return ReducedLinear(weight, getattr(torch, precision))
         case _:
-            return PackedProduct(weight) if packs and onednn_packs() else FixedProduct(weight)
-
-
-def check_precision(precision: str) -> None:
-    """Raise ValueError for a precision that is not one of `Precision`."""
-    if precision not in get_args(Precision):
-        known = ", ".join(get_args(Precision))
-        raise ValueError(f"precision is {precision!r}, expected one of {known}")
+            return PackedLinear(weight) if packs and packs_float32() else PlainLinear(weight)

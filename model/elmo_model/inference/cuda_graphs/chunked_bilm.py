@@ -1,78 +1,59 @@
-"""Reads sentences chunk by chunk, each chunk by repeating a recording of it."""
+"""The biLM chunk by chunk: each chunk is a captured computation that is replayed."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.config import LSTMConfig
-from elmo_model.inference.cuda_graphs.direction import Direction
-from elmo_model.inference.cuda_graphs.gates import Update, plain
+from elmo_model.inference.bilm import InferenceBiLM
+from elmo_model.inference.cuda_graphs.capturer import CaptureError, Capturer
+from elmo_model.inference.cuda_graphs.chunked_stack import ChunkedStack
+from elmo_model.inference.cuda_graphs.gate_update import GateUpdate, plain
 from elmo_model.inference.cuda_graphs.plan import MOST_POSITIONS, ROWS, Plan, Shape
-from elmo_model.layers.stack import Stack
 from elmo_model.state import State
 
-# Of numbers that are about 1: far above what rounding to 16 bits makes of a chunk.
+# Largest difference between a chunk and its replay, for numbers of about 1: far above the rounding
+# to 16 bits in a chunk.
 _TOLERANCE = 0.05
 
 
-class Recorder(Protocol):
-    """What can repeat a computation that allocates nothing which it leaves behind."""
+class ChunkedBiLM:
+    """A biLM over sentences of any lengths, from a given state, without the state after.
 
-    def both(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        """Compute both, at once where that can be."""
+    The state of a row stays in its place from chunk to chunk: sentences are sorted by length, so
+    those that continue are always the first rows. One thread computes at a time.
 
-    def record(self, compute: Callable[[], None]) -> Callable[[], None]:
-        """Return what does again, on the same memory, what `compute` does.
-
-        May run `compute`. Raises whatever keeps it from being recorded.
-        """
-
-
-class RecordingError(Exception):
-    """A chunk cannot be recorded, or its recording does not repeat it."""
-
-
-class ChunkedReader:
-    """Two prepared stacks over sentences of any lengths, from a state given, without that after.
-
-    The state of a row lies where it is from chunk to chunk: sentences are in order of length, so
-    those that go on are always the first ones. One thread reads at a time.
+    Raises CaptureError for a biLM whose products cannot be captured, such as packed ones.
     """
 
-    def __init__(
-        self,
-        config: LSTMConfig,
-        ahead: Stack,
-        behind: Stack,
-        recorder: Recorder,
-        update: Update = plain,
-    ) -> None:
+    def __init__(self, bilm: InferenceBiLM, capturer: Capturer, update: GateUpdate = plain) -> None:
+        config = bilm.config
         layers, width = config.layers, config.projection
-        self._ahead, self._behind = Direction(ahead, update), Direction(behind, update)
-        like = ahead.get_buffer("layers.0.bias")
+        self._ahead = ChunkedStack(bilm.forward_stack, update)
+        self._behind = ChunkedStack(bilm.backward_stack, update)
+        like = bilm.forward_stack.layers[0].bias
         self._tokens = like.new_zeros(2 * MOST_POSITIONS, width)
         self._outputs = like.new_zeros(layers, 2 * MOST_POSITIONS, width)
         self._h = like.new_zeros(2, layers, ROWS[-1], width)
         self._c = like.new_zeros(2, layers, ROWS[-1], config.cell)
-        self._recorder = recorder
-        self._recordings: dict[Shape, Callable[[], None]] = {}
+        self._capturer = capturer
+        self._replays: dict[Shape, Callable[[], None]] = {}
         self._lock = Lock()
 
-    def record(self) -> None:
-        """Record every shape. Raises RecordingError."""
+    def capture_all(self) -> None:
+        """Capture every shape. Raises CaptureError."""
         with self._lock:
             for shape in Shape.every():
-                self._recording(shape)
+                self._replay_of(shape)
 
-    def read(self, tokens: Tensor, lengths: Sequence[int], start: State) -> Tensor:
+    def encode(self, tokens: Tensor, lengths: Sequence[int], start: State) -> Tensor:
         """Map tokens (N, P) of all sentences, one after another, to all layers (L + 1, N, 2P).
 
-        There is a sentence at least, and a row of `start` for each. Raises RecordingError.
+        There is at least one sentence, and a row of `start` for each. A shape that was not captured
+        before is captured now. Raises CaptureError.
         """
         plan = Plan.of(lengths)
         order, source, places = (
@@ -81,13 +62,13 @@ class ChunkedReader:
         )
         width = tokens.shape[1]
         layers = tokens.new_empty(1 + len(self._outputs), len(tokens), 2 * width)
-        layers[0, :, :width] = layers[0, :, width:] = tokens
+        layers[0, :, :width] = layers[0, :, width:] = tokens  # layer 0 is the token vector twice
         padded = functional.pad(tokens, (0, 0, 0, 1))
         found = tokens.new_empty(len(self._outputs), len(source), width)
         with self._lock:
-            # first of all: to record a chunk spoils the state
-            recordings = [self._recording(chunk.shape) for chunk in plan.chunks]
-            for chunk, replay in zip(plan.chunks, recordings, strict=True):
+            # before anything else, since a capture overwrites the state
+            replays = [self._replay_of(chunk.shape) for chunk in plan.chunks]
+            for chunk, replay in zip(plan.chunks, replays, strict=True):
                 if chunk.begins is not None:
                     self._begin(chunk.shape.rows, start, order[chunk.begins])
                 count = 2 * chunk.shape.positions
@@ -99,33 +80,33 @@ class ChunkedReader:
         return layers
 
     def _begin(self, rows: int, start: State, order: Tensor) -> None:
-        """Let rows begin with the state of the sentences `order`; those beyond are zero."""
+        """Give the sentences `order` their state in the first rows; set the other rows to zero."""
         for both, own, factor in ((self._h, start.h, 1.0), (self._c, start.c, 2.0)):
             both[:, :, :rows].zero_()
             for half, state in zip(both, own.chunk(2, dim=2), strict=True):
                 torch.mul(state.index_select(1, order), factor, out=half[:, : len(order)])
 
-    def _recording(self, shape: Shape) -> Callable[[], None]:
-        if shape not in self._recordings:
+    def _replay_of(self, shape: Shape) -> Callable[[], None]:
+        if shape not in self._replays:
             try:
-                self._recordings[shape] = self._checked(shape)
-            except RecordingError:
+                self._replays[shape] = self._captured(shape)
+            except CaptureError:
                 raise
             except Exception as error:  # of torch, the driver or a compiler, of any kind
-                raise RecordingError(f"{type(error).__name__}: {error}") from error
-        return self._recordings[shape]
+                raise CaptureError(f"{type(error).__name__}: {error}") from error
+        return self._replays[shape]
 
-    def _checked(self, shape: Shape) -> Callable[[], None]:
-        """Record a shape, and see that what is repeated is what was recorded."""
+    def _captured(self, shape: Shape) -> Callable[[], None]:
+        """Capture a shape and check that its replay gives the same numbers."""
         compute = partial(self._advance, shape)
-        replay = self._recorder.record(compute)
+        replay = self._capturer.capture(compute)
         expected, found = self._tried(shape, compute), self._tried(shape, replay)
         if not torch.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
-            raise RecordingError(f"{shape} does not repeat what was recorded")
+            raise CaptureError(f"the replay of {shape} gives other numbers than the computation")
         return replay
 
     def _tried(self, shape: Shape, run: Callable[[], None]) -> Tensor:
-        """Return all that a run writes, when it begins with certain numbers."""
+        """Return everything that a run writes, when it starts from fixed numbers."""
         for buffer in (self._tokens, self._h, self._c):
             numbers = torch.arange(buffer.numel(), dtype=buffer.dtype, device=buffer.device)
             buffer.copy_(numbers.sin_().view_as(buffer))
@@ -136,12 +117,12 @@ class ChunkedReader:
         return torch.cat([each.reshape(-1) for each in written])
 
     def _advance(self, shape: Shape) -> None:
-        """Compute a chunk of this shape: what is recorded."""
+        """Compute a chunk of this shape: the computation that is captured."""
         rows, count = shape.rows, 2 * shape.positions
         tokens = self._tokens[:count].chunk(2)
         outputs = self._outputs[:, :count].chunk(2, dim=1)
         h, c = self._h[:, :, :rows], self._c[:, :, :rows]
-        self._recorder.both(
+        self._capturer.both(
             lambda: self._ahead.advance(tokens[0], outputs[0], h[0], c[0]),
             lambda: self._behind.advance(tokens[1], outputs[1], h[1], c[1]),
         )

@@ -1,4 +1,4 @@
-"""The fused kernel gives what the plain step gives; without a GPU, in Triton's interpreter."""
+"""The fused kernel agrees with the plain update; without a GPU, in Triton's interpreter."""
 
 import os
 import subprocess
@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.inference.cuda_graphs.gates import agree, fastest, plain
+from elmo_model.inference.cuda_graphs.gate_update import agree, fastest, plain
 
 ROOT = Path(__file__).parents[4]
 NEEDS_TRITON = "Triton comes with torch for CUDA"
 
 
-def test_without_cuda_or_float32_the_step_is_the_plain_one() -> None:
+def test_without_cuda_or_float32_the_update_is_the_plain_one() -> None:
     assert fastest(torch.zeros(1)) is plain
     assert fastest(torch.zeros(1, dtype=torch.float64)) is plain
 
 
-def test_the_plain_step_agrees_with_itself_and_with_no_other() -> None:
+def test_only_the_right_update_agrees_with_the_plain_one() -> None:
     def without_clip(*arguments: object) -> torch.Tensor:
         addend, product, c, _, dtype = arguments
         return plain(addend, product, c, None, dtype)  # type: ignore[arg-type]
@@ -33,13 +33,13 @@ def test_the_plain_step_agrees_with_itself_and_with_no_other() -> None:
     assert not agree(of_another_type, cpu)
 
 
-def test_the_kernel_agrees_with_the_plain_step_and_keeps_what_is_no_number() -> None:
+def test_the_kernel_agrees_with_the_plain_update_and_keeps_nan() -> None:
     pytest.importorskip("triton", reason=NEEDS_TRITON)
     run(
         """
         import torch
         from elmo_model.inference.cuda_graphs.fused_gates import fused
-        from elmo_model.inference.cuda_graphs.gates import agree
+        from elmo_model.inference.cuda_graphs.gate_update import agree
 
         assert agree(fused, torch.device("cpu"))
         whole = torch.full((1, 4), 9.0)
@@ -54,7 +54,7 @@ def test_the_kernel_agrees_with_the_plain_step_and_keeps_what_is_no_number() -> 
     )
 
 
-def test_the_kernel_is_compiled_for_the_gpus_that_torch_knows() -> None:
+def test_the_kernel_compiles_for_the_gpus_that_torch_supports() -> None:
     pytest.importorskip("triton", reason=NEEDS_TRITON)
     run(
         """
@@ -76,7 +76,7 @@ def test_the_kernel_is_compiled_for_the_gpus_that_torch_knows() -> None:
 
 
 def run(program: str, **environment: str) -> None:
-    """Run it in an interpreter of its own: Triton asks once which way it goes."""
+    """Run a program in an interpreter of its own: Triton reads its environment once."""
     lines = [line.removeprefix("        ") for line in program.splitlines()]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],

@@ -1,4 +1,4 @@
-"""Recordings as CUDA graphs: a chunk's hundreds of kernels become one launch."""
+"""CUDA graphs: the hundreds of kernels of a chunk become one launch."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,18 +6,20 @@ from threading import Lock
 
 import torch
 
-# One capture at a time in a process is torch's rule.
+# torch allows one capture at a time in a process, so this lock is global.
 _CAPTURE = Lock()
+# Runs before a capture: torch asks for some, and kernels are compiled and workspaces allocated in
+# the first. More of them only take time.
 _WARM_UPS = 2
 
 
-class Graphs:
-    """Records on one device, all graphs on the same two streams and from one pool of memory.
+class CudaCapturer:
+    """Captures on one device: all graphs on the same two streams and from one memory pool.
 
-    A graph reads and writes what its caller keeps, and what it allocates is of no use after it: so
-    graphs can share that memory and be replayed in any order, one at a time. They are kept until
-    all of them go: torch gives back the workspaces of a stream's products with the first graph
-    that goes, whoever else was recorded with them.
+    A graph reads and writes buffers of its caller, and memory that it allocates itself is not used
+    after it: so graphs can share the pool and be replayed in any order, one at a time. All graphs
+    are kept until the capturer is freed: with the first graph that is freed, torch frees the
+    workspaces of its stream's products, which the other graphs use too.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -30,7 +32,7 @@ class Graphs:
         self._graphs: list[torch.cuda.CUDAGraph] = []
 
     def both(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        """Compute the first on the current stream and the second beside it."""
+        """Compute the first on the current stream and the second on another one in parallel."""
         current = torch.cuda.current_stream(self._device)
         self._side.wait_stream(current)
         first()
@@ -38,11 +40,11 @@ class Graphs:
             second()
         current.wait_stream(self._side)
 
-    def record(self, compute: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, compute: Callable[[], None]) -> Callable[[], None]:
         """Capture `compute`, after some runs of it, and return its replay.
 
-        After these, workspaces are there, kernels chosen and compiled, and memory that is missing
-        was missed outside of the capture. A replay goes to the stream that is current then.
+        The runs allocate workspaces and choose and compile kernels, and they fail outside of the
+        capture when memory is short. A replay runs on the stream that is current at that time.
         """
         with _CAPTURE, torch.cuda.device(self._device):
             current = torch.cuda.current_stream()
@@ -52,7 +54,7 @@ class Graphs:
                     compute()
             current.wait_stream(self._stream)
             try:
-                # the outer one: a capture that fails leaves its own stream the current one
+                # a capture that fails leaves its own stream current; this restores it
                 with torch.cuda.stream(current):
                     graph = self._captured(compute)
             except Exception:
@@ -73,10 +75,10 @@ class Graphs:
         return graph
 
     def _end_failed_capture(self) -> None:
-        """Tell the allocator that a capture is over: torch does so of those alone that succeed.
+        """Tell the allocator that a capture has ended, which torch does for successful ones only.
 
-        Until then it gives no memory back, and `empty_cache` raises.
+        Until then the allocator frees no memory and `empty_cache` raises.
         """
-        with suppress(AttributeError, RuntimeError):  # no public interface; or it was over
+        with suppress(AttributeError, RuntimeError):  # a private interface; or it had ended
             torch._C._cuda_endAllocateToPool(self._stream.device_index, self._pool)
             torch._C._cuda_releasePool(self._stream.device_index, self._pool)

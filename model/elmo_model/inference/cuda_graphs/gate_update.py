@@ -1,4 +1,4 @@
-"""What a prepared LSTM does between its two products, and the fastest way to do it."""
+"""The update of an LSTM's cell between its two products, and the fastest way to compute it."""
 
 import logging
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from torch import Tensor
 
 _log = logging.getLogger(__name__)
 
-Update = Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype], Tensor]
+GateUpdate = Callable[[Tensor, Tensor, Tensor, float | None, torch.dtype], Tensor]
 
 
 def plain(
@@ -16,8 +16,8 @@ def plain(
 ) -> Tensor:
     """Map both shares of the gates (rows, 4D) to half the cell's output (rows, D), of `dtype`.
 
-    c (rows, D) is twice the cell and becomes the next. The gates are as in `PreparedLSTM`: input,
-    forget, output and twice the candidate.
+    c (rows, D) is twice the cell and is updated in place. The gates are ordered as in
+    `InferenceLSTM`: input, forget, output and twice the candidate.
     """
     i, f, o, j = torch.add(addend, product).sigmoid_().chunk(4, dim=1)
     c.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
@@ -26,30 +26,30 @@ def plain(
     return c.sigmoid().sub_(0.5).mul_(o).to(dtype)
 
 
-def fastest(like: Tensor) -> Update:
-    """Return what does so in one kernel, where numbers like these can have it, or else `plain`.
+def fastest(like: Tensor) -> GateUpdate:
+    """Return the update in one kernel for tensors like this one, or `plain` without such a kernel.
 
-    The kernel wants CUDA and float32, Triton, a C compiler at run time and a folder to write to. It
-    is tried first, and taken when it gives the same numbers.
+    The kernel takes CUDA and float32, Triton, a C compiler at run time and a folder to write to. It
+    is tried first and used when it gives the same numbers.
     """
     if like.device.type != "cuda" or like.dtype != torch.float32:
         return plain
     try:
-        from elmo_model.inference.cuda_graphs.fused_gates import fused  # noqa: PLC0415  # no dependency of ours
+        from elmo_model.inference.cuda_graphs.fused_gates import fused  # noqa: PLC0415  # Triton is optional
 
         with torch.cuda.device(like.device):
             if agree(fused, like.device):
                 return fused
         reason = "it gives other numbers"
-    except Exception as error:  # whatever keeps it from running
+    except Exception as error:  # of Triton, the compiler or the driver, of any kind
         reason = f"{type(error).__name__}: {error}"
-    _log.info("the gates are not one kernel: %s", " ".join(reason.split()))
+    _log.info("the fused gate kernel is not used: %s", " ".join(reason.split()))
     return plain
 
 
-def agree(update: Update, device: torch.device) -> bool:
-    """Say whether `update` gives the numbers of `plain`, in every type and with both clips."""
-    rows, cell = 3, 520  # neither a whole number of blocks nor less than one
+def agree(update: GateUpdate, device: torch.device) -> bool:
+    """Tell whether `update` gives the numbers of `plain`, in every type, with and without clip."""
+    rows, cell = 3, 520  # more than one block of the kernel, and no whole number of blocks
     gates = torch.arange(rows * 4 * cell, device=device, dtype=torch.float32).sin_().mul_(4)
     addend, product = gates.view(rows, -1), gates.flip(0).view(rows, -1)
     before = addend[:, :cell].contiguous()

@@ -1,0 +1,125 @@
+"""The vectors that each sentence of a batch asks for: layers or mixes, pooled, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from elmo_model.layers.scalar_mix import layer_norm, mix
+from elmo_model.representations import Representations
+from elmo_serve.output import Dtype, Output
+
+
+class Mixer(Protocol):
+    """A network whose mixes can be aligned: an `Encoder` or an `Elmo`."""
+
+    def align(self, vectors: Tensor) -> Tensor:
+        """Map mixed vectors (..., 2P) to the space that aligned languages share."""
+
+
+class Network(Mixer, Protocol):
+    """A network that computes all layers of a batch: an `Encoder`."""
+
+    def encode_whole(
+        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
+    ) -> Representations:
+        """Map sentences to all layers, from zero state, with boundaries when `bounded`."""
+
+
+def vectors_of(
+    network: Network, sentences: Sequence[Sequence[str]], wanted: Sequence[Output]
+) -> list[Tensor]:
+    """Map sentences, and the output that each asks for, to their vectors, from zero state.
+
+    Boundaries are computed only for sentences whose layers are normalised: they count in the mean
+    and the variance (AllenNLP `scalar_mix.py`).
+    """
+    vectors: dict[int, Tensor] = {}
+    for normalised in (False, True):
+        members = [i for i, output in enumerate(wanted) if output.layer_norm == normalised]
+        if not members:
+            continue
+        own = [sentences[i] for i in members]
+        representations = network.encode_whole(own, bounded=normalised)
+        found = select(network, representations, [wanted[i] for i in members])
+        vectors.update(zip(members, found, strict=True))
+    return [vectors[i] for i in range(len(wanted))]
+
+
+def select(
+    network: Mixer, representations: Representations, wanted: Sequence[Output]
+) -> list[Tensor]:
+    """Map the layers of a batch to the vectors of each sentence, without boundary tokens.
+
+    The vectors of a sentence have the shape `Output.shape`. All mixed sentences go through one
+    product, with a row of weights for each token, and are then aligned if the model is aligned.
+    """
+    sentences = representations.sentences()
+    mixed = [i for i, output in enumerate(wanted) if output.weights is not None]
+    mixtures = _mixtures(network, [sentences[i] for i in mixed], [wanted[i] for i in mixed])
+    mixture_of = dict(zip(mixed, mixtures, strict=True))
+    vectors = []
+    for index, (layers, output) in enumerate(zip(sentences, wanted, strict=True)):
+        if output.layers is None:
+            own = mixture_of[index]
+        elif output.stacked:
+            own = _stacked(layers, output.layers)
+        else:
+            own = layers[output.layers[0]]
+        vectors.append(_pool(own[..., representations.inside, :], output.pooling))
+    return vectors
+
+
+def on_host(vectors: Sequence[Tensor], dtypes: Sequence[Dtype]) -> list[Tensor]:
+    """Return vectors on the CPU: those of one dtype are cast on the device and copied at once.
+
+    Vectors that are on the CPU already are returned unchanged.
+    """
+    if not vectors or vectors[0].device.type == "cpu":
+        return list(vectors)
+    host: list[Tensor] = [torch.empty(0)] * len(vectors)
+    for dtype in set(dtypes):
+        members = [index for index, own in enumerate(dtypes) if own == dtype]
+        flat = torch.cat([vectors[i].reshape(-1).to(getattr(torch, dtype)) for i in members]).cpu()
+        parts = torch.split(flat, [vectors[i].numel() for i in members])
+        for index, part in zip(members, parts, strict=True):
+            host[index] = part.view(vectors[index].shape)
+    return host
+
+
+def _mixtures(network: Mixer, sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
+    """Map the layers (L + 1, n, 2P) of each sentence to its mix (n, 2P)."""
+    if not sentences:
+        return []
+    layers = torch.cat(
+        [
+            layer_norm(layers) if output.layer_norm else layers
+            for layers, output in zip(sentences, wanted, strict=True)
+        ],
+        dim=1,
+    )
+    lengths = [sentence.shape[1] for sentence in sentences]
+    scalars = torch.tensor([output.weights for output in wanted], dtype=torch.float64)
+    gammas = torch.tensor([output.gamma for output in wanted], dtype=torch.float64)
+    rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.device, layers.dtype)
+    rows = rows.repeat_interleave(torch.tensor(lengths, device=layers.device), 0)
+    return list(torch.split(network.align(mix(layers, rows.T, 1.0)), lengths))
+
+
+def _stacked(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:
+    """Map all layers (L + 1, n, 2P) to those of these numbers, without a copy if these are all."""
+    if numbers == tuple(range(len(layers))):
+        return layers
+    return layers[list(numbers)]
+
+
+def _pool(vectors: Tensor, pooling: str) -> Tensor:
+    """Map (..., n, 2P) to (..., 2P) over the tokens, or return it; no tokens pool to zeros."""
+    if pooling == "none":
+        return vectors
+    if not vectors.shape[-2]:
+        return vectors.new_zeros((*vectors.shape[:-2], vectors.shape[-1]))
+    return vectors.mean(-2) if pooling == "mean" else vectors.amax(-2)

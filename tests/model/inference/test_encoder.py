@@ -1,0 +1,211 @@
+"""The encoder: the vectors of the network it was built from, whatever its precision and caches."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.elmo import Elmo
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.linear.supported import quantises
+from elmo_model.precision import PRECISIONS
+from tests.support import golden
+from tests.support.checkpoints import write_pair
+
+SENTENCES = [[word for word in sentence if word] for sentence in golden.sentences()]
+SHORT = [["a", "b", "a"], [], ["b"], [], ["a"] * 9, ["c", "a", "b", "b", "a"]]
+NEEDS_8_BITS = pytest.mark.skipif(not quantises(), reason="no VNNI")
+EVERY_PRECISION = [
+    pytest.param(name, marks=NEEDS_8_BITS if name == "int8" else ()) for name in PRECISIONS
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pair(tmp_path_factory.mktemp("elmo") / "model", cell=24, projection=12, layers=3)
+
+
+@pytest.fixture
+def elmo(folder: Path) -> Elmo:
+    return load(folder)
+
+
+@pytest.mark.parametrize("precision", EVERY_PRECISION)
+def test_vectors_are_those_of_the_network(elmo: Elmo, precision: str) -> None:
+    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
+    found = torch.cat(Encoder.of(elmo, precision).embed(SENTENCES), dim=1)
+    least = {"float32": 0.999999, "bfloat16": 0.99, "float16": 0.9999, "int8": 0.99}[precision]
+    assert found.dtype == torch.float32
+    assert (torch.cosine_similarity(found, expected, dim=2).mean(dim=1) > least).all()
+    if precision == "float32":
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    else:
+        assert not torch.equal(found, expected)
+
+
+def test_the_network_is_not_changed(elmo: Elmo) -> None:
+    before = {name: value.clone() for name, value in elmo.state_dict().items()}
+    expected = elmo.embed(SHORT)
+    elmo.train()
+    Encoder.of(elmo, "bfloat16").embed(SHORT)
+    assert elmo.training and all(parameter.requires_grad for parameter in elmo.parameters())
+    for name, value in elmo.state_dict().items():
+        assert torch.equal(value, before[name])
+    elmo.eval()
+    for found, layers in zip(elmo.embed(SHORT), expected, strict=True):
+        assert torch.equal(found, layers)
+
+
+def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    expected = encoder.embed(SHORT)
+    elmo.double()
+    del elmo
+    encoder.word_cache.clear()
+    for found, layers in zip(encoder.embed(SHORT), expected, strict=True):
+        torch.testing.assert_close(found, layers, rtol=0, atol=5e-6)
+
+
+def test_the_token_embedder_is_not_in_memory_twice(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    vectors = encoder.words.compute(["word"])
+    with torch.no_grad():
+        elmo.token_embedder.char_cnn.characters.mul_(2.0)
+    assert not torch.allclose(encoder.words.compute(["word"]), vectors, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", EVERY_PRECISION)
+def test_boundaries_change_no_vector(elmo: Elmo, precision: str) -> None:
+    encoder = Encoder.of(elmo, precision)
+    whole, inside = encoder.encode_whole(SHORT, bounded=True), encoder.encode_whole(SHORT)
+    assert whole.bounded and not inside.bounded
+    assert inside.layers.shape[1] == sum(map(len, SHORT))
+    assert whole.lengths == tuple(len(sentence) + 2 for sentence in SHORT)
+    tolerance = 5e-6 if precision == "float32" else 2e-2
+    for one, other in zip(inside.sentences(), whole.sentences(), strict=True):
+        torch.testing.assert_close(one, other[:, whole.inside], rtol=0, atol=tolerance)
+
+
+def test_a_block_of_time_is_the_whole_batch(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    for bounded, steps in ((False, 9), (True, 11)):
+        (block,) = encoder.encode(SHORT, bounded=bounded)
+        assert block.steps == range(steps) and block.is_last
+        whole = encoder.encode_whole(SHORT, bounded=bounded)
+        assert torch.equal(block.representations.layers, whole.layers)
+        assert block.representations.lengths == whole.lengths
+    (nothing,) = encoder.encode([])
+    assert nothing.steps == range(0) and nothing.is_last
+
+
+def test_the_state_is_carried_as_by_the_network(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    first, second = [["a"] * n for n in (9, 3, 0, 12, 5)], [["b"], ["c", "d"]]
+    with torch.inference_mode():
+        _, expected = elmo(first)
+        whole, expected_after = elmo(second, expected)
+    _, state = encoder.encode_from(first)
+    found, after = encoder.encode_from(second, state)
+    torch.testing.assert_close(state.h, expected.h, rtol=0, atol=1e-5)
+    torch.testing.assert_close(state.c, expected.c, rtol=0, atol=1e-5)
+    assert after.rows == 5  # rows beyond the second batch keep their state
+    torch.testing.assert_close(found.layers, whole.layers, rtol=0, atol=1e-5)
+    torch.testing.assert_close(after.c, expected_after.c, rtol=0, atol=1e-5)
+
+
+def test_the_published_vectors_were_made_with_state_carried_between_batches() -> None:
+    """The trap of the published vectors: from zero state other vectors come out."""
+    encoder, expected, state = Encoder.of(load(golden.SMALL)), golden.arrays("stateful"), None
+    differs = False
+    for batch, members, sentences in golden.batches():
+        found, state = encoder.encode_from(sentences, state)
+        fresh = encoder.encode_whole(sentences, bounded=True)
+        pairs = zip(members, found.sentences(), fresh.sentences(), strict=True)
+        for member, carried, alone in pairs:
+            published = expected[f"b{batch}_s{member}_full"]
+            np.testing.assert_allclose(carried.numpy(), published, rtol=0, atol=2e-5)
+            differs |= not np.allclose(alone.numpy(), published, rtol=0, atol=1e-3)
+    assert differs
+
+
+def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    shapes = [tuple(vectors.shape) for vectors in encoder.embed([["a", "b"], [], [""]])]
+    assert shapes == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
+    assert encoder.embed([]) == []
+    assert encoder.encode_from([])[1].rows == 0
+    assert (encoder.layers, encoder.dimension) == (4, 24)
+    assert encoder.parameter_count == elmo.parameter_count and encoder.origin == elmo.origin
+
+
+def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> None:
+    sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(40)]
+    for encoder in (Encoder.of(elmo), Encoder.of(elmo, gate_cache_bytes=0)):
+        together = encoder.embed(sentences)  # many blocks of positions that share seven words
+        for row in (0, 17, 39):
+            alone = encoder.embed([sentences[row]])[0]
+            torch.testing.assert_close(together[row], alone, rtol=0, atol=2e-5)
+
+
+def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
+    words = [f"w{number}" for number in range(40)]
+    sentences = [words[: length % 37] for length in range(0, 300, 7)]
+    together = Encoder.of(elmo).embed(sentences)
+    for sentence, vectors in zip(sentences, together, strict=True):
+        torch.testing.assert_close(vectors, elmo.embed([sentence])[0], rtol=0, atol=1e-4)
+
+
+def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
+    encoder = Encoder.of(elmo)
+    encoder.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
+    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (0, 3)
+    encoder.embed([["a", "tulip"]])
+    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (1, 4)
+
+
+def test_vectors_have_no_gradient(elmo: Elmo) -> None:
+    assert Encoder.of(elmo).embed([["a"]])[0].is_inference()
+
+
+def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((8, 8))
+    write_pair(tmp_path)
+    torch.save(torch.from_numpy(matrix), tmp_path / "align.pth")
+    elmo = load(tmp_path)
+    vectors = torch.randn(5, 8)
+    encoder = Encoder.of(elmo)
+    with torch.inference_mode():
+        assert torch.equal(encoder.align(vectors), elmo.align(vectors))
+    torch.testing.assert_close(encoder.align(vectors), vectors @ torch.tensor(matrix).float().T)
+
+
+def test_an_unknown_precision_is_refused_with_the_known_ones(elmo: Elmo) -> None:
+    with pytest.raises(ValueError, match="'int4', expected one of float32, bfloat16, float16, int"):
+        Encoder.of(elmo, "int4")
+
+
+def test_cuda_graphs_are_ignored_on_a_cpu(elmo: Elmo) -> None:
+    assert Encoder.of(elmo, cuda_graphs=True).graphs is None
+
+
+@pytest.mark.parametrize("cell", [24, 2048])
+def test_threads_share_an_encoder(tmp_path: Path, cell: int) -> None:
+    """With a small cell one core runs both directions, with a large one each has its own."""
+    elmo = load(write_pair(tmp_path, cell=cell, projection=12, layers=2))
+    encoder, expected = Encoder.of(elmo, threads=2), elmo.embed(SHORT)
+    together = threading.Barrier(4)
+
+    def embed(_: int) -> bool:
+        together.wait()
+        return all(
+            torch.allclose(found, layers, rtol=0, atol=2e-5)
+            for _ in range(10)
+            for found, layers in zip(encoder.embed(SHORT), expected, strict=True)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(embed, range(4)))

@@ -1,0 +1,80 @@
+"""Sentences with different outputs share a batch, and each gets the vectors it asks for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.inference.encoder import Encoder
+from elmo_serve.output import Output
+from elmo_serve.workers.vectors import on_host, select, vectors_of
+from tests.support.checkpoints import write_pair
+from tests.support.reference import scalar_mix
+
+SENTENCES = [["one", "two", "three"], [], ["four"]]
+WEIGHTS = (0.5, -1.0, 2.0)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None:
+    elmo = load(write_pair(tmp_path))
+    wanted = [
+        Output(weights=WEIGHTS, gamma=0.75, layer_norm=layer_norm),
+        Output(layers=(0, 1, 2), stacked=True),
+        Output(weights=(0.0, 0.0, 0.0), pooling="mean"),
+    ]
+
+    with torch.inference_mode():
+        found, _ = elmo(SENTENCES)
+        mixed, empty, pooled = (vectors.numpy() for vectors in select(elmo, found, wanted))
+        layers = [each.numpy() for each in found.sentences()]
+
+    expected = scalar_mix(layers[0], WEIGHTS, 0.75, layer_norm)[1:-1]
+    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
+    assert empty.shape == (3, 0, 8)
+    np.testing.assert_allclose(pooled, layers[2][:, 1:-1].mean(axis=(0, 1)), rtol=0, atol=1e-6)
+
+
+def test_sentences_with_and_without_layer_norm_keep_their_order(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path))
+    sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
+    wanted = [
+        Output(layers=(0, 1, 2), stacked=True),
+        Output(weights=WEIGHTS, layer_norm=True),
+        Output(weights=WEIGHTS, layer_norm=True),
+        Output(layers=(2,)),
+        Output(weights=WEIGHTS, pooling="max"),
+    ]
+    with torch.inference_mode():
+        whole, _ = elmo(sentences)
+        expected = select(elmo, whole, wanted)
+        found = vectors_of(Encoder.of(elmo), sentences, wanted)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
+
+
+def test_mixes_of_an_aligned_model_are_aligned_and_single_layers_are_not(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((8, 8))
+    write_pair(tmp_path)
+    torch.save(torch.from_numpy(matrix), tmp_path / "align.pth")
+    encoder = Encoder.of(load(tmp_path))
+    wanted = [Output(weights=WEIGHTS), Output(layers=(1,)), Output(layers=(2,))]
+
+    with torch.inference_mode():
+        found = encoder.encode_whole([["a", "b"]] * 3)
+        mixed, first, second = (vectors.numpy() for vectors in select(encoder, found, wanted))
+        layers = found.sentences()[0].numpy()
+
+    expected = scalar_mix(layers, WEIGHTS, 1.0) @ matrix.T
+    np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(first, layers[1])
+    np.testing.assert_array_equal(second, layers[2])
+
+
+def test_vectors_on_the_cpu_are_not_copied() -> None:
+    vectors = [torch.ones(2, 3), torch.zeros(0, 3)]
+    for found, own in zip(on_host(vectors, ["float16", "float32"]), vectors, strict=True):
+        assert found is own
+    assert on_host([], []) == []
