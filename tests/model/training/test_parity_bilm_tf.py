@@ -9,6 +9,7 @@ import torch
 
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
+from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.perplexity import bilm_tf
 from elmo_model.training.recipe import RECIPES
@@ -95,7 +96,7 @@ def test_the_perplexity_is_that_of_bilm_tf(tmp_path: Path, rows: int, block: int
 def assert_numbers_are(
     name: str,
     numbers: dict[str, torch.Tensor],
-    model: torch.nn.Module,
+    model: LanguageModel,
     scratch: Path,
 ) -> None:
     stored = golden.arrays(f"char/{name}")

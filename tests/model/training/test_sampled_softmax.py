@@ -55,7 +55,7 @@ def test_a_candidate_that_is_the_target_has_no_effect() -> None:
     hit = layer.sampled(inputs, torch.tensor([3, 4]), torch.tensor([7, 3]), tries)
     assert hit[0] == alone[0] and hit[1] > alone[1]
     only = layer.sampled(inputs[:1], torch.tensor([3]), torch.tensor([3]), tries)
-    only.sum().backward()
+    torch.autograd.backward(only.sum())
     assert only.item() == 0 and layer.weight.grad is not None
     assert bool(torch.isfinite(layer.weight.grad).all())
 
@@ -93,7 +93,7 @@ def test_the_full_softmax_is_independent_of_its_parts() -> None:
     for held in (1 << 20, 120):  # all rows at once, and three at a time
         layer.zero_grad()
         losses = layer.full(inputs, targets, held)
-        losses.sum().backward()
+        torch.autograd.backward(losses.sum())
         assert layer.weight.grad is not None
         gradients.append((losses.detach(), layer.weight.grad.clone()))
     for one, other in zip(*gradients, strict=True):
