@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.machine import describe
 from benchmarks.wire import Answered, Wire, post
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import Answers, sentences
 from tests.support.processes import processor_seconds
 from tests.support.servers import SMALL, Running, running
@@ -121,7 +121,7 @@ class Asker:
 
     def right(self, taken: Taken) -> list[bool]:
         """Compare a random selection of the answers with the network itself."""
-        decode = ENCODINGS[_ACCEPT].decode
+        decode = ENCODERS[_ACCEPT].decode
         found = []
         left = _COMPARED
         for asked, options, answer in self._source.sample(taken.answers, len(taken.answers)):

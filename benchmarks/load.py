@@ -27,7 +27,7 @@ import httpx
 import orjson
 
 from benchmarks.machine import describe
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import TASK, Answers, Array, Asked, sentences
 from tests.support.processes import children, own_memory, shared_memory
 from tests.support.servers import SMALL, Running, running
@@ -72,7 +72,7 @@ class Client:
         self._answers = answers
         self._outcome = outcome
         self._source = source
-        self._media = list(ENCODINGS)
+        self._media = list(ENCODERS)
 
     async def run(self, until: float, leave: float) -> None:
         """Send requests until that time of the loop's clock; abandon a share `leave` of them."""
@@ -119,7 +119,7 @@ class Client:
                 self._outcome.faults.append(response.text[:300])
                 return False
             self._outcome.latencies.append(time.perf_counter() - start)
-            await self._check(asked, ENCODINGS[media].decode, response.content)
+            await self._check(asked, ENCODERS[media].decode, response.content)
             return True
 
     async def _check(
@@ -179,7 +179,7 @@ async def furthest(
     return worst
 
 
-_decode_json = ENCODINGS["application/json"].decode
+_decode_json = ENCODERS["application/json"].decode
 
 
 async def storm(

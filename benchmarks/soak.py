@@ -31,7 +31,7 @@ import torch
 
 from benchmarks.load import TASK_NAME, furthest, random_options
 from benchmarks.machine import describe
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import TASK, Answers, Asked, sentences
 from tests.support.processes import (
     children,
@@ -341,7 +341,7 @@ class Client:
         return Asked(tuple(source.choices(every, k=source.randint(1, 40))), options)
 
     async def _send(self, kind: str, asked: Asked, seconds: float) -> None:
-        media = self._source.choice(list(ENCODINGS))
+        media = self._source.choice(list(ENCODERS))
         body = {"sentences": [self._answers.sentences[index] for index in asked.sentences]}
         content = orjson.dumps(body | asked.options)
         headers = {
@@ -379,7 +379,7 @@ class Client:
 
     async def _check(self, asked: Asked, media: str, content: bytes) -> None:
         report = self._report
-        worst = await furthest(self._answers, asked, ENCODINGS[media].decode, content)
+        worst = await furthest(self._answers, asked, ENCODERS[media].decode, content)
         report.sentences += len(asked.sentences)
         report.worst = max(report.worst, worst)
         if worst > 1:

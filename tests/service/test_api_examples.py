@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from elmo_serve.errors import ERRORS
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas import EmbedRequest, InfoResponse, TaskResponse
 from tests.support.servers import Running
 
@@ -38,7 +38,7 @@ def test_every_example_runs(server: Running, tmp_path: Path) -> None:
 def test_fields_types_and_routes_are_all_on_the_page(client: httpx.Client) -> None:
     for name in EmbedRequest.model_fields:
         assert f"| `{name}` |" in PAGE
-    for media_type in ENCODINGS:
+    for media_type in ENCODERS:
         assert f"| `{media_type}` |" in PAGE
     for name in TaskResponse.model_fields:
         assert f'"{name}"' in PAGE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from tests.support.servers import SMALL, running
 
 pytestmark = [
@@ -40,6 +40,6 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     assert devices == ["cuda:0"]
     assert "CUDA graphs" not in log
     with np.load(SMALL / "stateless_f64.npz") as expected:
-        for number, found in zip(numbers, ENCODINGS[NPZ].decode(answer.content), strict=True):
+        for number, found in zip(numbers, ENCODERS[NPZ].decode(answer.content), strict=True):
             name = next(name for name in expected if name.endswith(f"_s{number}_full"))
             np.testing.assert_allclose(found, expected[name][:, 1:-1], rtol=0, atol=tolerance)

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmo_client.responses import MEDIA_TYPE
 from elmo_serve.http.media_types import safetensors
-from elmo_serve.http.media_types.encoder import Answer
+from elmo_serve.http.media_types.encoder import Embeddings
 
 Responder = Callable[[BaseHTTPRequestHandler, bytes], None]
 
@@ -112,7 +112,7 @@ def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -
     sentences = json.loads(body)["sentences"]
     arrays = [np.full((3, len(each), 4), float(each[0]), np.float32) for each in sentences]
     texts = [json.dumps(each).encode() for each in sentences]
-    answer = Answer("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")
+    answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")
     respond(handler, 200, b"".join(safetensors.encode(answer)), MEDIA_TYPE)
 
 

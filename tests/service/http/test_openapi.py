@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from elmo_serve.errors import ERRORS
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas import (
     EmbedRequest,
     EmbedResponse,
@@ -165,7 +165,7 @@ def test_embed_can_answer_every_status_of_the_contract(served: dict[str, Any]) -
 
     statuses = (200, 400, 401, 404, 406, 413, 415, 422, 429, 500, 503, 504)
     assert set(responses) == set(map(str, statuses))
-    assert list(responses["200"]["content"]) == list(ENCODINGS)
+    assert list(responses["200"]["content"]) == list(ENCODERS)
     assert {"Server-Timing", "Vary", "X-Request-Id"} == set(responses["200"]["headers"])
 
 

@@ -1,6 +1,4 @@
-"""Media types of vectors: one file each, one table, and the choice by Accept."""
-
-from __future__ import annotations
+"""Media types of vectors: one file each, one table, and the choice by the Accept header."""
 
 from collections.abc import Sequence
 
@@ -8,34 +6,35 @@ import mimeparse
 
 from elmo_serve.errors import NotAcceptable, shown
 from elmo_serve.http.media_types import arrow, json_text, npz, safetensors
-from elmo_serve.http.media_types.encoder import Encoding
+from elmo_serve.http.media_types.encoder import Encoder
 
-ENCODINGS: dict[str, Encoding] = {
-    encoding.media_type: encoding
-    for encoding in (json_text.ENCODING, npz.ENCODING, safetensors.ENCODING, arrow.ENCODING)
+ENCODERS: dict[str, Encoder] = {
+    encoder.media_type: encoder
+    for encoder in (json_text.ENCODER, npz.ENCODER, safetensors.ENCODER, arrow.ENCODER)
 }
+"""By media type. The first one wins where a client accepts several equally."""
 
 
-def choose(accept: Sequence[str]) -> Encoding:
-    """Return the encoding that the Accept headers prefer; JSON when they leave the choice.
+def choose(accept: Sequence[str]) -> Encoder:
+    """Return the encoder that the Accept headers prefer; JSON where they state no preference.
 
     Raises:
-        NotAcceptable: none of them is acceptable.
+        NotAcceptable: the client accepts none of the media types.
     """
-    # Several headers are one list, an empty member of a list is none (RFC 9110, 5.2 and 5.6.1),
-    # and media types have no case (8.3.1).
+    # Several headers are one list, and empty members of a list do not count (RFC 9110, 5.2 and
+    # 5.6.1). Media types have no case (8.3.1).
     ranges = [part.strip() for part in ",".join(accept).lower().split(",")]
     wanted = ",".join(filter(None, ranges))
     if wanted in ("", "*/*"):
-        return json_text.ENCODING
-    # mimeparse takes the last of equals, and JSON should win a tie.
+        return json_text.ENCODER
+    # mimeparse returns the last of equals, and JSON should win a tie.
     try:
-        best = mimeparse.best_match(list(reversed(ENCODINGS)), wanted)
+        best = mimeparse.best_match(list(reversed(ENCODERS)), wanted)
     except mimeparse.MimeTypeParseException:
         best = ""
     if not best:
         raise NotAcceptable(
-            f"Nothing acceptable to {shown(wanted)}; there is {', '.join(ENCODINGS)}.",
+            f"Nothing acceptable to {shown(wanted)}; there is {', '.join(ENCODERS)}.",
             headers={"Vary": "Accept"},
         )
-    return ENCODINGS[best]
+    return ENCODERS[best]

@@ -1,6 +1,4 @@
-"""What every encoding is given, and what it makes of it."""
-
-from __future__ import annotations
+"""The interface of a media type: what an encoder is given, and what it returns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,11 +13,11 @@ Chunk = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The vectors of a request, an array a sentence in its order, and what describes them.
+class Embeddings:
+    """The vectors of a request, one array a sentence in its order, and what describes them.
 
-    ``sentences`` are the JSON texts of the lists of tokens; ``shape`` is that of one array, -1 for
-    the tokens of its sentence.
+    `sentences` are the JSON texts of the lists of tokens. `shape` is the shape of one array, with
+    -1 for the number of tokens. `tokens` counts all tokens of the request.
     """
 
     model: str
@@ -34,14 +32,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
-    """A media type: ``encode`` returns a body in pieces, ``decode`` the arrays of one."""
+class Encoder:
+    """A media type. `encode` returns a response body in chunks, `decode` the arrays of a body."""
 
     media_type: str
-    encode: Callable[[Answer], list[Chunk]]
+    encode: Callable[[Embeddings], list[Chunk]]
     decode: Callable[[bytes], list[NDArray[Any]]]
 
 
 def raw(array: NDArray[Any]) -> memoryview:
-    """Return an array's bytes without a copy. An empty array has none, and no shape of its own."""
+    """Return the bytes of an array without a copy; an empty array has none, whatever its shape."""
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")

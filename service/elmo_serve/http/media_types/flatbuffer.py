@@ -1,4 +1,7 @@
-"""FlatBuffers from a description: the headers of Arrow, whose schema is no part of this program."""
+"""FlatBuffers written from a description of their tables: the headers of Arrow messages.
+
+The usual way is code that is generated from Arrow's schema files, which would be larger.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _STRUCT_BYTES, _OFFSET_BYTES = 16, 4
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as `struct` calls its type: "B", "h", "i" or "q"."""
+    """A number; `type` is its letter in the module `struct`: "B", "h", "i" or "q"."""
 
     type: str
     value: int
@@ -34,20 +37,20 @@ class Structs:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Fields by their slots; None is one that is left out."""
+    """Fields in the order of their slots; None leaves a field out."""
 
     fields: tuple[Number | str | Structs | Table | Sequence[Table] | None, ...] = ()
 
 
 def write(root: Table) -> bytes:
-    """Return a buffer whose root is this table."""
+    """Return a buffer with `root` as its root table."""
     builder = Builder()
     builder.Finish(_table(builder, root))
     return bytes(builder.Output())
 
 
 def _table(builder: Builder, table: Table) -> int:
-    # What is longer than a number stands outside of the table, and has to be there before it.
+    # Strings, vectors and tables lie outside of the table that refers to them, written before it.
     fields = [
         field if field is None or isinstance(field, Number) else _long(builder, field)
         for field in table.fields
@@ -83,5 +86,5 @@ def _long(builder: Builder, field: str | Structs | Table | Sequence[Table]) -> i
 
 
 def _place(offset: int) -> int:
-    """Return what the library, which is not typed, calls an offset."""
+    """Return an offset with its type: flatbuffers itself is not typed."""
     return offset

@@ -1,6 +1,4 @@
-"""application/json: nested lists, digits that read back as the same float32."""
-
-from __future__ import annotations
+"""application/json: nested lists; the digits read back as the same float32."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,25 +7,29 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Answer, Chunk, Encoding
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 
 
-def encode(answer: Answer) -> list[Chunk]:
-    """Return the whole body. Holds the interpreter: the service writes it in other processes."""
-    return [head(answer), *texts(answer.arrays), tail(answer)]
+def encode(embeddings: Embeddings) -> list[Chunk]:
+    """Return the whole body. orjson holds the GIL: the server calls it in JSON workers."""
+    return [head(embeddings), *texts(embeddings.arrays), tail(embeddings)]
 
 
-def head(answer: Answer) -> bytes:
+def head(embeddings: Embeddings) -> bytes:
     """Return the body up to the first sentence."""
-    members = {"model": answer.model, "dimension": answer.dimension, "layers": answer.layers}
+    members = {
+        "model": embeddings.model,
+        "dimension": embeddings.dimension,
+        "layers": embeddings.layers,
+    }
     return orjson.dumps(members)[:-1] + b',"embeddings":['
 
 
 def texts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
-    """Yield some sentences, with commas between them.
+    """Yield the texts of some sentences, with commas between them.
 
-    To be copied to its place and let go of one by one: memory that is used again is written two
-    fifths faster. orjson writes the shortest digits that read back as the same number of the
+    Copy each text out and drop it before the next is asked for: reusing the same memory is 1.4
+    times as fast. orjson writes the shortest digits that read back as the same number of the
     array's own width.
     """
     for index, array in enumerate(arrays):
@@ -36,9 +38,9 @@ def texts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
         yield _text(array) if array.size else orjson.dumps(array.tolist())
 
 
-def tail(answer: Answer) -> bytes:
+def tail(embeddings: Embeddings) -> bytes:
     """Return the body after the last sentence."""
-    usage = {"sentences": len(answer.arrays), "tokens": answer.tokens}
+    usage = {"sentences": len(embeddings.arrays), "tokens": embeddings.tokens}
     return b'],"usage":' + orjson.dumps(usage) + b"}"
 
 
@@ -58,4 +60,4 @@ def _text(array: NDArray[Any]) -> bytes:
     return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-ENCODING = Encoding("application/json", encode, decode)
+ENCODER = Encoder("application/json", encode, decode)

@@ -1,7 +1,5 @@
 """application/x-npz: an uncompressed .npz with the arrays "0", "1", ..."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterator
@@ -10,37 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Answer, Chunk, Encoding, raw
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, raw
 
-_PART_BYTES, _LONG_BYTES = 1 << 12, 1 << 17
+_PART_BYTES = 1 << 12
+_LONG_BYTES = 1 << 17
+"""Arrays up to `_LONG_BYTES` are checksummed in parts of `_PART_BYTES`. zlib releases the GIL for
+buffers over 5 KiB; thousands of such short releases starve the event loop, which wakes up each time
+after the GIL is taken again. Smaller parts keep the GIL; above 128 KiB one release is long enough
+for the event loop to run. Measured by `benchmarks/event_loop.py`."""
 
 
-def encode(answer: Answer) -> list[Chunk]:
-    """Return the archive in pieces; the vectors among them are not copied."""
-    pieces = _Pieces()
-    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED) as archive:
-        for index, array in enumerate(answer.arrays):
-            member = zipfile.ZipInfo(f"{index}.npy")
-            with archive.open(member, "w", force_zip64=array.nbytes >= zipfile.ZIP64_LIMIT) as file:
-                file.write(_header(array))
+def encode(embeddings: Embeddings) -> list[Chunk]:
+    """Return the archive in chunks; the vectors are not copied."""
+    file = _ChunkList()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for index, array in enumerate(embeddings.arrays):
+            is_large = array.nbytes >= zipfile.ZIP64_LIMIT
+            with archive.open(zipfile.ZipInfo(f"{index}.npy"), "w", force_zip64=is_large) as member:
+                member.write(_header(array))
                 for part in _parts(raw(array)):
-                    file.write(part)
-    pieces.flush()
-    return pieces.chunks
-
-
-def _parts(data: memoryview) -> Iterator[memoryview]:
-    """Cut what is short into parts whose checksum is made without letting go of the interpreter.
-
-    zlib lets go of it beyond 5 KiB. To be woken takes another thread longer than the checksum of
-    some 10 KiB: with thousands of those one after another the event loop is woken each time, always
-    too late, and never gets its turn.
-    """
-    if len(data) > _LONG_BYTES:
-        yield data
-        return
-    for start in range(0, len(data), _PART_BYTES):
-        yield data[start : start + _PART_BYTES]
+                    member.write(part)
+    file.flush()
+    return file.chunks
 
 
 def decode(data: bytes) -> list[NDArray[Any]]:
@@ -49,8 +38,17 @@ def decode(data: bytes) -> list[NDArray[Any]]:
         return [archive[str(index)] for index in range(len(archive.files))]
 
 
-class _Pieces(io.RawIOBase):
-    """A file that cannot seek and keeps what is written as it came."""
+def _parts(data: memoryview) -> Iterator[memoryview]:
+    """Cut an array's bytes into parts whose checksums do not starve the event loop."""
+    if len(data) > _LONG_BYTES:
+        yield data
+        return
+    for start in range(0, len(data), _PART_BYTES):
+        yield data[start : start + _PART_BYTES]
+
+
+class _ChunkList(io.RawIOBase):
+    """A file that cannot seek; it joins written bytes and keeps written memoryviews as they are."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -68,7 +66,7 @@ class _Pieces(io.RawIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Keep the headers so far as one piece."""
+        """Append the headers written since the last memoryview as one chunk."""
         if self._headers:
             self.chunks.append(bytes(self._headers))
             self._headers.clear()
@@ -80,4 +78,4 @@ def _header(array: NDArray[Any]) -> bytes:
     return header.getvalue()
 
 
-ENCODING = Encoding("application/x-npz", encode, decode)
+ENCODER = Encoder("application/x-npz", encode, decode)

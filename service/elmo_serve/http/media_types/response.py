@@ -1,6 +1,4 @@
-"""An answer sent in pieces as they lie in memory."""
-
-from __future__ import annotations
+"""Sending a response body in chunks, without copying the large ones."""
 
 import asyncio
 from collections import deque
@@ -11,47 +9,50 @@ from starlette.types import Send
 from elmo_serve.http.media_types.encoder import Chunk
 
 _JOINED_BYTES = 1 << 16
+"""Chunks up to this size are joined: a call of `send` costs more than the copy."""
+
 _SENT_BYTES = 1 << 20
+"""Larger chunks are cut to this size, so that other requests run between two writes."""
 
 
-async def send_pieces(
-    send: Send, headers: Sequence[tuple[bytes, bytes]], pieces: list[Chunk]
+async def send_chunks(
+    send: Send, headers: Sequence[tuple[bytes, bytes]], chunks: list[Chunk]
 ) -> None:
-    """Answer 200 with these headers and pieces, without copying the large ones.
+    """Send a response with status 200, these headers, a Content-Length and these chunks.
 
-    ``pieces`` is emptied on the way, so that the memory of what was sent is free again.
+    `chunks` is emptied on the way, so that the memory of each chunk is free once it is sent.
     """
-    size = sum(map(len, pieces))
+    size = sum(map(len, chunks))
     length = (b"content-length", str(size).encode())
     await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
     if size <= _JOINED_BYTES:
-        await send({"type": "http.response.body", "body": b"".join(pieces)})
+        await send({"type": "http.response.body", "body": b"".join(chunks)})
         return
-    left = deque(pieces)
-    pieces.clear()
-    for piece in _sized(left):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    remaining = deque(chunks)
+    chunks.clear()
+    for body in _sized(remaining):
+        await send({"type": "http.response.body", "body": body, "more_body": True})
         await asyncio.sleep(0)  # a fast client must not keep the event loop to itself
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _sized(pieces: deque[Chunk]) -> Iterator[Chunk]:
-    """Take the pieces out, join what is small and cut what is large: every write pays its call."""
+def _sized(chunks: deque[Chunk]) -> Iterator[Chunk]:
+    """Take the chunks out of the queue; join small ones and cut large ones."""
     small: list[Chunk] = []
     size = 0
-    while pieces:
-        piece = pieces.popleft()
-        if len(piece) <= _JOINED_BYTES:
-            small.append(piece)
-            size += len(piece)
-            if size <= _JOINED_BYTES and pieces:
+    while chunks:
+        chunk = chunks.popleft()
+        if len(chunk) <= _JOINED_BYTES:
+            small.append(chunk)
+            size += len(chunk)
+            if size <= _JOINED_BYTES and chunks:
                 continue
         if small:
             yield b"".join(small)
             small.clear()
             size = 0
-        if len(piece) > _JOINED_BYTES:
-            view = memoryview(piece)
+        if len(chunk) > _JOINED_BYTES:
+            view = memoryview(chunk)
             for start in range(0, len(view), _SENT_BYTES):
                 yield view[start : start + _SENT_BYTES]
     if small:

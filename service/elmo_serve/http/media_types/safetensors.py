@@ -1,35 +1,33 @@
 """application/vnd.safetensors: a JSON header, then the tensors "0", "1", ... as in memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Answer, Chunk, Encoding, raw
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, raw
 
 _DTYPES = {"float32": "F32", "float16": "F16"}
 
 
-def encode(answer: Answer) -> list[Chunk]:
-    """Return header and vectors, which are not copied.
+def encode(embeddings: Embeddings) -> list[Chunk]:
+    """Return the header and the vectors, which are not copied.
 
-    The format (safetensors' README): 8 bytes with the header's length, little-endian; the header,
-    padded with spaces; the tensors without gaps.
+    The format (README of safetensors): 8 bytes with the length of the header, little-endian; the
+    header, padded with spaces; the tensors without gaps.
     """
-    layers = "" if answer.layers is None else ",".join(map(str, answer.layers))
+    layers = "" if embeddings.layers is None else ",".join(map(str, embeddings.layers))
     entries: dict[str, Any] = {
         "__metadata__": {
-            "model": answer.model,
-            "revision": answer.revision,
-            "dimension": str(answer.dimension),
+            "model": embeddings.model,
+            "revision": embeddings.revision,
+            "dimension": str(embeddings.dimension),
             "layers": layers,
         }
     }
     start = 0
-    for index, array in enumerate(answer.arrays):
+    for index, array in enumerate(embeddings.arrays):
         entries[str(index)] = {
             "dtype": _DTYPES[array.dtype.name],
             "shape": array.shape,
@@ -38,8 +36,8 @@ def encode(answer: Answer) -> list[Chunk]:
         start += array.nbytes
     header = orjson.dumps(entries)
     header += b" " * (-len(header) % 8)
-    pieces = [raw(array) for array in answer.arrays if array.size]
-    return [len(header).to_bytes(8, "little") + header, *pieces]
+    views = [raw(array) for array in embeddings.arrays if array.size]
+    return [len(header).to_bytes(8, "little") + header, *views]
 
 
 def decode(data: bytes) -> list[NDArray[Any]]:
@@ -48,4 +46,4 @@ def decode(data: bytes) -> list[NDArray[Any]]:
     return [tensors[str(index)] for index in range(len(tensors))]
 
 
-ENCODING = Encoding("application/vnd.safetensors", encode, decode)
+ENCODER = Encoder("application/vnd.safetensors", encode, decode)

@@ -24,8 +24,8 @@ from elmo_serve.http import media_types as encodings
 from elmo_serve.http import request_body as arriving
 from elmo_serve.http.disconnect import unless_client_leaves
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.media_types.encoder import Answer, Chunk, Encoding
-from elmo_serve.http.media_types.response import send_pieces
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
+from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.parsing import Options, Parsed, RequestLimits, parse
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.schemas import Mix
@@ -78,7 +78,7 @@ async def embed(scope: Scope, receive: Receive, send: Send) -> None:
     # Nothing else is kept here: what was sent, and what it was made of, is free again at once.
     head, pieces, reservation = await _answer(scope, receive, server)
     try:
-        await send_pieces(send, head, pieces)
+        await send_chunks(send, head, pieces)
     finally:
         reservation.release()
 
@@ -108,7 +108,7 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
                 _client(scope),
             ),
         )
-        answer = Answer(
+        answer = Embeddings(
             model=info.name,
             revision=info.revision,
             dimension=info.dimension,
@@ -146,7 +146,7 @@ async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
 
 _Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Hold]
 _ROUTE = router.routes[0]
-_JSON = json_text.ENCODING
+_JSON = json_text.ENCODER
 
 
 def _client(scope: Scope) -> str:
@@ -157,7 +157,7 @@ def _client(scope: Scope) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _choose(accept: tuple[str, ...]) -> Encoding:
+def _choose(accept: tuple[str, ...]) -> Encoder:
     """Return the encoding for some Accept headers; clients send few different ones."""
     return encodings.choose(accept)
 
@@ -220,9 +220,9 @@ def _invalid(faults: Sequence[FieldError]) -> InvalidRequest:
 
 
 async def _encode(
-    answer: Answer,
+    answer: Embeddings,
     embedded: Embedded,
-    encoding: Encoding,
+    encoding: Encoder,
     server: Server,
     size: int,
     deadline: float,

@@ -19,7 +19,7 @@ from elmo_serve.errors import (
     UnknownTask,
     UnsupportedMediaType,
 )
-from elmo_serve.http.media_types import ENCODINGS, json_text
+from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.problem_details import REQUEST_ID, documented
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse
 
@@ -31,7 +31,7 @@ def _component(model: type) -> dict[str, str]:
 REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "content": {json_text.ENCODING.media_type: {"schema": _component(EmbedRequest)}},
+        "content": {json_text.ENCODER.media_type: {"schema": _component(EmbedRequest)}},
     },
     "parameters": [
         {
@@ -79,9 +79,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "headers": _HEADERS,
         "content": {
             media_type: {"schema": _component(EmbedResponse)}
-            if media_type == json_text.ENCODING.media_type
+            if media_type == json_text.ENCODER.media_type
             else _BINARY
-            for media_type in ENCODINGS
+            for media_type in ENCODERS
         },
     },
 }

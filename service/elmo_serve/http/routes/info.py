@@ -7,7 +7,7 @@ import importlib.metadata
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unauthorized, Unavailable
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import InfoResponse, LimitsResponse
 from elmo_serve.http.state import TheServer
@@ -42,6 +42,6 @@ async def info(server: TheServer) -> InfoResponse:
                 if name != "max_batch_tokens"
             },
         ),
-        media_types=list(ENCODINGS),
+        media_types=list(ENCODERS),
         version=VERSION,
     )

@@ -14,16 +14,16 @@ import pyarrow.ipc
 import pytest
 
 from elmo_serve.http.media_types import arrow
-from elmo_serve.http.media_types.encoder import Answer
+from elmo_serve.http.media_types.encoder import Embeddings
 
-ARROW = arrow.ENCODING.media_type
+ARROW = arrow.ENCODER.media_type
 SENTENCES = [["The", "naïve", "cat"], [], ["", "東京", "x" * 60], ["\U0001f408", '"\\\t']]
 
 
-def answer(arrays: Sequence[np.ndarray], shape: tuple[int, ...], tokens: Any = None) -> Answer:
+def answer(arrays: Sequence[np.ndarray], shape: tuple[int, ...], tokens: Any = None) -> Embeddings:
     texts = [orjson.dumps(each) for each in tokens or [["a"]] * len(arrays)]
     dtype: Any = arrays[0].dtype.name if arrays else "float32"
-    return Answer("m", "r", shape[-1], None, 0, arrays, texts, shape, dtype)
+    return Embeddings("m", "r", shape[-1], None, 0, arrays, texts, shape, dtype)
 
 
 def read(data: bytes) -> pyarrow.Table:

@@ -10,9 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import ENCODINGS
-from elmo_serve.http.media_types.encoder import Answer
-from elmo_serve.http.media_types.response import send_pieces
+from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.media_types.encoder import Embeddings
+from elmo_serve.http.media_types.response import send_chunks
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -81,20 +81,21 @@ def arrays(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
     return [generator.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
-def answer(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2)) -> Answer:
+def answer(vectors: Sequence[Any], layers: tuple[int, ...] | None = (0, 1, 2)) -> Embeddings:
     sentences = [b'["a", ""]'] * len(vectors)
-    shape, dtype = (4,), "float32"
+    shape: tuple[int, ...] = (4,)
+    dtype: Any = "float32"
     if vectors:  # of what tests put in, two axes are tokens and width
         shape = (*vectors[0].shape[:-2], -1, 4) if vectors[0].ndim > 1 else (4,)
         dtype = vectors[0].dtype.name
-    return Answer("m", "r", 4, layers, 7, vectors, sentences, shape, dtype)
+    return Embeddings("m", "r", 4, layers, 7, vectors, sentences, shape, dtype)
 
 
 def body(media_type: str, vectors: Sequence[Any]) -> bytes:
-    return b"".join(ENCODINGS[media_type].encode(answer(vectors)))
+    return b"".join(ENCODERS[media_type].encode(answer(vectors)))
 
 
-@pytest.mark.parametrize("media_type", ENCODINGS)
+@pytest.mark.parametrize("media_type", ENCODERS)
 @pytest.mark.parametrize(
     "shapes",
     [
@@ -111,7 +112,7 @@ def body(media_type: str, vectors: Sequence[Any]) -> bytes:
 def test_what_is_encoded_is_decoded(media_type: str, shapes: list[tuple[int, ...]]) -> None:
     vectors = arrays(*shapes)
 
-    found = ENCODINGS[media_type].decode(body(media_type, vectors))
+    found = ENCODERS[media_type].decode(body(media_type, vectors))
 
     assert len(found) == len(vectors)
     for one, two in zip(found, vectors, strict=True):
@@ -124,7 +125,7 @@ def test_float16_stays_float16(media_type: str) -> None:
     vectors = arrays((3, 2, 4), (3, 0, 4), dtype="float16")
 
     for one, two in zip(
-        ENCODINGS[media_type].decode(body(media_type, vectors)), vectors, strict=True
+        ENCODERS[media_type].decode(body(media_type, vectors)), vectors, strict=True
     ):
         assert one.dtype == np.float16
         np.testing.assert_array_equal(one, two)
@@ -164,7 +165,7 @@ def test_npz_is_not_compressed_and_named_as_allennlp_named(client: httpx.Client)
 def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
     (vectors,) = arrays((3, 5, 4))
 
-    pieces = ENCODINGS[media_type].encode(answer([vectors]))
+    pieces = ENCODERS[media_type].encode(answer([vectors]))
 
     views = [piece for piece in pieces if isinstance(piece, memoryview)]
     assert any(np.shares_memory(np.frombuffer(view, np.uint8), vectors) for view in views)
@@ -173,7 +174,7 @@ def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
 def test_no_checksum_of_npz_is_just_long_enough_to_starve_the_event_loop() -> None:
     vectors = arrays((2, 1024), (30, 1024), (3, 40, 1024))
 
-    pieces = ENCODINGS[NPZ].encode(answer(vectors))
+    pieces = ENCODERS[NPZ].encode(answer(vectors))
 
     sizes = [len(piece) for piece in pieces if isinstance(piece, memoryview)]
     assert sum(sizes) == sum(array.nbytes for array in vectors)
@@ -195,7 +196,7 @@ async def test_pieces_are_sent_in_order_and_in_sizes_worth_a_call() -> None:
             sent.append(bytes(message["body"]))
 
     expected = b"".join(pieces)
-    await send_pieces(send, [(b"a", b"b")], pieces)
+    await send_chunks(send, [(b"a", b"b")], pieces)
 
     assert heads == [[(b"a", b"b"), (b"content-length", str(len(expected)).encode())]]
     assert b"".join(sent) == expected

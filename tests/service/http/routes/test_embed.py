@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from elmo_serve.http.media_types import ENCODINGS
+from elmo_serve.http.media_types import ENCODERS
 from tests.support import reference
 from tests.support.checkpoints import read_pair
 from tests.support.servers import SMALL, Running
@@ -44,7 +44,7 @@ def answer(client: httpx.Client, media_type: str, **body: Any) -> httpx.Response
 
 def vectors(client: httpx.Client, sentences: Any, media_type: str = NPZ, **wanted: Any) -> Any:
     response = answer(client, media_type, sentences=sentences, **wanted)
-    return ENCODINGS[media_type].decode(response.content)
+    return ENCODERS[media_type].decode(response.content)
 
 
 def carried_by_json() -> list[tuple[int, list[str]]]:
@@ -83,7 +83,7 @@ def test_all_media_types_say_the_same_to_the_bit(
     for wanted in WANTED:
         body = {"sentences": SENTENCES, "dtype": dtype, "pooling": pooling, **wanted}
         binary = [
-            ENCODINGS[media_type].decode(answer(client, media_type, **body).content)
+            ENCODERS[media_type].decode(answer(client, media_type, **body).content)
             for media_type in BINARY
         ]
         text = json.loads(answer(client, JSON, **body).content)["embeddings"]
@@ -249,7 +249,7 @@ def test_requests_for_different_layers_and_tasks_do_not_mix(server: Running) -> 
 
 
 def test_headers_of_an_answer(client: httpx.Client) -> None:
-    for media_type in ENCODINGS:
+    for media_type in ENCODERS:
         response = answer(client, media_type, sentences=SENTENCES)
 
         assert response.headers["vary"] == "Accept"
@@ -269,7 +269,7 @@ def test_the_last_of_equal_keys_counts(client: httpx.Client) -> None:
     response = client.post("/embed", content=content, headers={"Accept": NPZ, "Content-Type": JSON})
 
     for one, two in zip(
-        ENCODINGS[NPZ].decode(response.content),
+        ENCODERS[NPZ].decode(response.content),
         vectors(client, [["b"], ["c"]], layers="top"),
         strict=True,
     ):
@@ -289,7 +289,7 @@ def test_a_body_may_come_in_chunks(client: httpx.Client) -> None:
     response = client.post("/embed", content=pieces, headers={"Content-Type": JSON, "Accept": NPZ})
 
     for one, two in zip(
-        ENCODINGS[NPZ].decode(response.content),
+        ENCODERS[NPZ].decode(response.content),
         vectors(client, SENTENCES, layers="top"),
         strict=True,
     ):
@@ -302,7 +302,7 @@ def test_large_requests_and_answers_come_whole(client: httpx.Client, count: int)
     sentences = [["x" * 40, f"{index}", "."][: 1 + index % 3] for index in range(count)]
     few = [*range(0, count, count // 7)]
 
-    answers = {name: vectors(client, sentences, name, layers="top") for name in ENCODINGS}
+    answers = {name: vectors(client, sentences, name, layers="top") for name in ENCODERS}
 
     expected = vectors(client, [sentences[index] for index in few], layers="top")
     for first, *others in zip(*answers.values(), strict=True):

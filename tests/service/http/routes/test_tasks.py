@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import ENCODINGS, npz
+from elmo_serve.http.media_types import ENCODERS, npz
 from tests.support.servers import SMALL, Running, running
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
@@ -24,10 +24,10 @@ def vectors(client: httpx.Client, **wanted: Any) -> list[Any]:
     response = client.post(
         "/embed",
         json={"sentences": SENTENCES, **wanted},
-        headers={"Accept": npz.ENCODING.media_type},
+        headers={"Accept": npz.ENCODER.media_type},
     )
     assert response.status_code == 200, response.text
-    return ENCODINGS[npz.ENCODING.media_type].decode(response.content)
+    return ENCODERS[npz.ENCODER.media_type].decode(response.content)
 
 
 def test_what_is_put_is_there(client: httpx.Client) -> None:
