@@ -1,4 +1,4 @@
-"""Alphabets: words to rows of character ids, or of words. One file each, one table."""
+"""Alphabets: words to character ids or word ids. One module an alphabet, one table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[WordVocabulary]] 
 
 
 def from_dict(values: Mapping[str, Any]) -> Alphabet:
-    """Read what an alphabet's `to_dict` wrote. Raises AlphabetError for anything else."""
+    """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in ALPHABETS:
         raise AlphabetError(f"alphabet kind is {kind!r:.80}, expected {' or '.join(ALPHABETS)}")

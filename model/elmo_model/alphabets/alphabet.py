@@ -1,4 +1,4 @@
-"""What every alphabet does."""
+"""The interface of alphabets."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 
 class AlphabetError(ValueError):
-    """A description that no alphabet answers to; the message names the key and what is known."""
+    """A wrong description of an alphabet. One line: key, found, expected."""
 
 
 class Alphabet(Protocol):
-    """Words to character ids. `begin` and `end` are the words that bound a sentence."""
+    """Map words to character ids. `begin` and `end` are the boundary words of a sentence."""
 
     @property
     def begin(self) -> str: ...
@@ -22,29 +22,29 @@ class Alphabet(Protocol):
 
     @property
     def size(self) -> int:
-        """Rows that a table of characters needs, the row of id 0 included."""
+        """Rows of the character table, the row of id 0 included."""
 
     @property
     def max_characters(self) -> int:
-        """C, ids of the longest word, its marks included."""
+        """C, the number of ids of the longest word, with its begin and end marks."""
 
     def lengths(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of each word that are not padding."""
+        """Return the number of ids of each word without padding."""
 
     def encode(self, words: Sequence[str], width: int) -> NDArray[np.int64]:
-        """Map words to (words, width) ids; every width from the longest word to C is exact."""
+        """Map N words to (N, width) ids, padded; `width` is from the longest length to C."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON knows them, that `from_dict` reads again."""
+        """Return the description as JSON values, from which `from_dict` restores the alphabet."""
 
 
 @runtime_checkable
 class WordAlphabet(Alphabet, Protocol):
-    """An alphabet that knows whole words too. Without characters `size` is 0."""
+    """An alphabet that also looks up whole words. Without characters its `size` is 0."""
 
     @property
     def word_count(self) -> int:
-        """Rows that a table of words needs; 0 where whole words are not looked up."""
+        """Rows of the word table; 0 if whole words are not looked up."""
 
     def word_ids(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Map words to (words,) rows of the table; one that is not known has the row for that."""
+        """Map N words to (N,) rows of the word table; unknown words have a row of their own."""

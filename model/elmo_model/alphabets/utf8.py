@@ -1,4 +1,12 @@
-"""The alphabet of bilm-tf and AllenNLP: UTF-8 bytes and five marks, all shifted by one."""
+"""The alphabet of bilm-tf and AllenNLP: UTF-8 bytes and five marks.
+
+Traps:
+
+- All ids are shifted by one: byte b has id b + 1, and id 0 means "no token". The published
+  character table therefore lacks row 0 (see `checkpoints/layout.py`).
+- A word is cut at 48 UTF-8 bytes, not characters; a cut inside a character is left as it is.
+- A word is padded with id 261, whose vector is not zero: the convolutions see it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +17,15 @@ from numpy.typing import NDArray
 
 from elmo_model.alphabets.alphabet import AlphabetError
 
-# Shifted by one: id 0 says "no token here", and a byte b has the id b + 1.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD = 257, 258, 259, 260, 261
 
 
 @dataclass(frozen=True, slots=True)
 class Utf8Alphabet:
-    """Words to rows of at most `max_characters` ids (bilm-tf `data.py`, UnicodeCharsVocabulary).
+    """Words as at most `max_characters` ids, two of them marks (bilm-tf `UnicodeCharsVocabulary`).
 
-    The words `<S>` and `</S>` are the marks of a sentence's ends, also when a user writes them;
-    nothing else is special: `<UNK>` is five characters, `<s>` three.
+    The words `<S>` and `</S>` are the boundaries of a sentence, also in the text of a user. No
+    other word is special: `<UNK>` is five characters, `<s>` three.
     """
 
     kind: ClassVar[str] = "utf8"
@@ -29,11 +36,11 @@ class Utf8Alphabet:
     max_characters: int = 50
 
     def lengths(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of each word that are not padding: its bytes and two marks."""
+        """Return the number of ids of each word without padding: its bytes and two marks."""
         return [len(self._body(word)) + 2 for word in words]
 
     def encode(self, words: Sequence[str], width: int) -> NDArray[np.int64]:
-        """Map words to (words, width) ids; `width` from the longest of `lengths` to C."""
+        """Map N words to (N, width) ids; `width` is from the longest of `lengths` to C."""
         ids = np.full((len(words), width), PAD, dtype=np.int64)
         ids[:, 0] = BEGIN_WORD
         for row, word in zip(ids, words, strict=True):
@@ -50,12 +57,12 @@ class Utf8Alphabet:
         return ids
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads again."""
+        """Return the description as JSON values."""
         return {"kind": self.kind, "max_characters": self.max_characters}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote. Raises AlphabetError for anything else."""
+        """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
         limit = values.get("max_characters")
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 3:
             raise AlphabetError(
@@ -64,8 +71,8 @@ class Utf8Alphabet:
         return cls(limit)
 
     def _body(self, word: str) -> bytes:
+        """Return the bytes of a word between its marks."""
         if word in (self.begin, self.end):
-            return b"\0"  # one mark instead of the word's bytes
-        # Cut at 48 bytes, not characters: a cut through a character is not repaired. Lone
-        # surrogates, which UTF-8 cannot say, are dropped.
+            return b"\0"  # a placeholder of one byte for the mark
+        # UTF-8 cannot encode lone surrogates; they are dropped.
         return word.encode("utf-8", "ignore")[: self.max_characters - 2]

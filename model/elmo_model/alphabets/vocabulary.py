@@ -1,4 +1,4 @@
-"""The vocabulary of bilm-tf: whole words by their line, for models that read no characters."""
+"""The vocabulary of bilm-tf: whole words, for models without character input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ _UNKNOWN = "<UNK>"
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """Words to rows of a word table: `words` in the order of its rows (bilm-tf `data.py`).
+    """Words as rows of a word table; `words` are in the order of the rows (bilm-tf `data.py`).
 
-    A word that is not there has the row of `<UNK>`. Of a word that stands twice the later
-    row counts. `<S>` and `</S>`, a sentence's ends, are rows too, also when a user writes them.
+    An unknown word gets the row of `<UNK>`. The last of two equal words counts. `<S>` and `</S>`
+    are the boundaries of a sentence, also in the text of a user.
     """
 
     kind: ClassVar[str] = "vocabulary"
@@ -32,36 +32,36 @@ class WordVocabulary:
     def __post_init__(self) -> None:
         rows = {word: row for row, word in enumerate(self.words)}
         for word in (self.begin, self.end, _UNKNOWN):
-            # bilm-tf would take row -1 or, shifted, padding, which shortens the sentence
+            # Without them bilm-tf would use row -1, or after its shift the padding of a batch.
             if word not in rows:
                 raise AlphabetError(f"vocabulary lacks {word}, expected a row for it")
         object.__setattr__(self, "_rows", rows)
 
     @property
     def word_count(self) -> int:
-        """Rows that a table of words needs."""
+        """Rows of the word table."""
         return len(self.words)
 
     def lengths(self, words: Sequence[str]) -> list[int]:
-        """Return 0 for each word: it has no characters here."""
+        """Return 0 for each word: it has no characters."""
         return [0] * len(words)
 
     def encode(self, words: Sequence[str], width: int) -> NDArray[np.int64]:
-        """Map words to (words, width) ids, all 0: there is nothing to spell with."""
+        """Map N words to (N, width) ids, all 0."""
         return np.zeros((len(words), width), dtype=np.int64)
 
     def word_ids(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Map words to (words,) rows of the word table, unknown ones to that of `<UNK>`."""
+        """Map N words to (N,) rows of the word table; unknown words get the row of `<UNK>`."""
         rows, unknown = self._rows, self._rows[_UNKNOWN]
         return np.array([rows.get(word, unknown) for word in words], dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads again."""
+        """Return the description as JSON values."""
         return {"kind": self.kind, "words": list(self.words)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote. Raises AlphabetError for anything else."""
+        """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
         words = values.get("words")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise AlphabetError(f"alphabet words is {words!r:.80}, expected a list of words")

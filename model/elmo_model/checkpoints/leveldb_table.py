@@ -97,5 +97,5 @@ def varint(content: bytes, position: int) -> tuple[int, int]:
 
 def masked_crc32c(content: bytes) -> int:
     """Return the CRC-32C, rotated and offset: the form in which LevelDB and TensorFlow store it."""
-    plain = google_crc32c.value(content)
+    plain: int = google_crc32c.value(content)
     return (((plain >> 15) | (plain << 17)) + _MASK) & 0xFFFFFFFF

@@ -16,7 +16,7 @@ _ENDINGS = (".txt", ".txt.gz")
 
 
 def find(source: Source) -> str:
-    """Return `vocab.txt`, else `vocab.txt.gz`, else the only `vocab*.txt` or `vocab*.txt.gz`.
+    """Return `vocab.txt.gz`, else `vocab.txt`, else the only `vocab*.txt` or `vocab*.txt.gz`.
 
     Raises CheckpointError if there is none, or more than one.
     """

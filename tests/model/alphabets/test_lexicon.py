@@ -17,8 +17,7 @@ def lexicon(**changes: object) -> Lexicon:
     return Lexicon(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_a_word_opens_with_eow_and_closes_with_bow() -> None:
-    # swapped, as in training
+def test_the_marks_of_a_word_are_swapped_as_in_training() -> None:
     assert lexicon().encode(["ab"], 5).tolist() == [[9, 0, 1, 8, 7]]
 
 
@@ -29,12 +28,12 @@ def test_words_are_cut_at_code_points_for_characters_and_whole_words() -> None:
     assert alphabet.word_ids(["aaaaaa", "abc"]).tolist() == [5, 4]
 
 
-def test_unknown_characters_and_words_have_a_row_of_their_own() -> None:
+def test_unknown_characters_and_words_have_their_own_rows() -> None:
     assert lexicon().encode(["xa"], 5).tolist() == [[9, 6, 0, 8, 7]]
     assert lexicon().word_ids(["xa", "ABC"]).tolist() == [0, 0]
 
 
-def test_the_names_of_boundaries_are_one_character_and_others_are_spelt() -> None:
+def test_boundaries_are_one_character_and_other_names_are_spelt() -> None:
     alphabet = lexicon(max_characters=9)
     assert alphabet.encode(["<bos>", "<eos>"], 4).tolist() == [[9, 4, 8, 7], [9, 5, 8, 7]]
     assert alphabet.lengths(["<bos>", "<pad>"]) == [3, 7]
@@ -42,7 +41,7 @@ def test_the_names_of_boundaries_are_one_character_and_others_are_spelt() -> Non
     assert alphabet.word_ids(["<pad>", "<bos>"]).tolist() == [3, 1]
 
 
-def test_every_width_from_the_longest_word_on_is_the_same_word() -> None:
+def test_a_greater_width_only_adds_padding() -> None:
     alphabet = lexicon(max_characters=9)
     wide = alphabet.encode(["abc", ""], 9)
     assert (alphabet.encode(["abc", ""], 5) == wide[:, :5]).all() and (wide[:, 5:] == 7).all()
@@ -56,7 +55,7 @@ def test_an_input_may_be_missing() -> None:
         lexicon(characters={}, words={})
 
 
-def test_an_alphabet_survives_a_dictionary() -> None:
+def test_a_description_restores_the_alphabet() -> None:
     again = alphabets.from_dict(lexicon().to_dict())
     assert again == lexicon() and isinstance(again, WordAlphabet)
 
@@ -73,8 +72,6 @@ def test_an_alphabet_survives_a_dictionary() -> None:
         ({"words": []}, r"words is \[\], expected an object of ids"),
     ],
 )
-def test_a_description_that_is_not_sound_is_refused(
-    changes: dict[str, object], message: str
-) -> None:
+def test_a_wrong_description_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(AlphabetError, match=message):
         alphabets.from_dict({**lexicon().to_dict(), **changes})

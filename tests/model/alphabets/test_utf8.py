@@ -12,7 +12,7 @@ WORDS = ["", "a", "été", "東京", "x" * 47, "x" * 48, "x" * 49, "é" * 30, "<
 
 @pytest.mark.parametrize("limit", [3, 4, 20, 50])
 @pytest.mark.parametrize("word", WORDS, ids=ascii)
-def test_ids_are_those_of_the_reference(word: str, limit: int) -> None:
+def test_ids_equal_the_reference(word: str, limit: int) -> None:
     alphabet = Utf8Alphabet(limit)
     expected = reference.character_ids(word, limit)
     assert np.array_equal(alphabet.encode([word], limit)[0], expected)
@@ -26,7 +26,7 @@ def test_ids_are_shifted_by_one_so_that_zero_means_no_token() -> None:
     assert Utf8Alphabet().encode(["ÿ"], 4)[0].tolist() == [259, 196, 192, 260]
 
 
-def test_a_word_is_cut_at_48_bytes_also_through_a_character() -> None:
+def test_a_word_is_cut_at_48_bytes_even_inside_a_character() -> None:
     ids = Utf8Alphabet().encode(["a" + "é" * 24], 50)[0]
     assert ids[48] == 0xC3 + 1 and ids[49] == 260
 
@@ -36,7 +36,7 @@ def test_lone_surrogates_are_dropped() -> None:
     assert np.array_equal(alphabet.encode(["\ud800a"], 5), alphabet.encode(["a"], 5))
 
 
-def test_an_alphabet_survives_a_dictionary() -> None:
+def test_a_description_restores_the_alphabet() -> None:
     assert alphabets.from_dict(Utf8Alphabet(20).to_dict()) == Utf8Alphabet(20)
 
 
@@ -50,6 +50,6 @@ def test_an_alphabet_survives_a_dictionary() -> None:
         ({"kind": "utf8", "max_characters": "50"}, "max_characters is '50', expected"),
     ],
 )
-def test_an_unknown_alphabet_names_the_known_ones(values: dict[str, object], message: str) -> None:
+def test_a_wrong_description_is_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(AlphabetError, match=message):
         alphabets.from_dict(values)

@@ -44,7 +44,7 @@ def test_a_mix_times_the_transposed_matrix(tmp_path: Path, kind: str, legacy: bo
     np.testing.assert_allclose(vectors.numpy(), expected, rtol=0, atol=1e-5)
 
 
-def test_layers_and_models_without_a_matrix_stay_as_they_are(tmp_path: Path) -> None:
+def test_layers_and_models_without_a_matrix_are_unchanged(tmp_path: Path) -> None:
     plain, model = load(write_pair(tmp_path / "en")), load(aligned(tmp_path / "fr"))
     (one,), (two,) = plain.embed([["cat"]]), model.embed([["cat"]])
     assert torch.equal(one, two)
@@ -53,7 +53,7 @@ def test_layers_and_models_without_a_matrix_stay_as_they_are(tmp_path: Path) -> 
     assert plain.origin.revision != model.origin.revision
 
 
-def test_the_matrix_is_found_by_its_ending_itself_or_in_a_zip(tmp_path: Path) -> None:
+def test_the_matrix_is_found_by_its_ending_by_its_path_or_in_a_zip(tmp_path: Path) -> None:
     folder = aligned(tmp_path / "fr", name="fr_best_mapping.pth")
     archive = tmp_path / "fr.zip"
     with zipfile.ZipFile(archive, "w") as file:
@@ -76,7 +76,7 @@ def test_every_bit_is_kept_by_both_formats(tmp_path: Path) -> None:
         assert torch.equal(other.get_parameter("alignment"), elmo.get_parameter("alignment"))
 
 
-def test_the_mix_of_the_authors_comes_along_as_a_task(tmp_path: Path) -> None:
+def test_the_mix_of_the_authors_is_a_task(tmp_path: Path) -> None:
     (task,) = load(aligned(tmp_path / "fr")).tasks
     weights = normalise(task.weights)
     assert task.name == "aligned" and weights.tolist() == [0.0, 1.0, 0.0]
@@ -92,7 +92,7 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def test_a_pickle_that_would_run_something_is_refused_and_nothing_runs(tmp_path: Path) -> None:
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     inside = np.array([[Trap(mark)] * 8] * 8, dtype=object)
     for number, matrix in enumerate((Trap(mark), inside)):
@@ -116,15 +116,13 @@ def test_a_pickle_that_would_run_something_is_refused_and_nothing_runs(tmp_path:
     ],
     ids=["shape", "axes", "type", "dict", "strides"],
 )
-def test_what_is_no_matrix_of_that_size_is_refused(
-    tmp_path: Path, matrix: object, message: str
-) -> None:
+def test_a_matrix_of_another_size_is_refused(tmp_path: Path, matrix: object, message: str) -> None:
     with pytest.raises(CheckpointError, match=message) as refusal:
         load(aligned(tmp_path / "fr", matrix))
     assert "fr/align.pth" in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_two_matrices_are_told_apart_by_naming_one(tmp_path: Path) -> None:
+def test_one_of_two_matrices_is_chosen_by_its_path(tmp_path: Path) -> None:
     folder = aligned(tmp_path / "fr", name="a.pth")
     torch.save(2 * MATRIX, folder / "b.pth")
     with pytest.raises(CheckpointError, match=r"holds a\.pth, b\.pth, expected one align\.pth"):

@@ -70,14 +70,14 @@ def test_a_folder_either_file_and_a_zip_are_the_same_network(tmp_path: Path) -> 
         ("elmo_2x_options.json", "elmo_2x_weights_PubMed_only.hdf5"),
     ],
 )
-def test_names_in_use_are_found(tmp_path: Path, options: str, weights: str) -> None:
+def test_common_file_names_are_found(tmp_path: Path, options: str, weights: str) -> None:
     folder = write_pair(tmp_path / "bundle", options_name=options, weights_name=weights)
     expected = load(write_pair(tmp_path / "plain"))
     for place in (folder, folder / options, folder / weights):
         assert same(load(place), expected)
 
 
-def test_two_models_in_a_folder_are_told_apart_by_naming_a_file(tmp_path: Path) -> None:
+def test_one_of_two_pairs_is_chosen_by_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     for seed, name in enumerate(("a", "b")):
         write_pair(
@@ -102,22 +102,23 @@ def test_training_keys_are_ignored(tmp_path: Path) -> None:
     assert same(load(plain), load(training))
 
 
-def test_a_stored_zero_row_is_taken_and_another_refused(tmp_path: Path) -> None:
+def test_a_stored_row_zero_is_accepted_if_it_is_zero(tmp_path: Path) -> None:
     plain = load(write_pair(tmp_path / "plain"))
     assert same(plain, load(with_row_zero(write_pair(tmp_path / "zero"))))
     with pytest.raises(CheckpointError, match="char_embed has 262 rows and the first is not zero"):
         load(with_row_zero(write_pair(tmp_path / "one"), 1.0))
 
 
-def test_a_word_table_beside_the_characters_is_left_alone(tmp_path: Path) -> None:
+def test_a_word_table_of_a_character_model_is_ignored(tmp_path: Path) -> None:
     folder = write_pair(tmp_path / "model")
     with_dataset(folder, "embedding", np.zeros((5, 4), dtype=np.float32))
     assert same(load(folder), load(write_pair(tmp_path / "plain")))
 
 
-def test_projections_that_bilm_tf_would_leave_out_are_used_where_stored(tmp_path: Path) -> None:
+def test_a_stored_projection_between_equal_sizes_is_used(tmp_path: Path) -> None:
     folder = write_pair(tmp_path / "model", cell=4, projection=4, filters=((1, 2), (2, 2)))
     bare = load(folder)
+    assert bare.config.char_cnn is not None
     assert not bare.config.char_cnn.projection and not bare.config.lstm.projected
     with_dataset(folder, "CNN_proj/W_proj", 2 * np.eye(4, dtype=np.float32))
     with_dataset(folder, "CNN_proj/b_proj", np.zeros(4, dtype=np.float32))
@@ -125,11 +126,11 @@ def test_projections_that_bilm_tf_would_leave_out_are_used_where_stored(tmp_path
     torch.testing.assert_close(doubled.embed([["a"]])[0][0], 2 * bare.embed([["a"]])[0][0])
 
 
-def test_nan_in_the_weights_is_not_this_reader_s_affair(tmp_path: Path) -> None:
+def test_nan_in_the_weights_is_loaded(tmp_path: Path) -> None:
     assert load(poisoned(write_pair(tmp_path / "model"))).embed([["a"]])[0].isnan().any()
 
 
-def test_the_revision_follows_the_numbers_and_the_rules(tmp_path: Path) -> None:
+def test_the_revision_depends_on_numbers_and_configuration(tmp_path: Path) -> None:
     revisions = {
         load(write_pair(tmp_path / "a")).origin.revision,
         load(write_pair(tmp_path / "b", seed=1)).origin.revision,
@@ -139,7 +140,7 @@ def test_the_revision_follows_the_numbers_and_the_rules(tmp_path: Path) -> None:
     assert load(write_pair(tmp_path / "d")).origin.revision in revisions
 
 
-def test_a_description_is_that_of_the_loaded_network(tmp_path: Path) -> None:
+def test_a_description_equals_the_loaded_network(tmp_path: Path) -> None:
     folder = write_pair(tmp_path / "model", layers=3)
     elmo = load(folder)
     assert describe(folder) == (elmo.config, elmo.origin, elmo.parameter_count)
@@ -306,7 +307,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_whole_is_refused_in_one_line(
+def test_a_damaged_pair_is_refused_in_one_line(
     tmp_path: Path, damage: Damage, message: str
 ) -> None:
     folder = write_pair(tmp_path / "model")
@@ -317,7 +318,7 @@ def test_what_is_not_whole_is_refused_in_one_line(
     assert str(folder) in str(refusal.value)
 
 
-def test_a_dataset_that_stores_nothing_of_what_it_declares_is_refused(tmp_path: Path) -> None:
+def test_a_dataset_without_its_bytes_is_refused(tmp_path: Path) -> None:
     folder = write_pair(tmp_path / "model", cell=8)
     change_options(folder, "lstm", dim=1 << 20)
     for layer in range(2):
@@ -388,7 +389,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     ],
     ids=["as published", "odd", "no projections"],
 )
-def test_a_pair_written_is_the_pair_read_to_the_bit(tmp_path: Path, shape: dict[str, Any]) -> None:
+def test_a_written_pair_equals_the_read_one(tmp_path: Path, shape: dict[str, Any]) -> None:
     folder = write_pair(tmp_path / "model", **shape)
     elmo = load(folder)
     write(elmo, tmp_path / "written")
@@ -405,7 +406,7 @@ def test_a_pair_written_is_the_pair_read_to_the_bit(tmp_path: Path, shape: dict[
     ]
 
 
-def test_the_golden_pair_is_written_to_the_bit(tmp_path: Path) -> None:
+def test_the_golden_pair_is_written_bit_for_bit(tmp_path: Path) -> None:
     write(load(golden.SMALL), tmp_path)
     _, stored = read_pair(golden.SMALL)
     options, written = read_pair(tmp_path)
@@ -422,7 +423,7 @@ def test_the_forget_bias_is_added_at_run_time_and_never_stored(tmp_path: Path) -
     assert elmo.config.lstm.forget_bias == 1.0
 
 
-def test_writing_replaces_an_older_pair_whole(tmp_path: Path) -> None:
+def test_writing_replaces_an_older_pair(tmp_path: Path) -> None:
     target = shutil.copytree(golden.SMALL, tmp_path / "target")
     elmo = load(write_pair(tmp_path / "model"))
     write(elmo, target)

@@ -63,10 +63,9 @@ def state_of(folder: Path, prefix: str = PREFIX, mixes: int = 1) -> dict[str, Te
     tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in state.items()}
     for number in range(mixes):
         scalars, gamma = MIXES[number]
-        for layer, scalar in enumerate(scalars):
-            tensors[f"{prefix}scalar_mix_{number}.scalar_parameters.{layer}"] = torch.tensor(
-                [scalar]
-            )
+        for place, scalar in enumerate(scalars):
+            mix = f"{prefix}scalar_mix_{number}"
+            tensors[f"{mix}.scalar_parameters.{place}"] = torch.tensor([scalar])
         tensors[f"{prefix}scalar_mix_{number}.gamma"] = torch.tensor([gamma])
     return tensors
 
@@ -81,8 +80,8 @@ def archive(
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
     with tarfile.open(path, "w:gz") as tar:
-        for name, content in {**(files or {}), weights: buffer.getvalue()}.items():
-            data = content.encode() if isinstance(content, str) else content
+        documents = {name: text.encode() for name, text in (files or {}).items()}
+        for name, data in {**documents, weights: buffer.getvalue()}.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
@@ -105,7 +104,7 @@ def assert_same_vectors(one: Elmo, two: Elmo) -> None:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
 
 
-def test_the_bilm_of_an_archive_is_that_of_the_pair(pair: Path, tmp_path: Path) -> None:
+def test_the_bilm_of_an_archive_equals_the_pair(pair: Path, tmp_path: Path) -> None:
     path = archive(tmp_path / "ner-2019.tar.gz", state_of(pair), {"config.json": config()})
     elmo = load(path)
     assert (elmo.origin.name, elmo.origin.format) == ("ner-2019", "allennlp-archive")
@@ -113,7 +112,7 @@ def test_the_bilm_of_an_archive_is_that_of_the_pair(pair: Path, tmp_path: Path) 
     assert_same_vectors(elmo, load(pair))
 
 
-def test_the_golden_pair_comes_back_from_an_archive(tmp_path: Path) -> None:
+def test_the_golden_pair_is_restored_from_an_archive(tmp_path: Path) -> None:
     files = {"fta/model.elmo.options_file": (golden.SMALL / "options.json").read_text()}
     elmo = load(archive(tmp_path / "model.tar.gz", state_of(golden.SMALL), files))
     expected = golden.arrays("stateless")
@@ -133,13 +132,13 @@ def test_trained_mixes_are_tasks(pair: Path, tmp_path: Path) -> None:
     assert only.name == "my-t-gger"
 
 
-def test_layer_norm_is_as_the_model_was_trained(pair: Path, tmp_path: Path) -> None:
+def test_layer_norm_is_read_from_the_configuration(pair: Path, tmp_path: Path) -> None:
     files = {"config.json": config(do_layer_norm=True)}
     (task,) = load(archive(tmp_path / "a.tar.gz", state_of(pair), files)).tasks
     assert task.layer_norm
 
 
-def test_our_own_format_keeps_the_tasks(pair: Path, tmp_path: Path) -> None:
+def test_the_native_format_keeps_the_tasks(pair: Path, tmp_path: Path) -> None:
     elmo = load(archive(tmp_path / "a.tar.gz", state_of(pair, mixes=2)))
     save(elmo, tmp_path / "a.safetensors")
     again = load(tmp_path / "a.safetensors")
@@ -155,7 +154,7 @@ def test_the_published_pair_holds_the_same_network(pair: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("file", ["weights.th", "best.th"])
-def test_a_folder_and_a_file_of_weights_are_read_too(pair: Path, tmp_path: Path, file: str) -> None:
+def test_a_folder_and_a_file_of_weights_are_read(pair: Path, tmp_path: Path, file: str) -> None:
     folder = tmp_path / "run-7"
     folder.mkdir()
     torch.save(state_of(pair), folder / file, _use_new_zipfile_serialization=file == "best.th")
@@ -172,7 +171,7 @@ def test_the_prefix_is_found_by_what_follows_it(pair: Path, tmp_path: Path, pref
     assert_same_vectors(elmo, load(pair))
 
 
-def test_options_in_the_archive_are_obeyed(tmp_path: Path) -> None:
+def test_options_in_the_archive_are_used(tmp_path: Path) -> None:
     pair = write_pair(
         tmp_path / "pair", activation="tanh", cell_clip=0.5, projection_clip=0.25, gain=3
     )
@@ -185,7 +184,7 @@ def test_options_in_the_archive_are_obeyed(tmp_path: Path) -> None:
         assert_same_vectors(load(path), load(pair))
 
 
-def test_without_options_the_published_rules_are_taken_and_this_is_said(
+def test_without_options_the_published_values_are_assumed_with_a_note(
     pair: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": config()})
@@ -195,7 +194,7 @@ def test_without_options_the_published_rules_are_taken_and_this_is_said(
     assert note in caplog.text
 
 
-def test_a_cache_of_words_is_left_alone(pair: Path, tmp_path: Path) -> None:
+def test_a_cache_of_words_is_ignored(pair: Path, tmp_path: Path) -> None:
     state = state_of(pair)
     state[f"{PREFIX}_elmo_lstm._word_embedding.weight"] = torch.zeros(7, 4)
     assert_same_vectors(load(archive(tmp_path / "a.tar.gz", state)), load(pair))
@@ -242,7 +241,7 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE.keys())
-def test_what_is_not_whole_is_refused_in_one_line(
+def test_a_damaged_archive_is_refused_in_one_line(
     pair: Path, tmp_path: Path, damage: Callable[[State], object], message: str
 ) -> None:
     state = state_of(pair)
@@ -252,7 +251,7 @@ def test_what_is_not_whole_is_refused_in_one_line(
     assert "\n" not in str(refusal.value) and "a.tar.gz:weights.th" in str(refusal.value)
 
 
-def test_options_that_say_otherwise_are_named(pair: Path, tmp_path: Path) -> None:
+def test_options_that_contradict_the_tensors_are_named(pair: Path, tmp_path: Path) -> None:
     options = json.loads((pair / "options.json").read_text())
     options["lstm"]["dim"] = 9
     files = {"fta/options_file": json.dumps(options)}
@@ -333,7 +332,7 @@ def test_a_header_with_unsound_tasks_is_refused(
         load(path)
 
 
-def test_a_pickle_of_something_else_says_what_was_expected(tmp_path: Path) -> None:
+def test_a_pickle_of_another_type_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "best.th"
     torch.save([1, 2], path)
     with pytest.raises(CheckpointError, match=r"best\.th: holds a list, expected tensors by"):

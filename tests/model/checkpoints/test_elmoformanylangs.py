@@ -58,20 +58,20 @@ def copy(variant: str, target: Path) -> Path:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_fresh_embedder_answers_the_same(variant: str) -> None:
+def test_vectors_equal_those_of_a_fresh_embedder(variant: str) -> None:
     elmo = load(HOME / variant)
     for number, layers in enumerate(elmo.embed(sentences())):
         assert_near(layers, answer(variant, f"first_call_s{number}_all"))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_default_answer_is_the_plain_average(variant: str) -> None:
+def test_the_default_output_is_the_plain_average(variant: str) -> None:
     layers = load(HOME / variant).embed(sentences())[3]
     assert_near(layers.mean(0), answer(variant, "first_call_s3_avg"))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_second_call_answers_the_same_with_carried_state(variant: str) -> None:
+def test_carried_state_equals_the_second_call_of_an_embedder(variant: str) -> None:
     elmo = load(HOME / variant)
     with torch.inference_mode():
         # the state's row r is that of the r-th longest sentence of a call
@@ -86,7 +86,7 @@ def test_a_second_call_answers_the_same_with_carried_state(variant: str) -> None
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_ids_are_those_of_the_tools(variant: str) -> None:
+def test_ids_equal_those_of_the_tool(variant: str) -> None:
     ids = np.load(HOME / variant / "batch_ids.npz")
     alphabet = load(HOME / variant).alphabet
     assert isinstance(alphabet, Lexicon)
@@ -100,7 +100,7 @@ def test_ids_are_those_of_the_tools(variant: str) -> None:
             np.testing.assert_array_equal(alphabet.word_ids(words), expected)
 
 
-def test_a_model_of_words_alone_projects_the_word_s_row(folder: Path) -> None:
+def test_a_word_input_model_projects_the_row_of_the_word(folder: Path) -> None:
     words_only(folder)
     elmo = load(folder)
     assert elmo.config.char_cnn is None
@@ -117,7 +117,7 @@ def test_a_model_of_words_alone_projects_the_word_s_row(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["word_and_char", "char_only", "word_only"])
-def test_our_own_format_keeps_every_bit(tmp_path: Path, variant: str) -> None:
+def test_the_native_format_keeps_every_bit(tmp_path: Path, variant: str) -> None:
     source = copy("word_and_char" if variant == "word_only" else variant, tmp_path / "model")
     if variant == "word_only":
         words_only(source)
@@ -148,7 +148,7 @@ def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> Non
 # Where the files lie
 
 
-def test_a_zip_is_the_folder(folder: Path, tmp_path: Path) -> None:
+def test_a_zip_equals_the_folder(folder: Path, tmp_path: Path) -> None:
     for prefix in ("", "136/"):
         archive = tmp_path / "136.zip"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
@@ -157,7 +157,7 @@ def test_a_zip_is_the_folder(folder: Path, tmp_path: Path) -> None:
         assert load(archive).origin == load(folder).origin
 
 
-def test_a_configuration_path_is_looked_for_here_and_by_its_last_part(folder: Path) -> None:
+def test_config_path_is_found_below_the_folder_or_by_its_last_part(folder: Path) -> None:
     expected = load(folder).origin  # an absolute path of another machine: by its last part
     (folder / "configs").mkdir()
     for path in ("configs/cnn_tiny.json", "C:\\models\\cnn_tiny.json"):
@@ -169,7 +169,7 @@ def test_a_configuration_path_is_looked_for_here_and_by_its_last_part(folder: Pa
         assert load(folder).origin == expected
 
 
-def test_a_configuration_path_does_not_leave_the_folder(folder: Path) -> None:
+def test_config_path_never_leaves_the_folder(folder: Path) -> None:
     (folder / "cnn_tiny.json").rename(folder.parent / "other.json")
     for path in ("../other.json", str(folder.parent / "other.json")):
         set_config(folder, config_path=path)
@@ -178,7 +178,7 @@ def test_a_configuration_path_does_not_leave_the_folder(folder: Path) -> None:
             load(folder)
 
 
-def test_without_its_configuration_a_model_has_the_released_settings(tmp_path: Path) -> None:
+def test_the_released_settings_are_assumed_with_a_note(tmp_path: Path) -> None:
     folder = released(tmp_path / "released")
     checkpoint = read(folder)
     assert checkpoint.config.lstm.cell == 4096 and checkpoint.config.lstm.projection == 512
@@ -233,7 +233,7 @@ def test_a_key_of_white_space_is_the_ideographic_space(folder: Path) -> None:
     assert torch.equal(load(folder).embed([["\u3000"]])[0], expected)
 
 
-def test_other_separators_of_lines_are_characters(folder: Path) -> None:
+def test_other_line_separators_are_characters(folder: Path) -> None:
     text = (folder / "char.dic").read_text(encoding="utf-8")
     (folder / "char.dic").write_text(
         text.replace("天\t", "x\u2028y\t"), encoding="utf-8", newline=""
@@ -269,7 +269,7 @@ def test_old_pickles_from_a_gpu_are_read_without_one(folder: Path) -> None:
     assert load(folder).origin == expected
 
 
-def test_a_pickle_that_would_run_something_is_refused_and_nothing_runs(folder: Path) -> None:
+def test_a_pickle_with_code_is_refused_and_not_run(folder: Path) -> None:
     mark = folder.parent / "ran"
 
     class Trap:
@@ -387,9 +387,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_whole_is_refused_in_one_line(
-    folder: Path, damage: Damage, message: str
-) -> None:
+def test_a_damaged_model_is_refused_in_one_line(folder: Path, damage: Damage, message: str) -> None:
     damage(folder)
     with pytest.raises(CheckpointError, match=message) as refusal:
         load(folder)

@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source", ["golden", "odd"])
-def test_from_pair_to_file_to_pair_every_bit_stays(tmp_path: Path, source: str) -> None:
+def test_every_bit_survives_from_pair_to_file_to_pair(tmp_path: Path, source: str) -> None:
     folder = golden.SMALL
     if source == "odd":
         folder = write_pair(
@@ -48,7 +48,7 @@ def test_from_pair_to_file_to_pair_every_bit_stays(tmp_path: Path, source: str) 
             assert torch.equal(one, two)
 
 
-def test_half_the_bits_are_read_back_as_float32(tmp_path: Path) -> None:
+def test_16_bit_files_are_read_as_float32(tmp_path: Path) -> None:
     elmo = load(write_pair(tmp_path / "pair"))
     save(elmo, tmp_path / "half.safetensors", torch.float16)
     half = load(tmp_path / "half.safetensors")
@@ -61,25 +61,25 @@ def test_half_the_bits_are_read_back_as_float32(tmp_path: Path) -> None:
     assert half.origin.revision != elmo.origin.revision
 
 
-def test_a_description_is_that_of_the_loaded_network(saved: Path) -> None:
+def test_a_description_equals_the_loaded_network(saved: Path) -> None:
     elmo = load(saved)
     assert describe(saved) == (elmo.config, elmo.origin, elmo.parameter_count)
 
 
-def test_what_is_loaded_outlives_the_file(saved: Path) -> None:
+def test_a_loaded_network_does_not_depend_on_the_file(saved: Path) -> None:
     elmo = load(saved)
     expected = elmo.embed(SENTENCES)
     saved.write_bytes(b"\0" * saved.stat().st_size)
     assert torch.equal(elmo.embed(SENTENCES)[0], expected[0])
 
 
-def test_a_network_saved_over_another_is_whole(saved: Path, tmp_path: Path) -> None:
+def test_saving_replaces_a_file(saved: Path, tmp_path: Path) -> None:
     save(load(write_pair(tmp_path / "other", seed=5)), saved)
     assert load(saved).origin.revision == load(tmp_path / "other").origin.revision
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [saved.name]
 
 
-def test_a_network_of_another_type_is_not_saved(saved: Path) -> None:
+def test_a_network_that_is_not_float32_is_not_saved(saved: Path) -> None:
     with pytest.raises(CheckpointError, match="is not there as float32"):
         save(load(saved).double(), saved)
 
@@ -132,7 +132,7 @@ HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
 
 
 @pytest.mark.parametrize(("change", "message"), HEADERS.values(), ids=HEADERS.keys())
-def test_a_header_that_does_not_fit_is_refused_in_one_line(
+def test_a_wrong_header_is_refused_in_one_line(
     saved: Path, change: Callable[[Header], object], message: str
 ) -> None:
     changed(saved, change)
@@ -141,7 +141,7 @@ def test_a_header_that_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(refusal.value) and str(saved) in str(refusal.value)
 
 
-def test_a_file_cut_short_is_refused(saved: Path) -> None:
+def test_a_truncated_file_is_refused(saved: Path) -> None:
     saved.write_bytes(saved.read_bytes()[:-7])
     with pytest.raises(CheckpointError, match="is not a whole safetensors file"):
         load(saved)

@@ -1,4 +1,4 @@
-"""Models of whole words: token vectors computed beforehand, and options without characters."""
+"""Models without characters: precomputed token vectors, and word-input models."""
 
 import gzip
 import json
@@ -32,6 +32,12 @@ def write_vocabulary(folder: Path, words: tuple[str, ...] = WORDS, name: str = "
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
 
 
+def two_vocabularies(folder: Path) -> None:
+    (folder / "vocab.txt").unlink()
+    for name in ("vocab-a.txt", "vocab-b.txt"):
+        write_vocabulary(folder, name=name)
+
+
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
     """A pair, its vocabulary, and what bilm-tf's dump_token_embeddings makes of them."""
@@ -57,7 +63,7 @@ def words(tmp_path: Path) -> Path:
     return folder
 
 
-def test_vectors_computed_beforehand_stand_in_for_the_characters(tokens: Path) -> None:
+def test_precomputed_vectors_replace_the_characters(tokens: Path) -> None:
     cached, spelt = load(tokens), load(tokens / "weights.hdf5")
     assert (cached.origin.format, spelt.origin.format) == ("token-embeddings", "allennlp")
     known = SENTENCES[:3]
@@ -75,7 +81,7 @@ def test_the_table_is_found_by_its_own_name_and_in_a_zip(tokens: Path, tmp_path:
     assert load(archive).origin.revision == expected
 
 
-def test_a_model_of_words_is_the_reference_s(words: Path) -> None:
+def test_a_word_input_model_equals_the_reference(words: Path) -> None:
     options, weights = read_pair(words)
     rows = {word: row for row, word in enumerate(WORDS)}
     for sentence, layers in zip(SENTENCES, load(words).embed(SENTENCES), strict=True):
@@ -87,28 +93,28 @@ def test_a_model_of_words_is_the_reference_s(words: Path) -> None:
         np.testing.assert_allclose(layers.numpy(), expected[:, 1:-1], rtol=0, atol=1e-5)
 
 
-def test_a_word_that_is_unknown_is_the_unknown_word_and_never_padding(words: Path) -> None:
+def test_an_unknown_word_is_unk_and_never_padding(words: Path) -> None:
     unheard, unknown = load(words).embed([["the", "unheard", "cat"], ["the", "<UNK>", "cat"]])
     assert unheard.shape == (3, 3, 8)
     torch.testing.assert_close(unheard, unknown, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "vocab.txt.gz", "vocab-2016-09-10.txt"])
-def test_a_vocabulary_is_plain_or_packed(words: Path, name: str) -> None:
+def test_a_vocabulary_is_plain_or_gzipped(words: Path, name: str) -> None:
     expected = load(words).origin
     (words / "vocab.txt").unlink()
     write_vocabulary(words, name=name)
     assert load(words).origin == expected
 
 
-def test_lines_are_read_as_bilm_tf_reads_them(words: Path) -> None:
+def test_lines_are_read_as_in_bilm_tf(words: Path) -> None:
     expected = load(words).origin
     lines = [" <S> ", "</S>", "!!!MAXTERMID", "<UNK>", *WORDS[3:]]
     (words / "vocab.txt").write_bytes("\r\n".join(lines).encode() + b"\r\n")
     assert load(words).origin == expected
 
 
-def test_of_a_word_listed_twice_the_later_row_counts() -> None:
+def test_the_last_of_two_equal_words_counts() -> None:
     vocabulary = WordVocabulary(("<S>", "</S>", "<UNK>", "a", "a"))
     assert vocabulary.word_ids(["a", "b"]).tolist() == [4, 2]
 
@@ -150,11 +156,7 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         r"holds no vocab\.txt, expected one vocab\.txt or vocab\.txt\.gz",
     ),
     "two vocabularies": (
-        lambda f: [
-            (f / "vocab.txt").unlink(),
-            write_vocabulary(f, name="vocab-a.txt"),
-            write_vocabulary(f, name="vocab-b.txt"),
-        ],
+        two_vocabularies,
         r"holds vocab-a\.txt, vocab-b\.txt, expected one vocab\.txt",
     ),
     "of another model": (
@@ -180,7 +182,7 @@ def without_dataset_of_weights(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("form", ["words", "tokens"])
 @pytest.mark.parametrize(("damage", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_whole_is_refused_by_name(
+def test_a_damaged_model_is_refused_by_name(
     form: str, damage: Damage, message: str, request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(form)
@@ -206,7 +208,7 @@ def test_a_vocabulary_that_unpacks_to_too_much_is_refused(words: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_bundle_of_nlpl_is_the_pair_whatever_else_it_holds(tmp_path: Path, packed: bool) -> None:
+def test_a_bundle_of_nlpl_is_read_as_the_pair(tmp_path: Path, packed: bool) -> None:
     folder = tmp_path / "210"
     folder.mkdir()
     (folder / "model.hdf5").write_bytes((golden.SMALL / "weights.hdf5").read_bytes())

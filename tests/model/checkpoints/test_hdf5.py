@@ -1,0 +1,55 @@
+"""HDF5 files: float32 datasets that store their bytes."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_model.checkpoints import CheckpointError, hdf5
+from elmo_model.checkpoints.source import FolderSource
+
+
+def test_written_arrays_are_read_back(tmp_path: Path) -> None:
+    arrays = {"a": np.ones((2, 3), np.float32), "group/b": np.zeros(0, np.float32)}
+    hdf5.write(tmp_path / "a.hdf5", arrays)
+
+    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+        assert set(found.names()) == arrays.keys()
+        for name, array in arrays.items():
+            assert found.shape(name) == array.shape
+            np.testing.assert_array_equal(found.numbers(name), array)
+    assert hdf5.is_hdf5(tmp_path / "a.hdf5")
+
+
+def test_another_type_is_refused(tmp_path: Path) -> None:
+    hdf5.write(tmp_path / "a.hdf5", {"a": np.ones(2, np.float64), "b": np.ones(2, np.int32)})
+
+    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+        for name, kind in (("a", "float64"), ("b", "int32")):
+            with pytest.raises(
+                CheckpointError, match=f"{name} is of type {kind}, expected float32"
+            ):
+                found.numbers(name)
+
+
+def test_a_huge_shape_without_bytes_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file.create_dataset("a", shape=(1 << 40,), chunks=(1 << 10,), dtype="f4")
+
+    with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
+        assert found.shape("a") == (1 << 40,)
+        with pytest.raises(CheckpointError, match="a stores 0 bytes in this file, expected 4,398"):
+            found.numbers("a")
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    hdf5.write(tmp_path / "a.hdf5", {"a": np.ones(5000, np.float32)})
+    content = (tmp_path / "a.hdf5").read_bytes()
+    (tmp_path / "a.hdf5").write_bytes(content[:500])
+
+    with (
+        pytest.raises(CheckpointError, match=r"a\.hdf5: is not a whole HDF5 file"),
+        hdf5.datasets(FolderSource(tmp_path), "a.hdf5"),
+    ):
+        pass

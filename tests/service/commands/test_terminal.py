@@ -1,0 +1,42 @@
+"""Output of the commands away from a terminal: one line for an error, one a download."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo_serve.commands.terminal import download_progress, fail, steps, token_progress
+
+
+def test_an_error_is_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        fail("two\nlines  and  spaces", code=2)
+
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "elmo: two lines and spaces\n"
+
+
+def test_a_download_is_one_line_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with download_progress() as on_progress:
+        for done in (0, 50, 100):
+            on_progress("weights.hdf5", done, 100)
+        on_progress("options.json", 10, 10)
+
+    captured = capsys.readouterr()
+    assert captured.err.split("\n")[:2] == [
+        "elmo: fetching weights.hdf5",
+        "elmo: fetching options.json",
+    ]
+    assert captured.out == ""
+
+
+def test_steps_and_tokens_print_nothing_away_from_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with steps() as step:
+        step("Reading")
+        step("Writing")
+    with token_progress() as on_tokens:
+        on_tokens("Encoding", 1, 2)
+
+    captured = capsys.readouterr()
+    assert captured.out.strip() == captured.err.strip() == ""
