@@ -282,9 +282,10 @@ Asked = list[asyncio.Task[httpx.Response]]
 async def queued(server: Running, answers: Answers) -> AsyncIterator[Asked]:
     """Send twenty requests of 50 sentences, and yield when most of them are in the queue.
 
-    The worker is stopped: the queue stays full until the test continues it.
+    The worker is stopped meanwhile, so that the queue stays full.
     """
-    os.kill(worker_of(server), signal.SIGSTOP)
+    worker = worker_of(server)
+    os.kill(worker, signal.SIGSTOP)
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
 
         async def ask(start: int) -> httpx.Response:
@@ -296,7 +297,10 @@ async def queued(server: Running, answers: Answers) -> AsyncIterator[Asked]:
 
         tasks = [asyncio.create_task(ask(index * 7)) for index in range(20)]
         await asyncio.to_thread(until, lambda: server.metric("elmo_queue_sentences") > 100)
-        yield tasks
+        try:
+            yield tasks
+        finally:
+            os.kill(worker, signal.SIGCONT)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -350,7 +354,6 @@ async def test_a_killed_front_leaves_no_process_behind(server: Running, answers:
     assert len(pids) >= 2
     async with queued(server, answers):
         server.process.kill()
-        os.kill(pids[0], signal.SIGCONT)  # a stopped process cannot notice the end of its parent
 
     until(lambda: not any(map(is_alive, pids)))
 

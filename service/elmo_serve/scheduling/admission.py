@@ -40,10 +40,11 @@ class Backlog(Protocol):
 
     @property
     def is_measured(self) -> bool:
-        """Whether `seconds` rests on recent measurements."""
+        """Whether `seconds_per_token` was measured recently."""
 
-    def seconds(self, tokens: float) -> float:
-        """Return the seconds that the ready workers take for so many tokens."""
+    @property
+    def seconds_per_token(self) -> float:
+        """The seconds that all ready workers together take for a token."""
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""
@@ -145,8 +146,8 @@ class Admission:
         if cost > self._queue_tokens:
             raise _too_large(cost, self._queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
-        alone = backlog.seconds(cost)
-        if backlog.is_measured and alone > timeout_seconds:
+        alone = cost * backlog.seconds_per_token
+        if alone > timeout_seconds and backlog.is_measured:
             raise DeadlineExceeded(
                 f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
                 "allowed: send fewer sentences."
@@ -173,9 +174,10 @@ class Admission:
                 "not fit.",
                 retry_after=_retry_after(backlog, excess),
             )
-        alone = backlog.seconds(cost)
+        seconds_per_token = backlog.seconds_per_token
+        alone = cost * seconds_per_token
         before = backlog.tokens_before(self._clock() + _virtual_duration(alone, timeout_seconds))
-        wait = backlog.seconds(before)
+        wait = before * seconds_per_token
         planned = _PLANNED_SHARE * timeout_seconds
         if before and wait + alone > planned:
             too_many = (before + cost) * (1 - planned / (wait + alone))
@@ -211,7 +213,7 @@ def _retry_after(backlog: Backlog, tokens: float) -> float:
     """Return the seconds until so many tokens have been computed."""
     if not backlog.is_measured:
         return 1.0
-    return min(backlog.seconds(tokens), _LONGEST_RETRY_SECONDS)
+    return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
 
 
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:

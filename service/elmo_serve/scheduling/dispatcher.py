@@ -67,12 +67,13 @@ class Dispatcher:
 
     @property
     def is_measured(self) -> bool:
-        """Whether `seconds` rests on recent measurements."""
+        """Whether `seconds_per_token` was measured recently."""
         return self._throughput.is_measured
 
-    def seconds(self, tokens: float) -> float:
-        """Return the seconds that the ready workers take for so many tokens."""
-        return self._throughput.seconds(tokens, self.pool.ready_count)
+    @property
+    def seconds_per_token(self) -> float:
+        """The seconds that all ready workers together take for a token."""
+        return self._throughput.seconds_per_token / max(self.pool.ready_count, 1)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""
@@ -106,17 +107,16 @@ class Dispatcher:
     def _run(self, jobs: list[SentenceJob], slot: WorkerSlot) -> bool:
         """Give a worker a batch of these jobs; return whether there was memory for its results."""
         assert slot.info is not None, "a worker that is ready has reported its model"
-        now = self._clock.now()
-        waits = [wait for job in jobs for wait in job.start(now)]
         self._last_batch += 1
         try:
             running = RunningBatch.of(jobs, self._last_batch, slot.info.dimension, self._memory)
         except Unavailable as error:
             self._fail(jobs, error.detail, retry_after=error.retry_after)
             return False
-        batch = running.batch
-        for wait in waits:
-            self._metrics.queue_wait.observe(wait)
+        batch, now = running.batch, self._clock.now()
+        for job in jobs:
+            for wait in job.start(now):
+                self._metrics.queue_wait.observe(wait)
         self._metrics.batch_sentences.observe(len(jobs))
         self._metrics.batch_tokens.observe(batch.tokens)
         self._metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)

@@ -143,7 +143,7 @@ class Engine:
         """Return a request that has all its results or an error."""
         admitted = self.admission.admit(lengths, timeout_seconds, client, model)
         dispatcher = self._dispatchers[model]
-        is_over = asyncio.Event()
+        is_over = asyncio.get_running_loop().create_future()
         request = Request(
             sentences,
             lengths,
@@ -151,14 +151,14 @@ class Engine:
             admitted.tokens,
             self._clock.now(),
             admitted.spacing,
-            is_over.set,
+            lambda: None if is_over.done() else is_over.set_result(None),
             model,
         )
         self._requests.add(request)
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._enqueue(request, dispatcher)
-                await is_over.wait()
+                await is_over
         except TimeoutError:
             raise DeadlineExceeded(
                 f"Not answered within {timeout_seconds:g} s; {request.missing} of "

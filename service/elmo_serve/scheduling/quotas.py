@@ -17,7 +17,7 @@ class Budget:
     def __init__(self, limit: int | None = None, on_idle: Callable[[], object] = int) -> None:
         self.limit = limit
         self.used = 0
-        self._on_idle = on_idle
+        self.on_idle = on_idle
 
     def excess(self, amount: int) -> int:
         """Return by how much `amount` more would exceed the limit; 0 when it fits."""
@@ -27,12 +27,6 @@ class Budget:
         """Count `amount` as used until it is given back. The caller has checked `excess`."""
         self.used += amount
         return Hold(self, amount)
-
-    def give_back(self, amount: int) -> None:
-        """Count `amount` as free again; only a hold calls this."""
-        self.used -= amount
-        if not self.used:
-            self._on_idle()
 
 
 @dataclass(slots=True, eq=False)
@@ -45,9 +39,11 @@ class Hold:
     def give_back(self, amount: int) -> None:
         """Give back `amount`, or what is left if that is less."""
         freed = min(amount, self.left)
-        self.left -= freed
         if freed:
-            self.budget.give_back(freed)
+            self.left -= freed
+            self.budget.used -= freed
+            if not self.budget.used:
+                self.budget.on_idle()
 
     def release(self) -> None:
         """Give back all that is left; a second call does nothing."""

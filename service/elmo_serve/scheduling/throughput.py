@@ -16,7 +16,7 @@ refuse every request whose batch would correct it."""
 
 
 class ThroughputEstimate:
-    """Seconds per token and worker: a moving average over batches at least half full.
+    """Seconds per token of one worker: a moving average over batches at least half full.
 
     Smaller batches are bound by latency and would make a long queue look slower than it is.
     """
@@ -45,7 +45,7 @@ class ThroughputEstimate:
         """Whether a batch was measured recently."""
         return self._tokens > 0 and self._clock() - self._measured_at < _FRESH_SECONDS
 
-    def seconds(self, tokens: float, workers: int) -> float:
-        """Return the seconds that `workers` workers take for `tokens` tokens."""
-        per_token = self._seconds / self._tokens if self.is_measured else self._warm_up
-        return tokens * per_token / max(workers, 1)
+    @property
+    def seconds_per_token(self) -> float:
+        """The seconds that one worker takes for a token."""
+        return self._seconds / self._tokens if self.is_measured else self._warm_up

@@ -20,9 +20,6 @@ class FakeBacklog:
     seconds_per_token: float = 1e-3
     is_measured: bool = True
 
-    def seconds(self, tokens: float) -> float:
-        return tokens * self.seconds_per_token
-
     def tokens_before(self, virtual_time: float) -> float:
         return self.before if virtual_time > 0 else 0.0
 
