@@ -1,0 +1,1 @@
+"""Learning a task: the scalar mix and a linear head, trained together on frozen vectors."""

@@ -1,0 +1,175 @@
+"""The learned mixture beside fixed ones, each fitted from several seeds."""
+
+import hashlib
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmo_model.fitting.examples import Examples, FitError
+from elmo_model.fitting.features import Encode, Features, features_of
+from elmo_model.fitting.fitter import FitOptions, Fitted, Part, fit_once
+from elmo_model.fitting.scores import Scores
+
+LEARNED = "learned"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mixture: the normalised weights of each seed, and the scores of each seed."""
+
+    name: str
+    weights: tuple[tuple[float, ...], ...]
+    scores: tuple[Scores, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the main score over the seeds."""
+        return statistics.fmean(scores.main for scores in self.scores)
+
+    @property
+    def spread(self) -> float:
+        """The sample standard deviation of the main score over the seeds; 0 for one seed."""
+        values = [scores.main for scores in self.scores]
+        return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows, the learned one first, and the fit of the seed that validates best.
+
+    `scored_on` says which part the scores are of: "test", or "validation" where there is no test
+    part. `data` is the SHA-256 of the training examples.
+    """
+
+    rows: tuple[Row, ...]
+    best: Fitted
+    scored_on: str
+    train_examples: int
+    scored_examples: int
+    data: str
+
+    def row(self, name: str) -> Row:
+        """Return the row of a mixture."""
+        return next(row for row in self.rows if row.name == name)
+
+
+def compare(
+    encode: Encode,
+    train: Examples,
+    test: Examples | None,
+    options: FitOptions,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
+
+    Each seed draws its own validation part, sentence by sentence. Raises FitError for examples
+    that nothing can be learned from.
+    """
+    train.check("training examples")
+    if test is not None and not len(test):
+        raise FitError("test examples: holds no example")
+    with features_of(encode, train, layer_norm=options.layer_norm) as features:
+        progress("training vectors")
+        if test is None:
+            return _compare(features, train, None, None, options, progress)
+        with features_of(encode, test, layer_norm=options.layer_norm) as test_features:
+            progress("test vectors")
+            return _compare(features, train, test_features, test, options, progress)
+
+
+def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
+    """Return the weights of the fixed mixtures by name, for L + 1 layers."""
+    each = {
+        f"layer {number}": tuple(float(number == other) for other in range(layers))
+        for number in range(layers)
+    }
+    return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
+
+
+def _compare(
+    features: Features,
+    train: Examples,
+    test_features: Features | None,
+    test: Examples | None,
+    options: FitOptions,
+    progress: Callable[[str], None],
+) -> Comparison:
+    splits = [split(train, options.validation, seed) for seed in range(options.seeds)]
+    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
+    mixtures |= fixed_mixtures(features.layers)
+    rows, best, scored = [], None, 0
+    for name, weights in mixtures.items():
+        own = features if weights is None else features.mixed(weights)
+        tested = None
+        if test_features is not None and test is not None:
+            mixed = test_features if weights is None else test_features.mixed(weights)
+            tested = _part(mixed, test, range(len(test)))
+        scores, learned = [], []
+        for seed, (kept, held) in enumerate(splits):
+            part, validation = _part(own, train, kept), _part(own, train, held)
+            classes = tuple(sorted(set(part.labels)))
+            fitted = fit_once(part, validation, classes, options, seed)
+            scores.append(fitted.validation if tested is None else fitted.score(tested))
+            learned.append(_softmax(fitted.weights) if weights is None else weights)
+            scored = len((validation if tested is None else tested).rows)
+            if weights is None and (best is None or fitted.validation.main > best.validation.main):
+                best = fitted
+        rows.append(Row(name, tuple(learned), tuple(scores)))
+        progress(name)
+    assert best is not None  # the learned mixture is one of them
+    return Comparison(
+        tuple(rows),
+        best,
+        "validation" if test is None else "test",
+        len(train),
+        scored,
+        digest(train),
+    )
+
+
+def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], list[int]]:
+    """Return the numbers of the examples to learn from and of those held out.
+
+    Sentences are drawn, not examples. Raises FitError where one of the two parts is empty or the
+    learned part has one label alone.
+    """
+    groups = examples.groups
+    distinct = sorted(set(groups))
+    count = max(1, round(validation * len(distinct)))
+    drawn = np.random.default_rng(seed).permutation(len(distinct))[:count]
+    held_groups = {distinct[number] for number in drawn}
+    held = [number for number, group in enumerate(groups) if group in held_groups]
+    kept = [number for number, group in enumerate(groups) if group not in held_groups]
+    examples.take(kept).check(f"training examples without the validation part of {count}")
+    return kept, held
+
+
+def digest(examples: Examples) -> str:
+    """Return the SHA-256, in hex, of sentences, places and labels."""
+    content = json.dumps(
+        [
+            examples.kind,
+            examples.sentences,
+            [[(place.sentence, place.token) for place in each] for each in examples.places],
+            examples.labels,
+        ]
+    )
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _part(features: Features, examples: Examples, numbers: Sequence[int]) -> Part:
+    groups = examples.groups
+    return Part(
+        features,
+        np.array(numbers, np.int64),
+        [examples.labels[number] for number in numbers],
+        [groups[number] for number in numbers],
+    )
+
+
+def _softmax(weights: Sequence[float]) -> tuple[float, ...]:
+    shares = np.exp(np.array(weights) - max(weights))
+    return tuple(float(share) for share in shares / shares.sum())

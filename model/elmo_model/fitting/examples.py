@@ -1,0 +1,132 @@
+"""Labelled examples: tokens, sentences or pairs, each with one label."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal["token", "sentence", "pair"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class FitError(ValueError):
+    """Examples or options that nothing can be learned from; the message names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A token of a sentence by its number, or the mean over the sentence where `token` is None."""
+
+    sentence: int
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """N labelled examples over some sentences.
+
+    `places[i]` has one place, or two for a pair; `labels[i]` is its label. `groups[i]` numbers the
+    sentence that example i belongs to: examples of one group are never split into two parts.
+    """
+
+    kind: Kind
+    sentences: tuple[tuple[str, ...], ...]
+    places: tuple[tuple[Place, ...], ...]
+    labels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def groups(self) -> list[int]:
+        """The number of the first sentence of each example."""
+        return [places[0].sentence for places in self.places]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels that occur, sorted."""
+        return tuple(sorted(set(self.labels)))
+
+    @classmethod
+    def of_tokens(cls, tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> "Examples":
+        """Make one example of every token of sentences that have a label for each token.
+
+        Raises FitError where a sentence has another number of labels than of tokens.
+        """
+        sentences, places, labels = [], [], []
+        for number, (tokens, tags) in enumerate(tagged):
+            if len(tokens) != len(tags):
+                raise FitError(
+                    f"sentence {number + 1} has {len(tokens)} tokens and {len(tags)} labels, "
+                    "expected one label a token"
+                )
+            sentences.append(tuple(tokens))
+            places += [(Place(number, token),) for token in range(len(tokens))]
+            labels += tags
+        return cls("token", tuple(sentences), tuple(places), tuple(labels))
+
+    @classmethod
+    def of_sentences(cls, labelled: Iterable[tuple[Sequence[str], str]]) -> "Examples":
+        """Make one example of every sentence: the mean over its tokens."""
+        pairs = [(tuple(tokens), label) for tokens, label in labelled]
+        places = tuple((Place(number),) for number in range(len(pairs)))
+        labels = tuple(label for _, label in pairs)
+        return cls("sentence", tuple(tokens for tokens, _ in pairs), places, labels)
+
+    @classmethod
+    def of_words(cls, labelled: Iterable[tuple[Sequence[str], int, str]]) -> "Examples":
+        """Make one example of one token of every sentence. Raises FitError for no such token."""
+        sentences, places, labels = [], [], []
+        for number, (tokens, token, label) in enumerate(labelled):
+            sentences.append(tuple(tokens))
+            places.append((_checked(Place(number, token), tokens),))
+            labels.append(label)
+        return cls("token", tuple(sentences), tuple(places), tuple(labels))
+
+    @classmethod
+    def of_pairs(
+        cls,
+        labelled: Iterable[
+            tuple[tuple[Sequence[str], int | None], tuple[Sequence[str], int | None], str]
+        ],
+    ) -> "Examples":
+        """Make one example of every pair of sentences, or of one token in each of the two.
+
+        Raises FitError for a token that a sentence lacks.
+        """
+        sentences: list[tuple[str, ...]] = []
+        places, labels = [], []
+        for first, second, label in labelled:
+            both = []
+            for tokens, token in (first, second):
+                both.append(_checked(Place(len(sentences), token), tokens))
+                sentences.append(tuple(tokens))
+            places.append(tuple(both))
+            labels.append(label)
+        return cls("pair", tuple(sentences), tuple(places), tuple(labels))
+
+    def check(self, part: str) -> None:
+        """Raise FitError where there is no example, or none of a second label to tell apart."""
+        if not self.labels:
+            raise FitError(f"{part}: holds no example")
+        if len(counts := Counter(self.labels)) < 2:
+            (label,) = counts
+            raise FitError(
+                f"{part}: all {len(self)} examples have the label {label!r:.40}, "
+                "expected two labels or more"
+            )
+
+    def take(self, numbers: Sequence[int]) -> "Examples":
+        """Return the examples of these numbers over the same sentences."""
+        places = tuple(self.places[number] for number in numbers)
+        return Examples(
+            self.kind, self.sentences, places, tuple(self.labels[number] for number in numbers)
+        )
+
+
+def _checked(place: Place, tokens: Sequence[str]) -> Place:
+    if place.token is not None and not 0 <= place.token < len(tokens):
+        raise FitError(
+            f"token {place.token} of a sentence of {len(tokens)} tokens: {' '.join(tokens):.80}"
+        )
+    return place

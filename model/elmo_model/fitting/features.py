@@ -1,0 +1,134 @@
+"""The vectors of all layers at the places of some examples, computed once."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_model.fitting.examples import Examples, Place
+from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
+
+Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
+"""Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
+
+BATCH_TOKENS = 2048
+"""Tokens in a batch, boundaries included: as large as keeps both cores busy."""
+
+MEMORY_BYTES = 1 << 30
+"""Bytes of vectors that are kept in memory; more are kept in a memory-mapped temporary file."""
+
+
+class Features:
+    """Vectors (S, L + 1, 2P) of S distinct places, in float32, and the places of each example."""
+
+    def __init__(self, vectors: NDArray[np.float32], index: NDArray[np.int64]) -> None:
+        """`index` is (N, 1) or (N, 2): the row of each place of each example."""
+        self.vectors = vectors
+        self.index = index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def layers(self) -> int:
+        """L + 1."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """2P."""
+        return int(self.vectors.shape[2])
+
+    def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
+        """Map n example numbers to their layers (L + 1, n, places, 2P)."""
+        chosen = self.vectors[self.index[numbers]]
+        return torch.from_numpy(np.ascontiguousarray(chosen)).permute(2, 0, 1, 3)
+
+    def mixed(self, weights: Sequence[float]) -> "Features":
+        """Return features of one layer: the sum of all layers by these weights, gamma 1."""
+        columns = np.asarray(weights, np.float32)
+        mixed = np.empty((len(self.vectors), 1, self.dimension), np.float32)
+        for start in range(0, len(mixed), 4096):
+            rows = self.vectors[start : start + 4096]
+            mixed[start : start + 4096, 0] = np.einsum("l,sld->sd", columns, rows)
+        return Features(mixed, self.index)
+
+
+@contextmanager
+def features_of(
+    encode: Encode,
+    examples: Examples,
+    *,
+    layer_norm: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Features]:
+    """Compute the vectors of all places of some examples; yield them.
+
+    With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
+    with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
+    `memory_bytes` the vectors lie in a temporary file, which is deleted at the end.
+    """
+    numbers: dict[Place, int] = {}
+    rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
+    index = np.array(rows, np.int64).reshape(len(rows), -1)
+    by_sentence: dict[int, list[tuple[int, int | None]]] = {}
+    for place, row in numbers.items():
+        by_sentence.setdefault(place.sentence, []).append((row, place.token))
+    with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
+        vectors: NDArray[np.float32] | None = None
+        for batch in _batches(list(by_sentence), examples.sentences):
+            found = encode([examples.sentences[number] for number in batch])
+            for number, layers in zip(batch, found, strict=True):
+                inside = _inside(layers, layer_norm=layer_norm)
+                if vectors is None:
+                    shape = len(numbers), inside.shape[0], inside.shape[2]
+                    vectors = _room(shape, memory_bytes, Path(folder))
+                for row, token in by_sentence[number]:
+                    vectors[row] = _at(inside, token)
+            progress(sum(len(examples.sentences[number]) for number in batch))
+        yield Features(np.empty((0, 1, 1), np.float32) if vectors is None else vectors, index)
+
+
+def _room(shape: tuple[int, int, int], memory_bytes: int, folder: Path) -> NDArray[np.float32]:
+    if 4 * int(np.prod(shape)) <= memory_bytes:
+        return np.empty(shape, np.float32)
+    return np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, shape)
+
+
+def _inside(layers: Tensor, *, layer_norm: bool) -> Tensor:
+    """Map (L + 1, n + 2, 2P) to (L + 1, n, 2P)."""
+    layers = layers.float().cpu()
+    return (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
+
+
+def _at(inside: Tensor, token: int | None) -> NDArray[np.float32]:
+    """Map (L + 1, n, 2P) to (L + 1, 2P): one token, or the mean; an empty sentence gives zeros."""
+    if token is not None:
+        chosen = inside[:, token]
+    elif inside.shape[1]:
+        chosen = inside.mean(dim=1)
+    else:
+        chosen = inside.new_zeros(inside.shape[0], inside.shape[2])
+    array: NDArray[np.float32] = chosen.numpy()
+    return array
+
+
+def _batches(numbers: list[int], sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    """Cut sentence numbers, in order of length, into batches of about BATCH_TOKENS tokens."""
+    batch: list[int] = []
+    tokens = 0
+    for number in sorted(numbers, key=lambda number: len(sentences[number])):
+        cost = len(sentences[number]) + 2
+        if batch and tokens + cost > BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(number)
+        tokens += cost
+    if batch:
+        yield batch

@@ -1,0 +1,206 @@
+"""One fit: a mixture and a linear head trained until the held-out part gets no better."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_model.fitting.bio import best_legal, is_bio
+from elmo_model.fitting.examples import FitError
+from elmo_model.fitting.features import Features
+from elmo_model.fitting.mixture_head import MixtureHead, initial_gamma
+from elmo_model.fitting.scores import Scores, score, span_f1
+
+ROUND_STEPS = 100
+"""Least number of steps between two scores on the validation part, and so to the decay of the rate.
+Fewer stop fits of some hundred examples before they have learned anything."""
+
+EVALUATED_ROWS = 4096
+"""Examples that are scored at once: bounds memory, does not change the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """Options of a fit.
+
+    `validation` is the part of the training sentences, from 0 to 1, that decides when to stop.
+    `l2_weights` is the paper's lambda on s, `dropout` acts on the mixed vectors. The
+    validation part is scored after each round: one pass over the examples, and at least ROUND_STEPS
+    steps. A fit ends after `patience` rounds without a better score, or after `rounds`.
+    `learning_rate` falls by a factor of `decay` a round.
+    """
+
+    validation: float = 0.1
+    seeds: int = 3
+    layer_norm: bool = False
+    l2_weights: float = 0.001
+    dropout: float = 0.0
+    rounds: int = 20
+    patience: int = 4
+    learning_rate: float = 0.01
+    decay: float = 0.8
+    batch: int = 512
+
+    def __post_init__(self) -> None:
+        """Raise FitError for values out of range."""
+        if not 0 < self.validation < 1:
+            raise FitError(f"validation is {self.validation}, expected above 0 and below 1")
+        if self.seeds < 1:
+            raise FitError(f"seeds is {self.seeds}, expected 1 or more")
+        if not 0 <= self.dropout < 1:
+            raise FitError(f"dropout is {self.dropout}, expected from 0 to below 1")
+        if self.l2_weights < 0:
+            raise FitError(f"l2_weights is {self.l2_weights}, expected 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Examples to learn from or to score: N rows of some features and their labels.
+
+    `rows` are numbers of the features' examples, in the order of the text; `groups` the sentence
+    of each, so that BIO labels are decoded sentence by sentence.
+    """
+
+    features: Features
+    rows: NDArray[np.int64]
+    labels: Sequence[str]
+    groups: Sequence[int]
+
+    def mixed(self, weights: Sequence[float]) -> "Part":
+        """Return the same examples on a fixed mixture of the layers."""
+        return Part(self.features.mixed(weights), self.rows, self.labels, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained mixture and head: raw weights s, gamma, and the linear map with its labels."""
+
+    classes: tuple[str, ...]
+    head: MixtureHead
+    validation: Scores
+    rounds: int
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The raw scalars s, before the softmax."""
+        return tuple(self.head.mix.weights.tolist())
+
+    @property
+    def gamma(self) -> float:
+        """The scale of the mixture."""
+        return self.head.mix.gamma.item()
+
+    def predict(self, part: Part) -> list[str]:
+        """Return the label of each example of a part; BIO labels form a legal sequence."""
+        logits = _logits(self.head, part)
+        if not is_bio(self.classes):
+            return [self.classes[number] for number in logits.argmax(dim=1).tolist()]
+        scores = functional.log_softmax(logits, dim=1).numpy()
+        labels: list[str] = []
+        for _, rows in groupby(range(len(part.rows)), key=lambda row: part.groups[row]):
+            sentence = scores[list(rows)]
+            labels += (self.classes[number] for number in best_legal(sentence, self.classes))
+        return labels
+
+    def score(self, part: Part) -> Scores:
+        """Score the predictions for a part."""
+        found = self.predict(part)
+        scores = score(part.labels, found)
+        if not is_bio(self.classes):
+            return scores
+        f1 = span_f1(_by_group(part.labels, part.groups), _by_group(found, part.groups))
+        return Scores(scores.accuracy, scores.macro_f1, scores.micro_f1, f1)
+
+
+def fit_once(
+    train: Part,
+    validation: Part,
+    classes: tuple[str, ...],
+    options: FitOptions,
+    seed: int,
+) -> Fitted:
+    """Train mixture and head on `train` by AdamW; stop early by the score on `validation`.
+
+    Labels of `validation` that `classes` lacks count as errors. The result depends on the seed, the
+    data and the options alone.
+    """
+    numbers = {label: number for number, label in enumerate(classes)}
+    labels = torch.tensor([numbers[label] for label in train.labels])
+    head = MixtureHead(
+        train.features.layers,
+        train.features.dimension,
+        len(classes),
+        places=train.features.index.shape[1],
+        dropout=options.dropout,
+        gamma=initial_gamma(_deviation(train)),
+    )
+    best: Fitted | None = None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        optimiser = torch.optim.AdamW(
+            [
+                {"params": head.linear.parameters()},
+                # A few scalars decide over all features: they are learned faster and not decayed.
+                {"params": head.mix.parameters(), "lr": 5 * options.learning_rate},
+            ],
+            lr=options.learning_rate,
+            weight_decay=0.0,
+        )
+        rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, options.decay)
+        for number in range(1, options.rounds + 1):
+            _train_round(head, train, labels, options, optimiser)
+            rate.step()
+            found = Fitted(classes, copy.deepcopy(head).eval(), Scores(0, 0, 0), number)
+            scores = found.score(validation)
+            if best is None or scores.main > best.validation.main:
+                best = Fitted(classes, found.head, scores, number)
+            elif number - best.rounds >= options.patience:
+                break
+    assert best is not None  # there is at least one round
+    return best
+
+
+def _train_round(
+    head: MixtureHead,
+    train: Part,
+    labels: Tensor,
+    options: FitOptions,
+    optimiser: torch.optim.Optimizer,
+) -> None:
+    head.train()
+    a_pass = math.ceil(len(train.rows) / options.batch)
+    passes = math.ceil(ROUND_STEPS / a_pass)
+    order = torch.cat([torch.randperm(len(train.rows)) for _ in range(passes)])
+    for chosen in order.split(options.batch):
+        layers = train.features.rows(train.rows[chosen.numpy()])
+        loss = head.loss(layers, labels[chosen], options.l2_weights)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+
+def _logits(head: MixtureHead, part: Part) -> Tensor:
+    with torch.inference_mode():
+        blocks = [
+            head(part.features.rows(part.rows[start : start + EVALUATED_ROWS]))
+            for start in range(0, len(part.rows), EVALUATED_ROWS)
+        ]
+    return torch.cat(blocks)
+
+
+def _deviation(part: Part) -> float:
+    """Return the standard deviation of the average of the layers, by at most 4,096 examples."""
+    sample = part.features.rows(part.rows[:EVALUATED_ROWS])
+    return float(sample.mean(dim=0).std())
+
+
+def _by_group(labels: Sequence[str], groups: Sequence[int]) -> list[list[str]]:
+    pairs = groupby(zip(groups, labels, strict=True), key=lambda pair: pair[0])
+    return [[label for _, label in pair] for _, pair in pairs]
