@@ -4,14 +4,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from elmo_serve.commands.terminal import fail
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Copies of `elmo_model.training`, whose import takes a second: a test compares them.
 SHAPES = ("tiny", "half", "small", "medium", "original")
+RECIPE_DEFAULTS = {  # modern, reference
+    "--epochs": (10, 10),
+    "--rows": (128, 128),
+    "--unroll": (20, 20),
+    "--state": ("fresh", "carried"),
+    "--samples": (8192, 8192),
+    "--dropout": (0.1, 0.1),
+    "--learning-rate": (0.005, 0.2),
+    "--schedule": ("constant-decay", "constant"),
+    "--warmup": (0.02, 0.0),
+    "--warmup-steps": (1000, None),
+    "--decay": (0.2, 0.2),
+    "--weight-decay": (0.01, 0.0),
+    "--clip-norm": (1.0, 10.0),
+    "--average": (0.999, 0.0),
+}
 
 
 class Shape(click.ParamType[str]):
@@ -38,6 +58,13 @@ def _choice(*names: str) -> click.Choice[str]:
     return click.Choice(names)
 
 
+def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
+    """Return an option whose default is the recipe's, which the help shows for both recipes."""
+    modern, reference = RECIPE_DEFAULTS[name]
+    default = str(modern) if modern == reference else f"{modern}; with reference {reference}"
+    return click.option(name, type=kind, show_default=default, help=text)
+
+
 @click.command(context_settings={"show_default": True})
 @click.argument("run", type=_file)
 @click.option(
@@ -52,52 +79,62 @@ def _choice(*names: str) -> click.Choice[str]:
     help="modern is AdamW and bfloat16; reference is bilm-tf's Adagrad.",
 )
 @click.option("--shape", type=Shape(), default="small", help="Size of the network.")
-@click.option("--cell", type=int, help="Cells of an LSTM, instead of the shape's.")
-@click.option("--projection", type=int, help="Width of a direction, instead of the shape's.")
+@click.option("--cell", type=int, show_default="the shape's", help="Cells of an LSTM.")
+@click.option("--projection", type=int, show_default="the shape's", help="Width of a direction.")
 @click.option("--vocabulary", type=_file, help="Words to predict: one a line, most frequent first.")
 @click.option("--vocabulary-size", default=50_000, help="Words taken from the text without a file.")
-@click.option("--epochs", type=float, help="Passes over the text.  [default: the recipe's]")
+@_of_recipe("--epochs", float, "Passes over the text.")
 @click.option("--steps", type=int, help="Steps, instead of epochs.")
 @click.option("--tokens", type=int, help="Tokens in each direction, instead of epochs.")
-@click.option("--rows", type=int, help="Rows of a batch, of all processes together.")
-@click.option("--unroll", type=int, help="Steps of truncated back-propagation.")
+@_of_recipe("--rows", int, "Rows of a batch, of all processes together.")
+@_of_recipe("--unroll", int, "Steps of truncated back-propagation.")
 @click.option(
     "--softmax", type=_choice("sampled", "full"), default="sampled", help="Softmax while training."
 )
-@click.option(
+@_of_recipe(
     "--state",
-    type=_choice("fresh", "carried"),
-    help="fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
+    _choice("fresh", "carried"),
+    "fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
 )
-@click.option("--samples", type=int, help="Words that the sampled softmax draws.")
-@click.option("--dropout", type=float, help="Share of values that are dropped.")
-@click.option("--learning-rate", type=float, help="Peak of the learning rate.")
-@click.option(
+@_of_recipe("--samples", int, "Words that the sampled softmax draws.")
+@_of_recipe("--dropout", float, "Share of values that are dropped.")
+@_of_recipe("--learning-rate", float, "Peak of the learning rate.")
+@_of_recipe(
     "--schedule",
-    type=_choice("constant", "constant-decay", "cosine"),
-    help="Learning rate after the warm-up; a run with cosine cannot be lengthened.",
+    _choice("constant", "constant-decay", "cosine"),
+    "Learning rate after the warm-up; a run with cosine cannot be lengthened.",
 )
-@click.option("--warmup", type=float, help="Share of the steps in which the rate rises.")
-@click.option("--warmup-steps", type=int, help="Longest warm-up in steps.")
-@click.option("--decay", type=float, help="Share of the steps in which constant-decay falls.")
-@click.option("--weight-decay", type=float, help="AdamW's weight decay of matrices.")
-@click.option("--clip-norm", type=float, help="Greatest norm of the whole gradient.")
-@click.option("--average", type=float, help="Decay of the weights' moving average; 0 for none.")
+@_of_recipe("--warmup", float, "Share of the steps in which the rate rises.")
+@_of_recipe("--warmup-steps", int, "Longest warm-up in steps.")
+@_of_recipe("--decay", float, "Share of the steps in which constant-decay falls.")
+@_of_recipe("--weight-decay", float, "AdamW's weight decay of matrices.")
+@_of_recipe("--clip-norm", float, "Greatest norm of the whole gradient.")
+@_of_recipe("--average", float, "Decay of the weights' moving average; 0 for none.")
 @click.option("--seed", default=1, help="Seed of weights, order of the text, samples and dropout.")
-@click.option("--name", help="Name of the model.  [default: the name of the folder]")
+@click.option("--name", show_default="the name of the folder", help="Name of the model.")
 @click.option(
     "--precision",
     type=_choice("float32", "bfloat16"),
-    help="Precision of products.  [default: bfloat16 for modern on a GPU, else float32]",
+    show_default="bfloat16 for modern on a GPU, else float32",
+    help="Precision of products.",
 )
-@click.option("--device", type=_choice("cpu", "cuda"), help="[default: cuda if there is one]")
+@click.option(
+    "--device",
+    type=_choice("cpu", "cuda"),
+    show_default="cuda if there is one",
+    help="Device of the network.",
+)
 @click.option("--minutes", type=float, help="Stop after so many minutes of this sitting, saved.")
 @click.option("--log-every", default=100, help="Steps between two lines of the log.")
 @click.option("--measure-every", default=5000, help="Steps between two held-out perplexities.")
 @click.option("--save-every", default=5000, help="Steps between two snapshots.")
 @click.option("--save-minutes", default=5.0, help="Longest time between two snapshots.")
-@click.option("--workers", type=int, help="Processes that encode the text.  [default: one a core]")
-@click.option("--encoded", type=_file, help="Folder for the encoded text.  [default: RUN/corpus]")
+@click.option(
+    "--workers", type=int, show_default="one per core", help="Processes that encode the text."
+)
+@click.option(
+    "--encoded", type=_file, show_default="RUN/corpus", help="Folder for the encoded text."
+)
 @click.pass_context
 def train(ctx: click.Context, /, **values: object) -> None:
     """Pretrain a biLM on text, in the folder RUN.

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.training import snapshot
+from elmo_model.training.recipe import RECIPES
 from elmo_model.training.shapes import SHAPES
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands import train as command
@@ -164,8 +165,16 @@ def test_an_unknown_choice_is_refused_before_the_text_is_read(
     assert not run.exists()
 
 
-def test_the_shapes_of_the_help_are_those_of_the_model() -> None:
+def test_the_help_shows_the_shapes_and_recipes_of_the_model() -> None:
     assert tuple(SHAPES) == command.SHAPES
+    modern, reference = RECIPES["modern"], RECIPES["reference"]
+    assert (modern.fresh, reference.fresh) == (True, False)
+    for option, defaults in command.RECIPE_DEFAULTS.items():
+        field = option[2:].replace("-", "_")
+        if option == "--state":
+            assert defaults == ("fresh", "carried")
+        else:
+            assert (getattr(modern, field), getattr(reference, field)) == defaults, option
 
 
 @pytest.mark.parametrize("schedule", ["constant", "constant-decay"])
@@ -223,8 +232,9 @@ def test_the_first_line_comes_after_the_first_step_on_standard_output(
 def test_every_option_with_a_default_shows_it() -> None:
     result = elmo("train", "--help")
     text = " ".join(result.output.split())
-    for default in ("modern", "small", "50000", "2000", "100", "5000"):
+    for default in ("modern", "small", "50000", "2000", "100", "5000", "(RUN/corpus)"):
         assert f"default: {default}" in text, default
+    assert "[default: (0.005; with reference 0.2)]" in text
     assert all(getattr(each, "help", "") for each in command.train.params if each.name != "run")
 
 
