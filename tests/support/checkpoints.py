@@ -2,10 +2,10 @@
 
     folder = write_pair(tmp_path / "model", layers=3, highways=0)
     options, weights = read_pair(folder)
-    poisoned_by(folder, "~")          # every token with a ~ now answers NaN, all others as before
+    poisoned_by(folder, "~")          # every token with a ~ gives NaN, all others stay the same
 
-The makers of damage change a written pair in place and return its folder. The layout is that of
-bilm-tf's `dump_weights`, which all published weights.hdf5 share.
+Functions that damage a pair change it in place and return its folder. The layout is the one of
+bilm-tf's `dump_weights`, as in all published weights.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def write_pair(
     options_name: str = "options.json",
     weights_name: str = "weights.hdf5",
 ) -> Path:
-    """Write options and random float32 weights to `folder` (made if need be) and return it.
+    """Write options and random float32 weights to `folder`, created if need be, and return it.
 
     `cell` is lstm.dim, `projection` lstm.projection_dim, `filters` pairs of width and count. With
-    gain 1 and clips of 3 the clips bite on some steps, not on most; `gain` scales what drives them.
-    As in the published files, CNN_proj is left out when the filters add up to `projection`, W_P_0
-    when `cell == projection`, and the character table has 261 rows whatever `n_characters` says.
-    None leaves a clip or n_characters out of the options; `extra_options` adds top-level keys.
-    The same arguments give the same weights; activation, skip, clips and characters change none.
+    gain 1 the clips of 3 limit some steps, not most; `gain` scales the inputs of the LSTMs.
+    As in published files, there is no CNN_proj if the filters add up to `projection`, no W_P_0 if
+    `cell == projection`, and the character table has 261 rows for any `n_characters`. None leaves a
+    clip or n_characters out of the options; `extra_options` adds top-level keys. The weights depend
+    on sizes and seed alone, not on activation, skip, clips and characters.
     """
     folder.mkdir(parents=True, exist_ok=True)
     char_options: dict[str, Any] = {
@@ -97,7 +97,7 @@ def write_pair(
             for layer in range(layers):
                 name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
                 kernel = normal((2 * projection, 4 * cell), gain * projection**-0.5)
-                # inputs drive harder than the past, or rounding would grow from word to word
+                # Inputs weigh more than the past, or rounding errors would grow from word to word.
                 kernel[:projection] *= 2.0
                 kernel[projection:] *= 0.7
                 file[f"{name}/W_0"] = kernel
@@ -110,7 +110,8 @@ def write_pair(
 def original_size_pair(folder: Path, *, seed: int = 0) -> Path:
     """Write a pair of the original model's size: 93.6 million weights, 375 MB, about two seconds.
 
-    Cell 4096, projection 512, 2048 filters, 2 highways. The values are noise, the speed is real.
+    Cell 4096, projection 512, 2048 filters, 2 highways. The vectors mean
+    nothing; the speed is that of the published model.
     """
     return write_pair(
         folder,
@@ -124,9 +125,9 @@ def original_size_pair(folder: Path, *, seed: int = 0) -> Path:
 
 
 def read_pair(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read the one options file and the one HDF5 file of `folder`; datasets by full name.
+    """Read the one options file and the one HDF5 file of `folder`; datasets by path.
 
-    Raises ValueError when there is not exactly one of each.
+    Raises ValueError unless there is exactly one of each.
     """
     options = json.loads(_only(folder, "*options.json").read_text(encoding="utf-8"))
     weights: dict[str, Array] = {}
@@ -160,7 +161,7 @@ def change_options(folder: Path, section: str | None, **values: Any) -> Path:
 
 
 def poisoned(folder: Path, name: str = "CNN_proj/b_proj", value: float = np.nan) -> Path:
-    """Put `value` into the first weight of a dataset; by default every token becomes NaN."""
+    """Put `value` into the first weight of a dataset; with the defaults every token gives NaN."""
 
     def poison(weights: Array) -> Array:
         weights.flat[0] = value
@@ -170,10 +171,10 @@ def poisoned(folder: Path, name: str = "CNN_proj/b_proj", value: float = np.nan)
 
 
 def poisoned_by(folder: Path, character: str, value: float = np.nan) -> Path:
-    """Put `value` into the vector of one ASCII character: sentences without it stay as they were.
+    """Put `value` into the vector of one ASCII character; sentences without it are unchanged.
 
-    Sentences that hold it are NaN at every position of the upper layers, as the LSTMs carry it
-    both ways; layer 0 is NaN at that token alone. Raises ValueError for more than one byte.
+    Sentences with it are NaN at every place of the upper layers, because the LSTMs run both ways;
+    layer 0 is NaN at that token alone. Raises ValueError for more than one byte.
     """
     encoded = character.encode("utf-8")
     if len(encoded) != 1:
@@ -187,7 +188,7 @@ def poisoned_by(folder: Path, character: str, value: float = np.nan) -> Path:
 
 
 def truncated(folder: Path, keep: float = 0.5) -> Path:
-    """Cut the HDF5 file to a share of its bytes, as an interrupted download leaves it."""
+    """Cut the HDF5 file to a share of its bytes, as after an interrupted download."""
     path = weights_file(folder)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * keep)])
@@ -195,14 +196,14 @@ def truncated(folder: Path, keep: float = 0.5) -> Path:
 
 
 def without_dataset(folder: Path, name: str) -> Path:
-    """Remove one dataset, or a group with all that it holds."""
+    """Remove one dataset, or a group with everything in it."""
     with h5py.File(weights_file(folder), "r+") as file:
         del file[name]
     return folder
 
 
 def with_dataset(folder: Path, name: str, value: Array) -> Path:
-    """Add one dataset, or put another in its place."""
+    """Add one dataset, or replace it."""
     with h5py.File(weights_file(folder), "r+") as file:
         if name in file:
             del file[name]
@@ -211,7 +212,7 @@ def with_dataset(folder: Path, name: str, value: Array) -> Path:
 
 
 def misshapen(folder: Path, name: str) -> Path:
-    """Give one dataset a last axis that is longer by one."""
+    """Lengthen the last axis of a dataset by one."""
 
     def widen(weights: Array) -> Array:
         return np.concatenate([weights, weights[..., :1]], axis=-1)
@@ -220,7 +221,7 @@ def misshapen(folder: Path, name: str) -> Path:
 
 
 def with_row_zero(folder: Path, value: float = 0.0) -> Path:
-    """Store row 0 of the character table too: 262 rows. Only zeros are right there."""
+    """Store row 0 of the character table as well: 262 rows. Only zeros are correct there."""
 
     def prepend(table: Array) -> Array:
         return np.concatenate([np.full_like(table[:1], value), table])

@@ -1,4 +1,4 @@
-"""The command line as its users run it, without the variables of whoever runs the tests."""
+"""The command line, run in this process without the ELMO_* variables of the environment."""
 
 from __future__ import annotations
 

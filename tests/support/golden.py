@@ -1,4 +1,4 @@
-"""What AllenNLP answered, as the parity tests read it."""
+"""The golden outputs of AllenNLP, as parity tests read them."""
 
 import json
 from collections.abc import Iterator

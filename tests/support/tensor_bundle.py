@@ -2,8 +2,8 @@
 
     write_bundle(folder / "model.ckpt-6", {"lm/char_embed": table}, shards=2)
 
-A table of LevelDB with blocks of a few entries, protocol buffers by hand, checksums bit by bit:
-nothing is shared with the reader.
+The table of LevelDB, the protocol buffers and the checksums are written by hand and share no code
+with the reader.
 """
 
 import struct
@@ -32,8 +32,8 @@ def write_bundle(
 ) -> Path:
     """Write `<prefix>.index` and its data files; array i goes to shard i modulo `shards`.
 
-    `compression` is only what the blocks say of themselves; `sliced` names an array that is said
-    to be cut into slices. Returns the path of the index.
+    `compression` is declared by the blocks, which stay uncompressed; `sliced` is an array that is
+    declared to have slices. Returns the path of the index.
     """
     prefix.parent.mkdir(parents=True, exist_ok=True)
     data = [b""] * shards
