@@ -1,9 +1,9 @@
-"""The service without a model: what one request costs beside the network.
+"""The service without a model: the cost of a request apart from the network.
 
     python -m benchmarks.echo [--clients 1 32] [--seconds 5]
 
-An echo worker in a process of its own answers every sentence with zeros. Clients are wrk's, which
-must be installed: one connection each, one 10-token sentence a request, safetensors out.
+An echo worker in a process of its own answers every sentence with zeros. The clients are those of
+wrk, which must be installed: one connection each, one sentence of 10 tokens in each request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ end
 
 
 class EchoWorker:
-    """Speaks the protocol of a worker and computes nothing."""
+    """A worker process that computes nothing."""
 
     def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
         self._settings, self._segments = settings, segments
@@ -91,7 +91,7 @@ def serve() -> int:
 
 @contextlib.contextmanager
 def served() -> Iterator[None]:
-    """Run the service for as long as it is measured."""
+    """Run the service while the body of the `with` statement runs."""
     server = subprocess.Popen([sys.executable, "-m", "benchmarks.echo", "--serve"])
     try:
         for _ in range(200):

@@ -1,12 +1,12 @@
-"""How long requests hold the server's event loop: one table, worst turn by kind of request.
+"""Event loop latency: the longest turn of the server's event loop for each kind of request.
 
     python -m benchmarks.event_loop [--model FOLDER] [--repeat 3]
 
-The server runs in this process, as `elmo serve` runs it; a client in another process sends what is
-asked of it. A heartbeat of a millisecond on the loop notes how late it comes (wall: what others
-notice, a busy machine and the interpreter lock included) and how much of that the loop's thread
-computed (cpu: what the code itself took). Without --model it is a network of the original's width,
-1024 x 3, with cells so small that the answers, not the network, are the work.
+The server runs in this process, as `elmo serve` runs it; a client in another process sends the
+requests. A timer of a millisecond on the loop measures how late it fires (wall: the delay of other
+requests, which includes a busy machine and the interpreter lock) and the processor time of the
+loop's thread meanwhile (cpu: the cost of the code itself). Without --model the network has the
+original's width, 1024 x 3, and cells so small that the responses, not the network, are the work.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Row = tuple[str, float, float]
 SAFETENSORS = {"Accept": "application/vnd.safetensors"}
 
 
-class Heart:
-    """Beats on the loop and remembers its worst turn since it was last asked."""
+class Heartbeat:
+    """A periodic timer on the loop that records the longest turn since it was last read."""
 
     def __init__(self, period: float = 0.001) -> None:
         self._loop = asyncio.get_running_loop()
@@ -51,7 +51,7 @@ class Heart:
         self._loop.call_later(self._period, self._beat)
 
     def worst(self) -> tuple[float, float]:
-        """Return lateness and computing time of the worst turn, in ms, and begin anew."""
+        """Return the delay and the processor time of the longest turn in ms, and reset both."""
         found = self._late * 1e3, self._busy * 1e3
         self._late = self._busy = 0.0
         return found
@@ -93,20 +93,20 @@ def small_json(client: httpx.Client) -> None:
 
 
 def large_json(client: httpx.Client) -> None:
-    answered(client, sentences(40, 60), {})
+    embed(client, sentences(40, 60), {})
 
 
 def large_npz(client: httpx.Client) -> None:
-    answered(client, sentences(40, 120), NPZ)
+    embed(client, sentences(40, 120), NPZ)
 
 
 def large_safetensors(client: httpx.Client) -> None:
-    answered(client, sentences(40, 120), SAFETENSORS)
+    embed(client, sentences(40, 120), SAFETENSORS)
 
 
 def large_body(client: httpx.Client) -> None:
     body = [["x" * 2_000] * 40] * 104
-    answered(client, body, NPZ, layers="top", pooling="mean")
+    embed(client, body, NPZ, layers="top", pooling="mean")
 
 
 def refused_body(client: httpx.Client) -> None:
@@ -125,23 +125,23 @@ def malformed(client: httpx.Client) -> None:
 
 
 def many_npz(client: httpx.Client) -> None:
-    answered(client, sentences(10_000, 2), NPZ, layers="top")
+    embed(client, sentences(10_000, 2), NPZ, layers="top")
 
 
 def many_safetensors(client: httpx.Client) -> None:
-    answered(client, sentences(10_000, 2), SAFETENSORS, layers="top")
+    embed(client, sentences(10_000, 2), SAFETENSORS, layers="top")
 
 
 def many_json(client: httpx.Client) -> None:
-    answered(client, sentences(10_000, 2), {}, layers="top", pooling="mean")
+    embed(client, sentences(10_000, 2), {}, layers="top", pooling="mean")
 
 
 def many_empty(client: httpx.Client) -> None:
-    answered(client, [[]] * 10_000, NPZ)
-    answered(client, [[]] * 10_000, {})
+    embed(client, [[]] * 10_000, NPZ)
+    embed(client, [[]] * 10_000, {})
 
 
-def left(client: httpx.Client) -> None:
+def abandoned(client: httpx.Client) -> None:
     try:
         client.post("/embed", json={"sentences": sentences(10_000, 2)}, timeout=0.4)
     except httpx.TimeoutException:
@@ -154,7 +154,7 @@ def metrics(client: httpx.Client) -> None:
         client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
 
 
-def answered(
+def embed(
     client: httpx.Client, body: list[list[str]], headers: dict[str, str], **options: str
 ) -> None:
     response = client.post("/embed", json={"sentences": body, **options}, headers=headers)
@@ -176,13 +176,13 @@ SCENES: dict[str, Callable[[httpx.Client], None]] = {
     "10,000 sentences, safetensors": many_safetensors,
     "10,000 sentences, JSON, pooled": many_json,
     "10,000 empty sentences": many_empty,
-    "10,000 sentences, client leaves": left,
+    "10,000 sentences, client leaves": abandoned,
     "20 scrapes of /metrics": metrics,
 }
 
 
 def act(url: str) -> None:
-    """Be the client: play each scene that is named on stdin, and say so when it is over."""
+    """Run as the client: play each scene named on stdin, and print a line when it is over."""
     with httpx.Client(base_url=url, timeout=300, headers={"Content-Type": "application/json"}) as c:
         for line in sys.stdin:
             SCENES[line.strip()](c)
@@ -190,7 +190,7 @@ def act(url: str) -> None:
 
 
 def measure(model: Path, repeat: int) -> list[Row]:
-    """Serve as `elmo serve` does and play every scene; return the worst turn of each."""
+    """Serve as `elmo serve` does and play every scene; return the longest turn of each."""
     port = _free_port()
     settings = Settings(model=str(model), port=port)
     app = create_app(settings)
@@ -224,7 +224,7 @@ async def _play(port: int, repeat: int) -> list[Row]:
     assert client.stdin is not None
     assert client.stdout is not None
     rows = []
-    heart = Heart()
+    heart = Heartbeat()
     for scene in SCENES:
         late = busy = 0.0
         for _ in range(1 if scene == FIRST else repeat):
@@ -247,8 +247,8 @@ def _free_port() -> int:
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """Write the rows as Markdown."""
-    yield f"Event loop, worst turn in ms; {machine.describe()}"
+    """Return the lines of a table in Markdown."""
+    yield f"Event loop, longest turn in ms; {machine.describe()}"
     yield ""
     yield "| requests | wall | cpu | over 5 ms |"
     yield "|---|--:|--:|---|"

@@ -2,7 +2,7 @@
 
     ELMO_MODEL=... python -m benchmarks.faulty --raises WORD --memory-tokens 300
 
-Settings come from the environment. The network is real; what is made up is its failure.
+Settings come from the environment. The network is real; only its failures are simulated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 
 class FaultyWorker:
-    """A process with a model that fails when it is told to."""
+    """A worker process with a real model that fails on a word or on a large batch."""
 
     def __init__(
         self, settings: RunnerSettings, segments: SharedMemoryPool, *, word: str, memory_tokens: int
@@ -47,7 +47,7 @@ class FaultyWorker:
 
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
-    """Run batches until the front hangs up, but for those that are to fail."""
+    """Run batches until the front hangs up, except those that are to fail."""
     from elmo_serve.workers import model_worker as runners  # noqa: PLC0415  # torch, in this process only
 
     logs.configure(settings.log_level, settings.log_format)
@@ -56,9 +56,9 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     while runner is not None:
         batch = parent.receive()
         if batch.padded_tokens > memory_tokens:
-            parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: made up"))
+            parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: simulated"))
         elif any(word.encode() in sentence for sentence in batch.sentences):
-            parent.send(Failed(batch.id, 0.0, False, "IndexError: made up"))
+            parent.send(Failed(batch.id, 0.0, False, "IndexError: simulated"))
         else:
             parent.send(runner.run(batch, parent.memory(batch.segment)))
 
@@ -67,7 +67,7 @@ def main() -> int:
     """Serve until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--raises", default="!raises", help="a word that makes the model fail")
-    parser.add_argument("--memory-tokens", type=int, default=1 << 30, help="that a batch may have")
+    parser.add_argument("--memory-tokens", type=int, default=1 << 30, help="largest batch")
     options = parser.parse_args()
     given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
     settings = from_strings(given)
