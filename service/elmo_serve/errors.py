@@ -1,13 +1,16 @@
-"""Every error that a client can meet, as one tree; each knows its status, title and type.
+"""The errors of the HTTP API, as one tree. Each class has a status, a title and a type.
+
+`http/problem_details.py` turns them into responses and translates all other exceptions. The client
+has a smaller tree of its own, `elmo_client.errors`; docs/errors.md sets the two side by side.
 
 ServiceError
 ├── RequestError               the request is at fault: sent again unchanged, it fails again
 │   ├── MalformedRequest       400
 │   ├── MalformedBody          400
 │   ├── Unauthorized           401
-│   ├── NotFound               404
-│   │   ├── UnknownTask
-│   │   └── UnknownRoute
+│   ├── NotFound
+│   │   ├── UnknownTask        404
+│   │   └── UnknownRoute       404
 │   ├── MethodNotAllowed       405
 │   ├── NotAcceptable          406
 │   ├── RequestTimeout         408
@@ -16,7 +19,7 @@ ServiceError
 │   ├── UnsupportedMediaType   415
 │   ├── InvalidRequest         422
 │   └── HeadTooLarge           431
-├── TryLater                   the request is sound: Retry-After says when to send it again
+├── TryLater                   the request is valid: Retry-After says when to send it again
 │   ├── ClientOverShare        429
 │   ├── Overloaded             503
 │   └── Unavailable            503
@@ -26,7 +29,7 @@ ServiceError
     └── DeadlineExceeded       504
 """
 
-# ruff: noqa: N818 - the classes carry the names that HTTP gives these answers
+# ruff: noqa: N818 - the classes have the names that HTTP gives these statuses
 
 from __future__ import annotations
 
@@ -36,23 +39,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 TYPE_PREFIX = "urn:elmo-serve:error:"
-"""A problem type is this and the slug: one name wherever the service runs, not a link."""
+"""A problem type is this prefix and a slug. It is a name, the same on every server; no link."""
 
 SHOWN_CHARACTERS = 64
+"""Longest quote of a client's value in a message, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request body: `pointer` is a JSON pointer (RFC 6901), see `pointer()`."""
+    """One fault of a request body; `pointer` is a JSON pointer (RFC 6901), see `pointer()`."""
 
     pointer: str
     detail: str
 
 
 class ServiceError(Exception):
-    """The root. `detail` names the bad value and the good ones and is sent to the client.
+    """The root of the tree.
 
-    `headers` are added to the response; `errors` point into the request body.
+    `detail` is sent to the client: it names the wrong value and the allowed ones. `errors` point
+    into the request body. `headers` are added to the response.
     """
 
     status: ClassVar[int] = 500
@@ -72,13 +77,13 @@ class ServiceError(Exception):
         self.headers = dict(headers or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Rebuilt from its attributes: a worker process whose error cannot be unpickled looks dead
-        # to the parent, and keyword-only arguments are what the default way forgets.
+        # Errors cross processes. The default way of pickling loses keyword-only arguments, and a
+        # process whose message cannot be unpickled counts as dead.
         return _restore, (type(self), self.args, self.__dict__)
 
     @classmethod
     def uri(cls) -> str:
-        """The problem type of RFC 9457, a URI."""
+        """Return the problem type of RFC 9457, a URI."""
         return TYPE_PREFIX + cls.slug
 
 
@@ -112,7 +117,7 @@ class Unauthorized(RequestError):
         errors: Sequence[FieldError] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        # RFC 9110, 11.6.1: a 401 says how to authenticate.
+        # RFC 9110, 11.6.1: a 401 has this header.
         super().__init__(
             detail, errors=errors, headers={"WWW-Authenticate": "Bearer", **(headers or {})}
         )
@@ -149,7 +154,7 @@ class NotAcceptable(RequestError):
 
 
 class RequestTimeout(RequestError):
-    """Of the head; a body that does not come is a DeadlineExceeded."""
+    """The head did not come in time; for a body it is DeadlineExceeded."""
 
     status = 408
     title = "The request did not come in time"
@@ -187,7 +192,7 @@ class HeadTooLarge(RequestError):
 
 
 class TryLater(ServiceError):
-    """`retry_after` is in seconds; the header carries it rounded up, and at least 1."""
+    """`retry_after` is in seconds; the header has it rounded up, and at least 1."""
 
     status = 503
     title = "Try again later"
@@ -220,7 +225,7 @@ class Overloaded(TryLater):
 
 
 class Unavailable(TryLater):
-    """Loading, draining, or no worker left."""
+    """The server is loading or draining, has no worker, or lacks memory or descriptors."""
 
     status = 503
     title = "Not ready to answer"
@@ -234,7 +239,7 @@ class ServerError(ServiceError):
 
 
 class SentenceFailed(ServerError):
-    """A sentence made the model fail on its own; `errors` point to it."""
+    """A sentence makes the model fail, also alone; `errors` point to it."""
 
     status = 500
     title = "A sentence made the model fail"
@@ -242,7 +247,7 @@ class SentenceFailed(ServerError):
 
 
 class InternalError(ServerError):
-    """The text is constant: what went wrong inside is for the log alone."""
+    """An unexpected exception. The text is constant; the cause is in the log alone."""
 
     status = 500
     title = "Internal error"
@@ -279,11 +284,11 @@ ERRORS: tuple[type[ServiceError], ...] = (
     Unavailable,
     DeadlineExceeded,
 )
-"""The leaves, which are what clients see; in the order of their status."""
+"""The leaves of the tree, in the order of their status. Clients see no other class."""
 
 
 def problem(error: ServiceError, instance: str) -> dict[str, Any]:
-    """Return the members of RFC 9457; `errors` only where there are any. `instance`: request id."""
+    """Return the members of the problem document. `instance` is the request id."""
     members: dict[str, Any] = {
         "type": error.uri(),
         "title": error.title,
@@ -305,15 +310,15 @@ def pointer(*parts: str | int) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a client's value as a message may repeat it: quoted, on one line, and short."""
-    # Cut before it is quoted: a string of megabytes is not escaped for the sake of 64 characters.
+    """Return a client's value for a message: quoted, on one line, at most 64 characters long."""
+    # Cut before it is quoted, because escaping a string of megabytes takes long.
     head = value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value
     text = repr(head)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 
 def _encodable(text: str) -> str:
-    # JSON can carry a lone surrogate into a message ("\ud800"), UTF-8 cannot carry it out.
+    # A JSON string may hold a lone surrogate ("\ud800"), which UTF-8 cannot encode.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -9,7 +9,15 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
+from elmo_serve.errors import (
+    SHOWN_CHARACTERS,
+    FieldError,
+    InvalidRequest,
+    MalformedBody,
+    TooLarge,
+    pointer,
+    shown,
+)
 from elmo_serve.http.schemas import TASK_NAME_RULE, EmbedRequest, Mix, TaskBody
 from elmo_serve.output import Dtype, Pooling
 
@@ -113,6 +121,9 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
         # The second part names a branch of the union, not a place in the body.
         place = (place[0], *place[2:])
     text = _wanted(model, fault, place)
+    if fault["type"] == "extra_forbidden" and len(str(place[-1])) > SHOWN_CHARACTERS:
+        # A pointer cannot be cut: it points to the object that has the long name.
+        text, place = f"{shown(place[-1])} {text}", place[:-1]
     given = "" if fault["type"] in ("missing", "too_short") else f"; found {_given(fault['input'])}"
     return FieldError(pointer(*place), text + given)
 

@@ -1,10 +1,12 @@
-"""Errors on the wire: application/problem+json (RFC 9457)."""
+"""Errors as responses: application/problem+json (RFC 9457).
 
-from __future__ import annotations
+This is the one place where exceptions of other code become errors of the API (`translated`).
+"""
 
+import errno
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI
@@ -19,19 +21,22 @@ from elmo_serve.errors import (
     ServiceError,
     TryLater,
     Unauthorized,
+    Unavailable,
     UnknownRoute,
     problem,
     shown,
 )
 from elmo_serve.http.schemas import Problem
 
-_log = logging.getLogger("elmo_serve.http.problem_details")
+MEDIA_TYPE: Final = "application/problem+json"
 
-MEDIA_TYPE = "application/problem+json"
+_SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+
+_log = logging.getLogger(__name__)
 
 
 class Problems:
-    """Plain ASGI: the one border where errors become answers, those of other middleware too."""
+    """ASGI middleware: exceptions of the application and of inner middleware become responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -50,18 +55,27 @@ class Problems:
         try:
             await self._app(scope, receive, send_and_note)
         except ClientDisconnect:
-            return  # nobody is left to be told
-        except Exception as error:  # whatever it is, the client is answered and the log has it
-            known = error if isinstance(error, ServiceError) else InternalError()
-            if known is not error:
-                _log.exception("unexpected error")
+            return  # there is nobody to send a response to
+        except Exception as error:  # broad: every request gets a response
+            known = translated(error)
             if has_started:
                 raise
             await response(known, scope["state"]["request_id"])(scope, receive, send)
 
 
+def translated(error: Exception) -> ServiceError:
+    """Return the error of the API for an exception; log one that is not of the API."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        _log.error("a request failed for want of memory or descriptors: %s", error)
+        return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
+    _log.error("unexpected error", exc_info=error)
+    return InternalError()
+
+
 def response(error: ServiceError, request_id: str) -> Response:
-    """Return the answer that an error is."""
+    """Return the response for an error."""
     return Response(
         orjson.dumps(problem(error, request_id)),
         status_code=error.status,
@@ -71,17 +85,17 @@ def response(error: ServiceError, request_id: str) -> Response:
 
 
 def translate(app: FastAPI) -> None:
-    """Let the framework's own errors leave as ours."""
+    """Make FastAPI raise errors of the API for its own 404 and 405."""
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        raise _known(request, error) from None
+        raise _of_framework(request, error) from None
 
     app.add_exception_handler(HTTPException, http_error)
 
 
 def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
-    """Return FastAPI's ``responses`` for some errors."""
+    """Return the `responses` of a FastAPI route for some errors."""
     schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
     responses: dict[int | str, dict[str, Any]] = {}
     for error in sorted(errors, key=lambda error: error.status):
@@ -101,17 +115,17 @@ def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str
     return responses
 
 
-REQUEST_ID: dict[str, Any] = {
-    "description": "The client's, when it is sane, or a new one.",
+REQUEST_ID: Final[dict[str, Any]] = {
+    "description": "The id that the client sent, if it is valid, or a new one.",
     "schema": {"type": "string"},
 }
-_RETRY_AFTER: dict[str, Any] = {
+_RETRY_AFTER: Final[dict[str, Any]] = {
     "description": "Seconds after which the same request may be sent again.",
     "schema": {"type": "integer", "minimum": 1},
 }
 
 
-def _known(request: Request, error: HTTPException) -> ServiceError:
+def _of_framework(request: Request, error: HTTPException) -> ServiceError:
     path = shown(request.url.path)
     if error.status_code == 404:
         return UnknownRoute(f"No route {path}; /docs lists them.")
@@ -126,7 +140,7 @@ def _known(request: Request, error: HTTPException) -> ServiceError:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return the methods of the path that was asked for; the framework knows those of one route."""
+    """Return all methods of the requested path; the framework knows those of one route alone."""
     path = getattr(request.scope.get("route"), "path", None)
     documented_ones = request.app.openapi()["paths"].get(path, {"get": {}})
     methods = {method.upper() for method in documented_ones}

@@ -1,5 +1,6 @@
 """Errors on the wire: each with its status, its place, and words that name the good values."""
 
+import errno
 import json
 import socket
 import time
@@ -11,8 +12,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import ERRORS, TYPE_PREFIX
+from elmo_serve.errors import ERRORS, TYPE_PREFIX, Overloaded
+from elmo_serve.http.problem_details import Problems
 from elmo_serve.settings import Settings
 from tests.support.servers import SMALL, Running, running
 
@@ -344,6 +347,7 @@ def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None
         "max_sentence_tokens": 1,
         "max_batch_tokens": 3,
         "max_queue_tokens": 6_000,
+        "request_timeout_seconds": 86_400,  # however slow the machine, no request is hopeless
     }
     bulk = {"sentences": [[f"{index}"] for index in range(1_800)], "pooling": "mean"}
     with (
@@ -352,8 +356,7 @@ def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None
         server.client() as bulky,
     ):
         first = pool.submit(bulky.post, "/embed", json=bulk)
-        deadline = time.monotonic() + 10
-        while not server.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+        while not server.metric("elmo_queue_sentences"):
             time.sleep(0.01)
 
         second = httpx.post(server.url + "/embed", json=bulk)
@@ -473,3 +476,58 @@ def test_what_is_no_http_is_the_servers_own_400(server: Running) -> None:
     answer = b"".join(raw(server, "GET /\x00 HTTP/1.1\nHost: x\n\n"))
 
     assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    ("error", "slug"),
+    [
+        (OSError(errno.ENOMEM, "secret"), "unavailable"),
+        (OSError(errno.EMFILE, "secret"), "unavailable"),
+        (MemoryError("secret"), "unavailable"),
+        (OSError(errno.EIO, "secret"), "internal"),
+        (KeyError("secret"), "internal"),
+        (Overloaded("full", retry_after=2), "overloaded"),
+    ],
+)
+async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slug: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"] = {"request_id": "id"}
+        await Problems(app)(scope, receive, send)
+
+    transport = httpx.ASGITransport(with_id)
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        answer = await client.get("/")
+
+    assert answer.json()["type"] == TYPE_PREFIX + slug
+    assert answer.status_code == STATUS[slug]
+    assert "secret" not in answer.text
+
+
+def test_no_message_repeats_a_long_value(client: httpx.Client) -> None:
+    long = "x" * 4_000
+    numbers = "9" * 4_000
+    answers = [
+        client.post("/embed", json={"sentences": [[]], long: 1}),
+        client.post("/embed", json={"sentences": long}),
+        client.post("/embed", json={"sentences": [], "task": long}),
+        client.post("/embed", json={"sentences": [], "pooling": long}),
+        client.post("/embed", content=f'{{"sentences": [], "layers": [{numbers}]}}', headers=JSON),
+        client.post("/embed", json={"sentences": []}, headers={"Accept": long}),
+        client.post("/embed", json={"sentences": []}, headers={"X-Request-Timeout": long}),
+        client.post("/embed", json={"sentences": []}, headers={"Content-Type": long}),
+        client.get(f"/{long}"),
+        client.get(f"/tasks/{long}"),
+        client.put(f"/tasks/{long}", json={"weights": [0, 0, 0]}),
+        client.put("/tasks/t", json={"weights": [0, 0, 0], "name": long}),
+        client.put("/tasks/t", json={"weights": [0, 0, 0], "gamma": long}),
+    ]
+
+    for answer in answers:
+        members = answer.json()
+        assert answer.status_code >= 400
+        assert len(members["detail"]) < 400, members
+        for fault in members.get("errors", []):
+            assert len(fault["detail"]) < 400, members
