@@ -1,21 +1,21 @@
 """The corpus: text encoded once as numbers of words, then mapped into memory."""
 
 import json
-import os
 import shutil
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.atomic_files import publish
 from elmo_model.text_files import open_text
 from elmo_model.training.vocabulary import BEGIN, END, Vocabulary
 
@@ -148,7 +148,7 @@ def encode(
         parts = [Path(temporary) / str(number) for number in range(len(shards))]
         _merge(_read_all(shards, parts, workers, done), whole)
         shutil.rmtree(folder, ignore_errors=True)
-        whole.rename(folder)
+        publish(whole, folder)
     return Corpus.open(folder)
 
 
@@ -214,7 +214,7 @@ def _read_all(
 def _read_shard(path: Path, stem: Path) -> _Part:
     lexicon, numbers, lengths = _Lexicon(), array("i"), array("i")
     tokens = 0
-    with _writer(stem.with_suffix(".tokens")) as tokens_file:
+    with stem.with_suffix(".tokens").open("wb") as tokens_file:
         for sentence in sentences_of(path):
             numbers.append(0)
             numbers.extend(map(lexicon.__getitem__, sentence))
@@ -226,7 +226,7 @@ def _read_shard(path: Path, stem: Path) -> _Part:
                 del numbers[:]
         tokens += len(numbers)
         numbers.tofile(tokens_file)
-    with _writer(stem.with_suffix(".lengths")) as lengths_file:
+    with stem.with_suffix(".lengths").open("wb") as lengths_file:
         lengths.tofile(lengths_file)
     if not lengths:
         raise CorpusError(f"{path}: holds no sentence")
@@ -241,8 +241,8 @@ def _merge(parts: Iterator[_Part], folder: Path) -> None:
     lexicon, shards = _Lexicon(), []
     counts = np.zeros(0, dtype=np.int64)
     with (
-        _writer(folder / "tokens.i32") as tokens_file,
-        _writer(folder / "lengths.i32") as lengths_file,
+        (folder / "tokens.i32").open("wb") as tokens_file,
+        (folder / "lengths.i32").open("wb") as lengths_file,
     ):
         for part in parts:
             numbers = np.array([lexicon[word] for word in part.words], dtype=np.int32)
@@ -267,11 +267,3 @@ def _blocks(stem: Path) -> Iterator[NDArray[np.int32]]:
     with stem.with_suffix(".tokens").open("rb") as file:
         while len(block := np.fromfile(file, dtype=np.int32, count=_BLOCK)):
             yield block
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())

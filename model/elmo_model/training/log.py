@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from elmo_model.atomic_files import write_bytes
+
 
 class Log:
     """An append-only file. A run that continues from step `step` drops the lines of later steps."""
@@ -12,7 +14,7 @@ class Log:
     def __init__(self, path: Path, step: int) -> None:
         kept = [line for line in read(path) if line["step"] <= step] if path.exists() else []
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        path.write_text(text, encoding="utf-8")
+        write_bytes(path, text.encode())
         self._path = path
 
     def write(self, line: Mapping[str, Any]) -> None:

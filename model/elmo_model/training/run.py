@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 
 from elmo_model.alphabets import Utf8Alphabet
-from elmo_model.atomic_files import replacing
+from elmo_model.atomic_files import write_bytes
 from elmo_model.checkpoints import allennlp, native
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.config import ElmoConfig
@@ -99,8 +99,7 @@ class Folder:
         else:
             self.path.mkdir(parents=True, exist_ok=True)
             vocabulary.write(self.vocabulary)
-        with replacing(self.plan) as temporary:
-            temporary.write_text(json.dumps(plan.to_dict(), indent=1), encoding="utf-8")
+        write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
     def _check(self, plan: Plan) -> None:
         known, given = _flat(self.read_plan().to_dict()), _flat(plan.to_dict())

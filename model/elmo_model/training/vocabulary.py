@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from elmo_model.atomic_files import write_bytes
+
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
@@ -54,11 +56,7 @@ class Vocabulary:
 
     def write(self, path: Path) -> None:
         """Write one word per line, atomically."""
-        # a local import: processes that only encode text must not import torch, which it needs
-        from elmo_model.atomic_files import replacing  # noqa: PLC0415
-
-        with replacing(path) as temporary:
-            temporary.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
+        write_bytes(path, "".join(f"{word}\n" for word in self.words).encode())
 
     def numbers(self, words: Iterable[str]) -> list[int]:
         """Map words to their numbers, unknown words to the number of `<UNK>`."""
