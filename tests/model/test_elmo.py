@@ -115,5 +115,5 @@ def test_embedded_vectors_have_no_gradient(elmo: Elmo) -> None:
 def test_parameters_are_counted_as_published(folder: Path) -> None:
     elmo = load(folder)
     learnt = sum(parameter.numel() for parameter in elmo.parameters())
-    pad_row = elmo.config.char_cnn.embedding
+    pad_row = elmo.get_parameter("token_embedder.char_cnn.characters").shape[1]
     assert elmo.parameter_count == learnt - pad_row

@@ -124,6 +124,6 @@ def test_the_row_of_no_token_learns_nothing(elmo: Elmo) -> None:
     _, _, sentences = next(golden.batches())
     representations, _ = elmo(sentences)
     torch.autograd.backward(representations.layers.sum())
-    gradient = elmo.token_embedder.char_cnn.characters.grad
+    gradient = elmo.get_parameter("token_embedder.char_cnn.characters").grad
     assert gradient is not None
     assert not gradient[0].any() and gradient[261].any()

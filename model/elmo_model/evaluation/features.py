@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.elmo import Elmo
+from elmo_model.inference.encoder import Encoder
 
 # Tokens of a batch, boundaries included; more of them take more memory.
 _BATCH_TOKENS = 4096
@@ -23,9 +24,10 @@ def vectors_of(
     firsts = np.cumsum(counts) - counts
     found = torch.empty(elmo.layers, int(counts.sum()), elmo.dimension)
     order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
+    encoder = Encoder.of(elmo)
     for batch in _batches(order, sentences):
-        answers = elmo.embed([sentences[number] for number in batch])
-        for number, layers in zip(batch, answers, strict=True):
+        vectors = encoder.embed([sentences[number] for number in batch])
+        for number, layers in zip(batch, vectors, strict=True):
             chosen = layers[:, list(places[number])].float().cpu()
             found[:, firsts[number] : firsts[number] + counts[number]] = chosen
     return found

@@ -74,7 +74,7 @@ def test_the_token_embedder_is_not_in_memory_twice(elmo: Elmo) -> None:
     encoder = Encoder.of(elmo)
     vectors = encoder.words.compute(["word"])
     with torch.no_grad():
-        elmo.token_embedder.char_cnn.characters.mul_(2.0)
+        elmo.get_parameter("token_embedder.char_cnn.characters").mul_(2.0)
     assert not torch.allclose(encoder.words.compute(["word"]), vectors, atol=1e-4)
 
 

@@ -1,13 +1,10 @@
-"""The biLM: mirrored within each sentence, two stacks that never meet, state in and out."""
+"""The biLM: mirrored within each sentence, two independent stacks, state in and out."""
 
-import pytest
 import torch
 from torch import Tensor
 
 from elmo_model.config import LSTMConfig
 from elmo_model.layers.bilm import BiLM
-from elmo_model.layers.lstm import clip
-from elmo_model.layers.packing import Packing
 from elmo_model.state import State
 
 
@@ -36,7 +33,7 @@ def tokens(count: int, seed: int = 0) -> Tensor:
     return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed))
 
 
-def test_forward_reads_only_the_past_and_backward_only_the_future() -> None:
+def test_forward_sees_only_the_past_and_backward_only_the_future() -> None:
     network, words = bilm(), tokens(5)
     before, _ = network(words, [5])
     changed = words.clone()
@@ -57,7 +54,13 @@ def test_the_backward_direction_is_the_forward_one_of_the_mirrored_sentence() ->
         torch.testing.assert_close(ahead[:, start:end, :4], behind[:, start:end, 4:].flip(1))
 
 
-def test_the_residual_starts_at_the_second_layer() -> None:
+def test_layer_zero_is_the_token_vector_twice() -> None:
+    words = tokens(4)
+    layers, _ = bilm()(words, [4])
+    assert torch.equal(layers[0], torch.cat((words, words), dim=1))
+
+
+def test_the_residual_starts_at_the_second_layer_and_some_models_have_none() -> None:
     words = tokens(4)
     plain, skipping = bilm(skip=False), bilm(skip=True)
     without, _ = plain(words, [4])
@@ -66,7 +69,7 @@ def test_the_residual_starts_at_the_second_layer() -> None:
     torch.testing.assert_close(with_it[2], without[2] + without[1])
 
 
-def test_what_is_carried_is_without_residual_and_clipped() -> None:
+def test_the_carried_state_is_without_residual_and_clipped() -> None:
     network = bilm(cell_clip=0.2, projection_clip=0.1)
     layers, state = network(tokens(4), [4])
     assert state.h.abs().max() <= 0.1 and state.c.abs().max() <= 0.2
@@ -84,22 +87,6 @@ def test_an_ended_sentence_keeps_the_state_of_its_own_last_step() -> None:
         torch.testing.assert_close(together.c[:, row], alone.c[:, 0])
 
 
-def test_a_text_read_in_two_parts_with_state_is_the_text_read_at_once() -> None:
-    stack, words = bilm().forward_stack, tokens(12).reshape(6, 2, 4)
-    h, c = torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)
-    whole, _, _ = stack(words.reshape(12, 4), [2] * 6, h, c)
-    first, h, c = stack(words[:2].reshape(4, 4), [2] * 2, h, c)
-    second, _, _ = stack(words[2:].reshape(8, 4), [2] * 4, h, c)
-    for layer in range(2):
-        torch.testing.assert_close(torch.cat((first[layer], second[layer])), whole[layer])
-
-
-def test_gradients_of_the_clips_stop_outside_and_pass_on_the_bound() -> None:
-    values = torch.tensor([-2.0, -1.0, 0.5, 1.0, 1.5], requires_grad=True)
-    torch.autograd.backward(clip(values, 1.0).sum())
-    assert values.grad is not None and values.grad.tolist() == [0, 1, 1, 1, 0]
-
-
 def test_gradients_agree_with_finite_differences_through_state_and_lengths() -> None:
     network = bilm(cell_clip=0.5, projection_clip=0.4).double()
 
@@ -111,42 +98,3 @@ def test_gradients_agree_with_finite_differences_through_state_and_lengths() -> 
     shapes = [(4, 4), (2, 2, 8), (2, 2, 12)]
     inputs = [torch.randn(s, generator=generator).double().requires_grad_() for s in shapes]
     assert torch.autograd.gradcheck(answer, inputs, fast_mode=True)
-
-
-def test_dropout_falls_on_the_input_of_every_layer_and_the_residual_adds_what_is_left() -> None:
-    network = BiLM(config(layers=2), dropout=0.5)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-        for stack in (network.forward_stack, network.backward_stack):
-            stack.get_parameter("layers.0.bias").fill_(
-                1.0
-            )  # layer 1 answers something, layer 2 nothing
-            stack.get_parameter("layers.0.projection.weight").fill_(0.5)
-    torch.manual_seed(0)
-    layers, _ = network.train()(tokens(6), [6])
-    kept = layers[2] / layers[1]
-    assert set(kept.round(decimals=4).flatten().tolist()) == {0.0, 2.0}
-
-
-@pytest.mark.parametrize("lengths", [[1], [3, 1, 4, 1, 5], [2, 2, 2], [7, 1], [1] * 9])
-def test_packing_visits_every_token_once(lengths: list[int]) -> None:
-    packing = Packing.of(lengths, torch.device("cpu"))
-    total = sum(lengths)
-    assert list(packing.sizes) == sorted(packing.sizes, reverse=True)
-    assert sum(packing.sizes) == total and packing.sizes[0] == len(lengths)
-    for positions in (packing.forward, packing.backward):
-        assert torch.equal(positions.sort().values, torch.arange(total))
-    assert torch.equal(packing.order[packing.rank], torch.arange(len(lengths)))
-    assert packing.forward[: len(lengths)].sort().values.tolist() == [
-        sum(lengths[:row]) for row in range(len(lengths))
-    ]
-
-
-def test_rows_are_taken_and_carried_by_their_place() -> None:
-    state = State(torch.ones(1, 2, 4), torch.ones(1, 2, 6))
-    assert state.take(3).h[0, :, 0].tolist() == [1, 1, 0]
-    assert state.take(1).rows == 1
-    later = State(torch.full((1, 1, 4), 2.0), torch.full((1, 1, 6), 2.0))
-    assert state.carry(later).c[0, :, 0].tolist() == [2, 1]
-    assert later.carry(state).c[0, :, 0].tolist() == [1, 1]

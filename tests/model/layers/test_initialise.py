@@ -28,7 +28,9 @@ def test_the_same_seed_draws_the_same_numbers() -> None:
 
 
 def test_the_laws_are_those_of_bilm_tf() -> None:
-    cnn = fresh(1).token_embedder.char_cnn.get_parameter
+    def cnn(name: str, activation: str = "relu") -> torch.Tensor:
+        return fresh(1, activation).get_parameter(f"token_embedder.char_cnn.{name}")
+
     characters, highway = cnn("characters"), "highways.0"
     assert not characters[0].any() and 0.98 < characters.abs().max() <= 1
     assert 0.049 < cnn("convolutions.1.weight").abs().max() <= 0.05
@@ -39,7 +41,7 @@ def test_the_laws_are_those_of_bilm_tf() -> None:
     bound = math.sqrt(6 / (64 + 256))
     assert 0.99 * bound < lstm("layers.0.recurrent.weight").abs().max() <= bound
     assert not lstm("layers.0.bias").any()
-    tanh = fresh(1, "tanh").token_embedder.char_cnn.get_parameter("convolutions.1.weight")
+    tanh = cnn("convolutions.1.weight", "tanh")
     assert abs(tanh.std() * math.sqrt(3 * 8) - 1) < 0.1
 
 

@@ -7,6 +7,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
+from elmo_model.layers.char_cnn import CharCNN
 from elmo_model.layers.token_embedder import distinct
 from tests.support.checkpoints import write_pair
 
@@ -16,9 +17,15 @@ def elmo(tmp_path: Path) -> Elmo:
     return load(write_pair(tmp_path / "model", filters=((1, 4), (7, 8))))
 
 
+def cnn_of(elmo: Elmo) -> CharCNN:
+    cnn = elmo.token_embedder.char_cnn
+    assert cnn is not None
+    return cnn
+
+
 def test_a_word_is_computed_once_a_batch(elmo: Elmo) -> None:
     rows: list[int] = []
-    handle = elmo.token_embedder.char_cnn.register_forward_pre_hook(
+    handle = cnn_of(elmo).register_forward_pre_hook(
         lambda _, arguments: rows.append(len(arguments[0]))
     )
     vectors = elmo.token_embedder(["a", "rose", "is", "a", "rose"])
@@ -41,14 +48,14 @@ def test_surplus_rows_change_no_vector(elmo: Elmo) -> None:
 def test_fewer_padding_characters_change_no_vector(elmo: Elmo) -> None:
     words = ["", "a", "bb", "word", "x" * 43, "y" * 44, "z" * 48, "長い言葉", "w" * 200]
     embedder = elmo.token_embedder
-    full = embedder.char_cnn(torch.from_numpy(elmo.alphabet.encode(words, 50)))
+    full = cnn_of(elmo)(torch.from_numpy(elmo.alphabet.encode(words, 50)))
     cropped = torch.cat([embedder.embed([word]) for word in words])
     torch.testing.assert_close(cropped, full, rtol=0, atol=1e-6)
 
 
 def test_one_padding_character_less_would_change_vectors(elmo: Elmo) -> None:
     words = [chr(code) for code in range(33, 126)]
-    cnn, widest = elmo.token_embedder.char_cnn, elmo.config.char_cnn.widest
+    cnn, widest = cnn_of(elmo), 7
     exact = cnn(torch.from_numpy(elmo.alphabet.encode(words, 3 + widest)))
     short = cnn(torch.from_numpy(elmo.alphabet.encode(words, 2 + widest)))
     assert not torch.allclose(exact, short, atol=1e-4)
@@ -57,7 +64,7 @@ def test_one_padding_character_less_would_change_vectors(elmo: Elmo) -> None:
 def test_many_new_words_pass_the_cnn_in_chunks_and_come_back_in_order(elmo: Elmo) -> None:
     words = [str(number) * (number % 9 + 1) for number in range(1500)]
     sizes: list[int] = []
-    handle = elmo.token_embedder.char_cnn.register_forward_pre_hook(
+    handle = cnn_of(elmo).register_forward_pre_hook(
         lambda _, arguments: sizes.append(arguments[0].numel())
     )
     together = elmo.token_embedder.embed(words)
@@ -79,4 +86,4 @@ def test_gradients_reach_the_characters(elmo: Elmo) -> None:
     elmo.embed([["word"]])
     representations, _ = elmo([["word"]])
     torch.autograd.backward(representations.layers.sum())
-    assert elmo.token_embedder.char_cnn.characters.grad is not None
+    assert cnn_of(elmo).characters.grad is not None

@@ -14,13 +14,13 @@ from elmo_model.inference.linear.quantised import QuantisedLinear
 @cache
 def packs_float32() -> bool:
     """Tell whether this build of torch multiplies packed float32."""
-    return _gives_the_product(PackedLinear, 1e-5)
+    return gives_the_product(PackedLinear, 1e-5)
 
 
 @cache
 def packs_bfloat16() -> bool:
     """Tell whether this build of torch multiplies packed bfloat16."""
-    return _gives_the_product(PackedBFloat16Linear, 0.05)
+    return gives_the_product(PackedBFloat16Linear, 0.05)
 
 
 @cache
@@ -29,16 +29,20 @@ def quantises() -> bool:
 
     Processors without VNNI add pairs in 16 bits, which the largest factors overflow.
     """
-    return _gives_the_product(QuantisedLinear, 0.05) and _gives_the_product(
+    return gives_the_product(QuantisedLinear, 0.05) and gives_the_product(
         QuantisedLinear, 1e-4, torch.ones
     )
 
 
-def _gives_the_product(
+def gives_the_product(
     form: Callable[[Tensor], Linear],
     tolerance: float,
     draw: Callable[[tuple[int, int]], Tensor] | None = None,
 ) -> bool:
+    """Tell whether a form gives the product of matrices of a shape, to a tolerance.
+
+    `draw` gives their numbers, by default random ones. An operator that torch lacks counts as no.
+    """
     generator = torch.Generator().manual_seed(0)
     draw = draw or (lambda shape: torch.randn(shape, generator=generator) / 4)
     weight, inputs, bias = draw((32, 64)), draw((3, 64)), draw((1, 32))[0]

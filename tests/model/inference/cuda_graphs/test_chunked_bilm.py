@@ -233,12 +233,6 @@ def test_a_failed_capture_and_a_wrong_replay_are_errors(capturer: Again) -> None
         Both(capturer).chunked.capture_all()
 
 
-def test_packed_products_cannot_be_captured(tmp_path: Path) -> None:
-    encoder = Encoder.of(load(write_pair(tmp_path)))
-    with pytest.raises(CaptureError, match="PackedLinear cannot be captured"):
-        ChunkedBiLM(encoder.bilm, Again())
-
-
 def test_an_encoder_runs_its_chunks_from_its_opening_state(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(70)]
     texts = [words[:length] for length in (0, 70, 3, 1, 20, 0, 33, 17, 16)]

@@ -7,7 +7,6 @@ from torch import Tensor
 from elmo_model.inference.linear import linear_of
 from elmo_model.inference.linear.packed import PackedLinear
 from elmo_model.inference.linear.plain import PlainLinear
-from elmo_model.inference.linear.quantised import QuantisedLinear
 from elmo_model.inference.linear.supported import quantises
 from elmo_model.precision import PRECISIONS, Precision
 
@@ -44,22 +43,6 @@ def test_every_form_gives_the_same_product(rows: int, precision: Precision) -> N
     for ours, expected in pairs:
         assert ours.dtype == torch.float32
         torch.testing.assert_close(ours, expected, rtol=0, atol=TOLERANCES[precision])
-
-
-@NEEDS_8_BITS
-def test_no_row_changes_the_rounding_of_another() -> None:
-    form = QuantisedLinear(weights())
-    inputs = torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
-    loud = torch.cat((inputs[:1], 1000 * inputs[1:]))
-
-    alone = form.linear(inputs[:1])
-
-    assert torch.equal(form.linear(loud)[:1], alone)
-
-
-@NEEDS_8_BITS
-def test_a_row_of_zeros_is_exactly_zero() -> None:
-    assert not QuantisedLinear(weights()).linear(torch.zeros(2, 24)).any()
 
 
 def test_packing_is_used_where_torch_has_it() -> None:

@@ -1,0 +1,75 @@
+"""The biLM for inference: the vectors and the state of the trained one, however it computes."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.config import LSTMConfig
+from elmo_model.inference.bilm import InferenceBiLM
+from elmo_model.inference.input_projection_cache import KnownProjections
+from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.word_encoder import DistinctWords
+from elmo_model.layers.bilm import BiLM
+from elmo_model.state import State
+
+
+def trained(cell: int = 8) -> BiLM:
+    network = BiLM(LSTMConfig(2, cell, 4, 3.0, 3.0, True))
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.7 * (8 / cell) ** 0.5, generator=generator)
+    return network.eval()
+
+
+def words(vectors: Tensor, index: list[int]) -> DistinctWords:
+    return DistinctWords(
+        tuple(map(str, range(len(vectors)))), vectors, torch.tensor(index, dtype=torch.int64)
+    )
+
+
+DISTINCT = words(torch.randn(9, 4), list(range(9)))
+REPEATED = words(torch.randn(3, 4), [0, 1, 0, 2, 2, 1, 0, 0, 1])
+LENGTHS = [2, 6, 1]
+
+
+@pytest.mark.parametrize("cell", [8, 2048])  # one core for both directions, and one for each
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("given", [DISTINCT, REPEATED])
+@torch.inference_mode()
+def test_vectors_and_state_are_those_of_the_trained_network(
+    given: DistinctWords, threads: int, cell: int
+) -> None:
+    network = trained(cell)
+    fast = InferenceBiLM(network, "float32", ParallelDirections(threads))
+    before = State(torch.randn(2, 5, 8) / 4, torch.randn(2, 5, 2 * cell) / 4)
+    expected, after = network(given.everywhere(), LENGTHS, before)
+
+    known = KnownProjections(fast.project(given.vectors), torch.arange(len(given.vectors)))
+    for projections in (None, known):
+        found, state = fast.encode(given, LENGTHS, before, projections)
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+        torch.testing.assert_close(state.h, after.h, rtol=0, atol=2e-5)
+        torch.testing.assert_close(state.c, after.c, rtol=0, atol=2e-5)
+        assert torch.equal(found[0, :, :4], given.everywhere())  # layer 0, twice
+        assert torch.equal(found[0, :, 4:], given.everywhere())
+
+
+@torch.inference_mode()
+def test_no_sentences_return_the_state() -> None:
+    fast = InferenceBiLM(trained(), "float32", ParallelDirections(1))
+    state = State(torch.ones(2, 3, 8), torch.ones(2, 3, 16))
+    layers, after = fast.encode(words(torch.zeros(0, 4), []), [], state)
+    assert layers.shape == (3, 0, 8) and after is state
+
+
+@torch.inference_mode()
+def test_the_opening_state_is_that_of_each_direction_at_the_first_word() -> None:
+    network, boundaries = trained(), words(torch.randn(2, 4), [0, 1])
+    fast = InferenceBiLM(network, "float32", ParallelDirections(1))
+    opening = fast.opening_state(boundaries)
+    word = torch.randn(1, 4)
+    whole, _ = network(torch.cat((boundaries.vectors[:1], word, boundaries.vectors[1:])), [3])
+    found, _ = fast.encode(words(word, [0]), [1], opening)
+    assert opening.rows == 1
+    torch.testing.assert_close(found, whole[:, 1:2], rtol=0, atol=1e-5)
