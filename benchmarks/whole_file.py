@@ -21,10 +21,10 @@ from pathlib import Path
 from benchmarks.machine import describe
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_serve.files.in_process import InProcess, Vectors
-from elmo_serve.files.inputs import plain
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.run import Text, run
-from elmo_serve.files.sources.local import Sorted
+from elmo_serve.files.run import Job
+from elmo_serve.files.sources.local import LengthSorted
+from elmo_serve.files.text import Text
 from elmo_serve.output import Output
 from tests.support.processes import own_memory
 
@@ -81,10 +81,10 @@ def main() -> int:
         # once before: programs that are made at first use are not the file's
         first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
-        form, source = OUTPUTS[options.format], Sorted(network, wanted)
-        run(Text(first, plain.read), Path(folder, "aside"), form, source, wanted, {})
+        form, source = OUTPUTS[options.format], LengthSorted(network, wanted)
+        Job(Text(first, "first"), form, source, wanted).to_file(Path(folder, "aside"), {})
         network.seconds = 0.0
-        report = run(Text(text, plain.read), output, form, source, wanted, {}, step=step)
+        report = Job(Text(text, "text"), form, source, wanted, step).to_file(output, {})
         size = output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
     print(f"{network.info.name}, {options.format}; {describe()}\n")

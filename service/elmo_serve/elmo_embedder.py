@@ -26,7 +26,6 @@ from elmo_client import CannotSend, Client
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.responses import Vectors
 from elmo_client.sentences import check_sentence, refuse_text
-from elmo_serve.files.inputs import plain
 from elmo_serve.files.selection import selection
 
 if TYPE_CHECKING:
@@ -100,24 +99,25 @@ class ElmoEmbedder(SentenceEmbedder):
         cannot be written.
         """
         from elmo_serve.files.outputs import allennlp
-        from elmo_serve.files.run import Text, run
+        from elmo_serve.files.run import Job
+        from elmo_serve.files.text import Text
 
-        output = Path(output_file_path)
         form = allennlp.variant(
             forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
         )
         source = self._backend.source(output_format, batch_size)
+        wanted = selection(output_format, source.info.layers)
         identity = {
             "layers": output_format,
             "state": type(source).__name__,
             "batch size": batch_size,
         }
         with tempfile.TemporaryDirectory() as folder:
-            text = Path(folder) / "input.txt"
-            with text.open("w", encoding="utf-8") as file:
+            path = Path(folder) / "input.txt"
+            with path.open("w", encoding="utf-8") as file:
                 file.writelines(f"{line.rstrip()}\n" for line in input_file)
-            wanted = selection(output_format, source.info.layers)
-            run(Text(text, plain.read), output, form, source, wanted, identity, force=True)
+            text = Text(path, "input_file")
+            Job(text, form, source, wanted).to_file(Path(output_file_path), identity, force=True)
 
     def close(self) -> None:
         """Close the connections to a server."""
@@ -175,12 +175,12 @@ class _InProcess:
         return arrays
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-        from elmo_serve.files.sources.local import Carried, Sorted
+        from elmo_serve.files.sources.local import LengthSorted, Stateful
 
         wanted = selection(layers, self._network.info.layers)
         if self._stateful:
-            return Carried(self._network, wanted, batch_size)
-        return Sorted(self._network, wanted)
+            return Stateful(self._network, wanted, batch_size)
+        return LengthSorted(self._network, wanted)
 
     def close(self) -> None:
         """Do nothing: the network is freed with this object."""

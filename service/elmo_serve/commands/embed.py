@@ -4,25 +4,32 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import PRECISIONS
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
+from elmo_serve.files.inputs import INPUTS
+from elmo_serve.files.selection import selection
+from elmo_serve.files.sentence import FileError
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.outputs.output_format import OutputFormat
+    from elmo_serve.files.run import Job, Report
     from elmo_serve.files.sources.source import Source
     from elmo_serve.output import Output
 
-INPUT_FORMATS: Final = ("plain", "tab", "conllu")
+# Named here and not taken from the table of formats, which imports h5py.
 OUTPUT_FORMATS: Final = (
     "allennlp",
     "elmoformanylangs",
@@ -30,24 +37,27 @@ OUTPUT_FORMATS: Final = (
     "npz",
     "parquet",
 )
-_BATCH_SIZE = 64  # `allennlp elmo`'s
-_FIRST_SECONDS = 5.0
+STREAMS: Final = ("elmoformanylangs-text", "npz", "parquet")
+
+_BATCH_SIZE = 64  # sentences; the default of `allennlp elmo`
+
+# Seconds that a request is repeated while a server that responded before is busy or restarts.
 _PATIENCE_SECONDS = 600.0
 
 
 @click.command()
-@click.argument("input", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--all", is_flag=True, help="All layers of a token.")
+@click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("output", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--all", is_flag=True, help="All layers of each token.")
 @click.option("--top", is_flag=True, help="The top layer.")
-@click.option("--average", is_flag=True, help="The plain mean of all layers.")
-@click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K alone; 0: tokens.")
-@click.option("--model", envvar="ELMO_MODEL", show_envvar=True, help="Built-in name or path.")
-@click.option("--server", metavar="URL", help="Let this server compute instead of this process.")
-@click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="The server's, if any.")
+@click.option("--average", is_flag=True, help="The mean of all layers.")
+@click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K; 0: token layer.")
+@click.option("--model", "-m", envvar="ELMO_MODEL", show_envvar=True, help="Name or path.")
+@click.option("--server", metavar="URL", help="Compute on this server, not in this process.")
+@click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
 @click.option(
     "--input-format",
-    type=click.Choice(INPUT_FORMATS),
+    type=click.Choice(list(INPUTS)),
     default="plain",
     show_default=True,
     help="Tokens between white space, tokens between TABs, or CoNLL-U.",
@@ -56,63 +66,92 @@ _PATIENCE_SECONDS = 600.0
     "--format",
     "output_format",
     type=click.Choice(OUTPUT_FORMATS),
-    help="Of the output. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet).",
+    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet).",
 )
 @click.option("--forget-sentences", is_flag=True, help="allennlp: no `sentence_to_index`.")
-@click.option("--use-sentence-keys", is_flag=True, help="allennlp: sentences for keys.")
-@click.option("--keep-blank-lines", is_flag=True, help="A sentence of no tokens is one, too.")
-@click.option("--carry-state", is_flag=True, help="As the old tools: carry state between batches.")
+@click.option("--use-sentence-keys", is_flag=True, help="allennlp: sentences as keys.")
+@click.option("--keep-blank-lines", is_flag=True, help="A blank line is a sentence of no tokens.")
+@click.option("--carry-state", is_flag=True, help="Carry LSTM state, as AllenNLP and bilm-tf did.")
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    help=f"With --carry-state: sentences of a batch. Default: {_BATCH_SIZE}.",
+    help=f"With --carry-state: sentences in a batch. Default: {_BATCH_SIZE}.",
 )
-@click.option("--device", default="auto", show_default=True, help="cpu or cuda:0, for one.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda:0, ...")
 @click.option(
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
     show_default=True,
-    help="Of weights and products; vectors are float32.",
+    help="Precision of the weights; vectors are float32. int8: on a CPU with VNNI.",
 )
-@click.option("--force", is_flag=True, help="Replace OUTPUT, and what another run left of it.")
-def embed(input: Path, output: Path, **options: Any) -> None:  # noqa: A002 - the argument's name
+@click.option("--force", is_flag=True, help="Replace OUTPUT, and the part of another run.")
+@click.pass_context
+def embed(context: click.Context, /, input: str, output: str, **options: Any) -> None:  # noqa: A002 - the argument's name
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
-    One of --all, --top, --average and --layer says which. A command that was killed, started again
-    as it was, goes on where it was.
+    Give one of --all, --top, --average and --layer. A command that was interrupted or killed
+    continues where it was when it is started again. `-` is standard input or standard output.
+
+    \b
+    Examples:
+      $ elmo embed sentences.txt vectors.hdf5 --all
+      $ elmo embed sentences.conllu vectors.npz --top --input-format conllu
+      $ elmo embed sentences.txt vectors.npz --average --server http://localhost:8000
+      $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
     from elmo_client import ElmoError
-    from elmo_serve.files.inputs import INPUTS
-    from elmo_serve.files.run import Text, run
-    from elmo_serve.files.sentence import FileError
+    from elmo_serve.files.run import Interrupted
 
     layers = _layers(options)
     name, form = _output_format(output, options)
-    _check_source(options)
-    text = Text(input, INPUTS[options["input_format"]], options["keep_blank_lines"])
+    _check_source(context, options)
+    try:
+        form.require()
+        with _job(input, layers, form, options) as job:
+            report = _run(job, output, layers, name, options)
+    except (FileError, ElmoError) as error:
+        fail(str(error), code=1)
+    except BrokenPipeError:
+        # The reader of the pipe is gone. Python flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail("the reader of standard output is gone", code=1)
+    except OSError as error:
+        fail(f"{error.filename or input}: {error.strerror or error}", code=1)
+    except Interrupted as error:
+        fail(str(error), code=130)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing is kept", code=130)
+    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
+    click.echo(
+        f"Wrote {output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
+        f"in {report.seconds:.1f} s",
+        err=_is_stream(output),
+    )
+
+
+def _run(
+    job: Job, output: str, layers: str | int, format_name: str, options: dict[str, Any]
+) -> Report:
+    if output == "-":
+        return job.to_stream(sys.stdout.buffer)
+    if _is_stream(output):
+        with Path(output).open("wb") as stream:
+            return job.to_stream(stream)
     identity = {
         "layers": layers,
         "input format": options["input_format"],
         "blank lines": options["keep_blank_lines"],
         "batch size": _batch_size(options),
-        "format": name,
+        "format": format_name,
     }
-    try:
-        form.require()
-        with _source(layers, options) as (source, wanted), token_progress() as step:
-            report = run(
-                text, output, form, source, wanted, identity, force=options["force"], step=step
-            )
-    except (FileError, ElmoError) as error:
-        fail(str(error), code=1)
-    except OSError as error:
-        fail(f"{error.filename or input}: {error.strerror or error}", code=1)
-    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
-    click.echo(
-        f"Wrote {output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
-        f"in {report.seconds:.1f} s"
-    )
+    return job.to_file(Path(output), identity, force=options["force"])
+
+
+def _is_stream(output: str) -> bool:
+    """Tell whether OUTPUT is a pipe or a device, beside which no part can be kept."""
+    path = Path(output)
+    return output == "-" or path.is_relative_to("/dev") or (path.exists() and not path.is_file())
 
 
 def _layers(options: dict[str, Any]) -> str | int:
@@ -124,13 +163,18 @@ def _layers(options: dict[str, Any]) -> str | int:
     return given[0]
 
 
-def _output_format(output: Path, options: dict[str, Any]) -> tuple[str, OutputFormat]:
+def _output_format(output: str, options: dict[str, Any]) -> tuple[str, OutputFormat]:
     from elmo_serve.files.outputs import BY_SUFFIX, OUTPUTS, allennlp
 
-    name = options["output_format"] or BY_SUFFIX.get(output.suffix)
+    name = options["output_format"] or BY_SUFFIX.get(Path(output).suffix)
+    if name is None and _is_stream(output):
+        fail(f"{output} has no ending: name its --format, {', '.join(STREAMS)}", code=2)
     if name is None:
+        fail(f"{output} ends in none of {', '.join(BY_SUFFIX)}: name its --format", code=2)
+    if _is_stream(output) and name not in STREAMS:
         fail(
-            f"{output} ends in none of {', '.join(BY_SUFFIX)}: --format says what it is to be",
+            f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
+            f"--format {', '.join(STREAMS)}",
             code=2,
         )
     flags = {key: options[key] for key in ("forget_sentences", "use_sentence_keys")}
@@ -141,49 +185,72 @@ def _output_format(output: Path, options: dict[str, Any]) -> tuple[str, OutputFo
     return name, OUTPUTS[name]
 
 
-def _check_source(options: dict[str, Any]) -> None:
-    if options["server"] and options["carry_state"]:
-        fail("--carry-state needs the model in this process: a server keeps no state", code=2)
+def _check_source(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuse options that would have no effect."""
+    given = {
+        name
+        for name in ("model", "device", "precision", "api_key")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if options["server"]:
+        for name in ("model", "device", "precision"):
+            if name in given:
+                fail(f"--{name} has no effect with --server: the server chose it", code=2)
+        if options["carry_state"]:
+            fail("--carry-state needs the model in this process: a server keeps no state", code=2)
+    elif "api_key" in given:
+        fail("--api-key goes with --server; without it, it has no effect", code=2)
     if options["batch_size"] and not options["carry_state"]:
-        fail("--batch-size goes with --carry-state; without it, it would change nothing", code=2)
+        fail("--batch-size goes with --carry-state; without it, it has no effect", code=2)
 
 
 def _batch_size(options: dict[str, Any]) -> int | None:
-    """Return the sentences of a batch that shares state; None where none is carried."""
+    """Return the number of sentences in a batch that shares state; None without state."""
     return (options["batch_size"] or _BATCH_SIZE) if options["carry_state"] else None
 
 
 @contextmanager
-def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source, Output]]:
-    """Open what computes; close it in the end."""
-    from elmo_client import Client
-    from elmo_serve.files.selection import selection
-    from elmo_serve.files.sources.remote import Remote
+def _job(
+    name: str, layers: str | int, form: OutputFormat, options: dict[str, Any]
+) -> Iterator[Job]:
+    from elmo_serve.files.run import Job
+    from elmo_serve.files.text import Text
 
+    input_format = INPUTS[options["input_format"]]
+    with (
+        Text.open(name, input_format, options["keep_blank_lines"]) as text,
+        _source(layers, options) as (source, wanted),
+        token_progress() as step,
+    ):
+        yield Job(text, form, source, wanted, step)
+
+
+@contextmanager
+def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source, Output]]:
+    """Open the server or the network; close it in the end."""
     if (url := options["server"]) is not None:
+        from elmo_client import Client
+        from elmo_serve.files.sources.remote import Remote
+
         key = options["api_key"]
-        # A server that was never there is said at once; one that is lost for a while is waited for.
-        with Client(url, api_key=key, patience_seconds=_FIRST_SECONDS) as client:
-            client.info()
         with Client(url, api_key=key, patience_seconds=_PATIENCE_SECONDS) as client:
             wanted = selection(layers, client.info()["layers"])
             yield Remote(client, layers, wanted), wanted
         return
-    from elmo_serve.files.sources.local import Carried, Sorted
+    from elmo_serve.files.sources.local import LengthSorted, Stateful
 
     network = _network(options)
     wanted = selection(layers, network.info.layers)
     batch_size = _batch_size(options)
     if batch_size is None:
-        yield Sorted(network, wanted), wanted
+        yield LengthSorted(network, wanted), wanted
     else:
-        yield Carried(network, wanted, batch_size), wanted
+        yield Stateful(network, wanted, batch_size), wanted
 
 
 def _network(options: dict[str, Any]) -> InProcess:
     from elmo_model.checkpoints import CheckpointError
     from elmo_serve.files.in_process import InProcess
-    from elmo_serve.files.sentence import FileError
     from elmo_serve.settings_text import default
 
     model = resolve_model(options["model"] or str(default("model")))

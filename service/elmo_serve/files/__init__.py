@@ -1,1 +1,1 @@
-"""`elmo embed`: a text file in, a file of vectors out."""
+"""`elmo embed`: a file of text in, a file of vectors out."""

@@ -1,39 +1,44 @@
-"""Vectors on their way to a file, so that a killed run goes on where it was.
+"""The files beside OUTPUT with which a killed run continues.
 
-Beside OUTPUT stand OUTPUT.part, the bytes of all arrays one after another, and OUTPUT.journal,
-which says what run they belong to and how much of them counts. The journal is replaced whole; what
-the part has beyond it was written by a run that died, and is cut off.
+OUTPUT.part holds the bytes of all arrays computed so far, one after another. OUTPUT.journal says
+which run they belong to and how many of the bytes count; it is replaced as a whole. Bytes of the
+part beyond those were written by a run that died, and are cut off.
+
+The journal is written before the first byte of the part. A part with content and without a journal
+therefore belongs to somebody else, and is never changed.
 """
-
-from __future__ import annotations
 
 import fcntl
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from elmo_model import atomic_files
 from elmo_serve.files.sentence import FileError
 from elmo_serve.http.media_types.encoder import raw
 
 Vectors = NDArray[Any]
 
-_CHUNK = 1 << 22
+_CHUNK = 1 << 22  # bytes read at once to verify a part
 _VERSION: Final = 1
+
+
+class _OtherRunError(FileError):
+    """A whole part of elmo embed that this run cannot continue; `--force` discards it."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come; `state` is what its source needs to go on."""
+    """How far a run has come; `state` is what its source needs to continue."""
 
     sentences: int = 0
     tokens: int = 0
@@ -42,34 +47,41 @@ class Progress:
     state: Mapping[str, Vectors] = field(default_factory=dict)
 
 
-class Part:
-    """The part and its journal, held against other processes."""
+class PartFile:
+    """The part and the journal of an output, locked against other processes."""
 
-    def __init__(self, output: Path, run: Mapping[str, Any]) -> None:
-        self.path = output.with_name(output.name + ".part")
-        self.journal = output.with_name(output.name + ".journal")
+    def __init__(self, output: Path, run: Mapping[str, Any], file: BinaryIO) -> None:
+        self.path, self.journal, self.temporary = _names(output)
         self.progress = Progress()
         self._run = dict(run)
-        self._file = self.path.open("a+b", buffering=0)
+        self._file = file
 
     @classmethod
     @contextmanager
-    def opened(cls, output: Path, run: Mapping[str, Any], *, afresh: bool) -> Iterator[Part]:
-        """Take up what an earlier process of the same `run` has left.
+    def open(cls, output: Path, run: Mapping[str, Any], *, discard: bool) -> Iterator["PartFile"]:
+        """Continue where an earlier process of the same `run` ended, or begin.
 
-        Raises FileError where another process holds it; and where what is there is of another run,
-        or not whole, unless it is to begin `afresh` then.
+        Raises FileError if another process holds the part, if a file under one of the three names
+        is not one of `elmo embed`, or if the part belongs to another run or is damaged. The last
+        two are overwritten with `discard`.
         """
-        part = cls(output, run)
-        try:
-            part._hold()
-            part._take_up(afresh)
+        _refuse_foreign_files(output)
+        with _names(output)[0].open("a+b", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileError(f"{file.name} is being written by another process") from None
+            part = cls(output, run, file)
+            part._resume(discard)
             yield part
-        finally:
-            part._file.close()
+
+    @property
+    def kept(self) -> int:
+        """The sentences that the journal counts."""
+        return int(_journal(self.journal)[0]["sentences"])
 
     def append(self, arrays: Iterable[Vectors], tokens: int) -> None:
-        """Write some arrays; they count from the next `keep` on."""
+        """Write some arrays. They count from the next `keep` on."""
         progress = self.progress
         for array in arrays:
             data = raw(array)
@@ -81,9 +93,9 @@ class Part:
         progress.tokens += tokens
 
     def keep(self, state: Mapping[str, Vectors]) -> None:
-        """Let all that was appended count."""
+        """Write the journal: all arrays appended so far count, and `state` continues them."""
         self.progress.state = state
-        says = {
+        entry = {
             "version": _VERSION,
             "run": self._run,
             "sentences": self.progress.sentences,
@@ -91,14 +103,13 @@ class Part:
             "size": self.progress.size,
             "checksum": self.progress.checksum,
         }
-        temporary = self.journal.with_name(self.journal.name + ".new")
-        temporary.write_bytes(safetensors.numpy.save(dict(state), {"journal": json.dumps(says)}))
-        temporary.replace(self.journal)
+        data = safetensors.numpy.save(dict(state), {"journal": json.dumps(entry)})
+        atomic_files.write_bytes(self.journal, data)
 
     def arrays(self, shapes: Iterable[tuple[int, ...]]) -> Iterator[Vectors]:
-        """Yield the arrays again, float32 and of these shapes.
+        """Yield the arrays again, float32, in these shapes.
 
-        Raises FileError where the part is not what was written.
+        Raises FileError if the part no longer holds the bytes that were written.
         """
         checksum = 0
         with self.path.open("rb") as file:
@@ -106,70 +117,84 @@ class Part:
                 array = np.empty(shape, np.float32)
                 data = raw(array) if array.size else memoryview(bytearray())
                 if file.readinto(data) != len(data):
-                    raise FileError(f"{self.path} is shorter than what was written to it")
+                    raise FileError(f"{self.path} is shorter than it was written")
                 checksum = zlib.crc32(data, checksum)
                 yield array
         if checksum != self.progress.checksum:
-            raise FileError(f"{self.path} is not what was written to it; --force starts over")
+            raise FileError(f"{self.path} was changed after it was written; --force starts over")
 
     def remove(self) -> None:
-        """Forget the run: its output stands."""
+        """Remove both files, after the output is complete."""
         self.journal.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
-    def _hold(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(f"{self.path} is being written by another process") from None
-
-    def _take_up(self, afresh: bool) -> None:
-        try:
-            self.progress = self._read()
-        except FileNotFoundError:
-            self.progress = Progress()
-        except FileError:
-            if not afresh:
-                raise
-            self.progress = Progress()
+    def _resume(self, discard: bool) -> None:
+        if self.journal.exists():
+            try:
+                self.progress = self._read()
+            except _OtherRunError:
+                if not discard:
+                    raise
         self._file.truncate(self.progress.size)
+        self.keep(self.progress.state)
 
     def _read(self) -> Progress:
-        try:
-            with safetensors.safe_open(self.journal, framework="numpy") as file:
-                says = json.loads(file.metadata()["journal"])
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            run = says["run"]
-            progress = Progress(
-                says["sentences"], says["tokens"], says["size"], says["checksum"], state
-            )
-        except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{self.journal} is no journal of this program; --force starts over"
-            ) from error
+        found, state = _journal(self.journal)
+        run = found["run"]
         for name in sorted(self._run.keys() | run.keys()):
             if run.get(name) != self._run.get(name):
-                raise FileError(
+                raise _OtherRunError(
                     f"{self.path} was begun with {name} {run.get(name)!r}, and this is "
                     f"{self._run.get(name)!r}; --force starts over"
                 )
+        counts = {name: int(found[name]) for name in ("sentences", "tokens", "size", "checksum")}
+        progress = Progress(**counts, state=state)
         self._verify(progress)
         return progress
 
     def _verify(self, progress: Progress) -> None:
-        # After a power cut the journal may be on the disk, and what it speaks of not.
+        # After a power cut the disk may have the journal and not all bytes that it counts.
         checksum, left = 0, progress.size
         with self.path.open("rb") as file:
             while left and (data := file.read(min(_CHUNK, left))):
                 checksum = zlib.crc32(data, checksum)
                 left -= len(data)
         if left or checksum != progress.checksum:
-            raise FileError(
-                f"{self.path} is not what {self.journal.name} says of it; --force starts over"
+            raise _OtherRunError(
+                f"{self.path} does not hold what {self.journal.name} says; --force starts over"
             )
 
 
-def sync(path: Path) -> None:
-    """Bring a file to the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def _names(output: Path) -> tuple[Path, Path, Path]:
+    """Return the paths of the part, the journal and the output while it is written."""
+    part, journal, temporary = (
+        output.with_name(f"{output.name}.{ending}") for ending in ("part", "journal", "new")
+    )
+    return part, journal, temporary
+
+
+def _refuse_foreign_files(output: Path) -> None:
+    part, journal, temporary = _names(output)
+    if journal.exists():
+        _journal(journal)
+        return
+    for path in (part, temporary):
+        if path.exists() and (path.is_dir() or path.stat().st_size):
+            raise FileError(
+                f"{path} exists and was not written by elmo embed; move it, or name another OUTPUT"
+            )
+
+
+def _journal(path: Path) -> tuple[dict[str, Any], dict[str, Vectors]]:
+    """Return the entry of a journal and the state. Raises FileError for another file."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            entry = json.loads(file.metadata()["journal"])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if entry["version"] != _VERSION or not isinstance(entry["run"], dict):
+            raise ValueError(f"version {entry['version']}")
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(
+            f"{path} exists and is not a journal of elmo embed; move it, or name another OUTPUT"
+        ) from error
+    return entry, state

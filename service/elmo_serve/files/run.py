@@ -1,64 +1,42 @@
-"""A file of sentences to a file of vectors: survey, embed into the part, write, put in place."""
-
-from __future__ import annotations
+"""Embeds a file of sentences into a file of vectors: survey, compute the part, write the output."""
 
 import errno
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from elmo_serve.files.inputs import Read
+from numpy.typing import NDArray
+
+from elmo_model import atomic_files
 from elmo_serve.files.outputs.output_format import Facts, OutputFormat
-from elmo_serve.files.resume import Part, sync
+from elmo_serve.files.resume import PartFile
 from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.files.sources.source import Source
+from elmo_serve.files.text import Survey, Text
 from elmo_serve.output import Output
 
+# Seconds between two journals: a killed run loses the work of at most so long. A shorter time would
+# spend a larger share of the run on fsync.
 _KEEP_SECONDS = 0.5
-_BLANKS_SHOWN = 10
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
-Step = Callable[[str, int, int], None]
-"""Told what is done, how many tokens of it are done, and how many there are."""
+OnStep = Callable[[str, int, int], None]
+"""Called with the name of the step, the tokens done and all tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A file of sentences; `keep_blank` says whether one without tokens is one."""
-
-    path: Path
-    read: Read
-    keep_blank: bool = False
-
-    def sentences(self) -> Iterator[Sentence]:
-        """Yield them from the beginning. Raises FileError for what cannot be read."""
-        try:
-            with self.path.open(encoding="utf-8") as file:
-                yield from self.read(file)
-        except UnicodeDecodeError as error:
-            raise FileError(f"{self.path} is no UTF-8: {error}") from error
-        except FileError as error:
-            raise FileError(f"{self.path}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What a file holds."""
-
-    sentences: int
-    tokens: int
-    digest: str
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run. The message says what is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run; `resumed` is what an earlier one had done already."""
+    """The result of a run; `resumed` counts the sentences that an earlier run had computed."""
 
     sentences: int
     tokens: int
@@ -66,134 +44,129 @@ class Report:
     seconds: float
 
 
-def survey(text: Text, form: OutputFormat) -> Survey:
-    """Read a file once: count it, and refuse what could not be written in the end.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A text, the vectors to compute, and the format to write them in.
 
-    Raises FileError for blank lines, which are listed, and for what the format cannot hold.
+    `keep_seconds` is the time between two journals.
     """
-    check = form.check()
-    sentences = tokens = blanks = 0
-    blank: list[int] = []  # the first of them
-    for number, sentence in enumerate(text.sentences()):
-        if not sentence.tokens and not text.keep_blank:
-            blanks += 1
-            if blanks <= _BLANKS_SHOWN:
-                blank.append(number)
-        else:
-            check(number, sentence)
-        sentences += 1
-        tokens += len(sentence.tokens)
-    if blank:
-        shown = ", ".join(map(str, blank))
-        more = f" and {blanks - len(blank)} more" if blanks > len(blank) else ""
-        raise FileError(
-            f"{text.path}: no tokens in {blanks} of {sentences} sentences, counted from 0: "
-            f"{shown}{more}; --keep-blank-lines gives them no vectors and their place"
+
+    text: Text
+    form: OutputFormat
+    source: Source
+    wanted: Output
+    step: OnStep = lambda _step, _done, _all: None
+    keep_seconds: float = _KEEP_SECONDS
+
+    @property
+    def facts(self) -> Facts:
+        """The model and the selection, for the output."""
+        return Facts(self.source.info, self.wanted)
+
+    def to_file(self, output: Path, identity: Mapping[str, Any], *, force: bool = False) -> Report:
+        """Write OUTPUT, or the rest of it. It appears when it is complete, or not at all.
+
+        `identity` holds what decides the vectors or the file besides the text and the model: a run
+        continues only a run of the same identity. `force` replaces OUTPUT, and discards the part
+        of another run.
+
+        Raises FileError for an invalid input, a full disk and files of somebody else; Interrupted
+        on Ctrl-C.
+        """
+        started = time.monotonic()
+        self.form.require()
+        if output.exists() and not force:
+            raise FileError(f"{output} exists; --force replaces it")
+        found = self.text.survey(self.form)
+        whole = {
+            **identity,
+            "text": found.digest,
+            "model": self.source.info.revision,
+            "precision": self.source.info.precision,
+        }
+        with _explain(output), PartFile.open(output, whole, discard=force) as part:
+            resumed = part.progress.sentences
+            try:
+                self._compute(part, found)
+                self._write(part, found, output)
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"interrupted; {part.path} keeps {part.kept:,} of {found.sentences:,} "
+                    "sentences: the same command continues from there"
+                ) from None
+            part.remove()
+        return Report(found.sentences, found.tokens, resumed, time.monotonic() - started)
+
+    def to_stream(self, stream: BinaryIO) -> Report:
+        """Write to a pipe, vector by vector as they are computed. Nothing is kept for a resumption.
+
+        Raises FileError for an invalid input and for a format that needs a file.
+        """
+        started = time.monotonic()
+        self.form.require()
+        if not self.form.is_stream:
+            raise FileError("HDF5 cannot be written to a pipe; name a file, or choose --format npz")
+        found = self.text.survey(self.form)
+        sentences, tokens = tee(self.text.sentences())
+        groups = self.source.groups(
+            (sentence.tokens for sentence in tokens), self._counter("Embedding", 0, found)
         )
-    with text.path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Survey(sentences, tokens, digest)
+        arrays = (array for group in groups for array in group)
+        self.form.write(stream, zip(sentences, arrays, strict=True), self.facts)
+        stream.flush()
+        return Report(found.sentences, found.tokens, 0, time.monotonic() - started)
 
+    def _compute(self, part: PartFile, found: Survey) -> None:
+        """Append the missing vectors to the part."""
+        self.source.restore(part.progress.state)
+        rest = islice(self.text.sentences(), part.progress.sentences, None)
+        lengths, sentences = tee(sentence.tokens for sentence in rest)
+        count = self._counter("Embedding", part.progress.tokens, found)
+        kept = time.monotonic()
+        for group in self.source.groups(sentences, count):
+            part.append(group, sum(len(tokens) for tokens in islice(lengths, len(group))))
+            if time.monotonic() - kept >= self.keep_seconds:
+                part.keep(self.source.state())
+                kept = time.monotonic()
+        part.keep(self.source.state())
+        if part.progress.sentences != found.sentences:
+            raise FileError(f"{self.text.name} changed while it was read; start again")
 
-def run(
-    text: Text,
-    output: Path,
-    form: OutputFormat,
-    source: Source,
-    wanted: Output,
-    run_of: Mapping[str, Any],
-    *,
-    force: bool = False,
-    step: Step = lambda _what, _done, _all: None,
-) -> Report:
-    """Embed a file, or the rest of it. OUTPUT appears whole, in the end, or not at all.
+    def _write(self, part: PartFile, found: Survey, output: Path) -> None:
+        """Write the output beside its place, and move it there."""
+        try:
+            self.form.write(part.temporary, self._items(part, found), self.facts)
+            atomic_files.publish(part.temporary, output)
+        finally:
+            part.temporary.unlink(missing_ok=True)
 
-    `run_of` says what else than the text and the model decides the vectors, or the file.
+    def _items(self, part: PartFile, found: Survey) -> Iterator[tuple[Sentence, NDArray[Any]]]:
+        count = self._counter("Writing", 0, found)
+        named, sentences = tee(self.text.sentences())
+        arrays = part.arrays(self._shapes(sentences))
+        for sentence, array in zip(named, arrays, strict=True):
+            yield sentence, array
+            count(len(sentence.tokens))
 
-    Raises FileError for what cannot be, and for a disk that is full.
-    """
-    started = time.monotonic()
-    form.require()
-    if output.exists() and not force:
-        raise FileError(f"{output} exists; --force replaces it")
-    found = survey(text, form)
-    facts = Facts(source.info, wanted)
-    identity = {
-        **run_of,
-        "text": found.digest,
-        "model": source.info.revision,
-        "precision": source.info.precision,
-    }
-    with _full_disk(output), Part.opened(output, identity, afresh=force) as part:
-        resumed = part.progress.sentences
-        _embed(text, found, source, part, step)
-        _write(text, found, output, form, facts, part, step)
-        part.remove()
-    return Report(found.sentences, found.tokens, resumed, time.monotonic() - started)
+    def _shapes(self, sentences: Iterable[Sentence]) -> Iterator[tuple[int, ...]]:
+        dimension = self.source.info.dimension
+        return (self.wanted.shape(len(sentence.tokens), dimension) for sentence in sentences)
 
+    def _counter(self, name: str, done: int, found: Survey) -> Callable[[int], None]:
+        """Return a function that adds tokens to those done and reports them."""
+        self.step(name, done, found.tokens)
 
-def _embed(text: Text, found: Survey, source: Source, part: Part, step: Step) -> None:
-    """Append to the part what it lacks."""
-    source.restore(part.progress.state)
-    step("Embedding", part.progress.tokens, found.tokens)
-    lengths, sentences = tee(
-        sentence.tokens for sentence in islice(text.sentences(), part.progress.sentences, None)
-    )
-    done = part.progress.tokens
+        def count(tokens: int) -> None:
+            nonlocal done
+            done += tokens
+            self.step(name, done, found.tokens)
 
-    def computed(tokens: int) -> None:
-        nonlocal done
-        done += tokens
-        step("Embedding", done, found.tokens)
-
-    kept = time.monotonic()
-    for group in source.groups(sentences, computed):
-        part.append(group, sum(len(tokens) for tokens in islice(lengths, len(group))))
-        if time.monotonic() - kept >= _KEEP_SECONDS:
-            part.keep(source.state())
-            kept = time.monotonic()
-    part.keep(source.state())
-    if part.progress.sentences != found.sentences:
-        raise FileError(f"{text.path} changed while it was read; start again")
-
-
-def _write(
-    text: Text,
-    found: Survey,
-    output: Path,
-    form: OutputFormat,
-    facts: Facts,
-    part: Part,
-    step: Step,
-) -> None:
-    """Make the output of the part, beside its place, and put it there."""
-    temporary = output.with_name(output.name + ".new")
-    try:
-        form.write(temporary, _items(text, found, facts, part, step), facts)
-        sync(temporary)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _items(
-    text: Text, found: Survey, facts: Facts, part: Part, step: Step
-) -> Iterator[tuple[Sentence, Any]]:
-    done = 0
-    named, sentences = tee(text.sentences())
-    arrays = part.arrays(
-        facts.output.shape(len(sentence.tokens), facts.model.dimension) for sentence in sentences
-    )
-    step("Writing", 0, found.tokens)
-    for sentence, array in zip(named, arrays, strict=True):
-        yield sentence, array
-        done += len(sentence.tokens)
-        step("Writing", done, found.tokens)
+        return count
 
 
 @contextmanager
-def _full_disk(output: Path) -> Iterator[None]:
-    """Say of a disk that is full what to do about it, and of other failures what failed."""
+def _explain(output: Path) -> Iterator[None]:
+    """Turn an OSError into a FileError that says what failed, and what to do on a full disk."""
     try:
         yield
     except OSError as error:
@@ -201,6 +174,6 @@ def _full_disk(output: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise FileError(f"{output} cannot be written: {why}") from error
         raise FileError(
-            f"{output} cannot be written: {why}; make room (it needs twice its size while it is "
-            "made) and start the same command again: it goes on where it was"
+            f"{output} cannot be written: {why}; make room (twice the size of the output is needed "
+            "while it is written) and start the same command again: it continues where it was"
         ) from error

@@ -1,7 +1,5 @@
 """The vectors of a sentence that a file holds."""
 
-from __future__ import annotations
-
 from elmo_serve.files.sentence import FileError
 from elmo_serve.output import Output, SelectionError, select
 

@@ -1,17 +1,15 @@
-"""What every input format makes of a file, and what is said when it cannot."""
-
-from __future__ import annotations
+"""The sentence that every input format yields, and the error of this package."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a file: `text` is what it is called by, `tokens` is what is embedded."""
+    """One sentence of a file: its text, which some output formats use as a key, and its tokens."""
 
     text: str
     tokens: list[str]
 
 
 class FileError(Exception):
-    """An input, an output or a run of them that cannot be: one line for the user."""
+    """An input, an output or a combination of them that is impossible: one line for the user."""

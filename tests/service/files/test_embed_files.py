@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,17 @@ from click.testing import CliRunner, Result
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
 from elmo_serve.cli import main
-from elmo_serve.commands.embed import INPUT_FORMATS, OUTPUT_FORMATS
-from elmo_serve.files.inputs import INPUTS
+from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.sources.local import batches
+from elmo_serve.files.sources.local import even_batches
 from tests.support import golden
+from tests.support.scripted_server import after, scripted_server
 from tests.support.servers import SMALL, Running
 
 COMMAND = Path(sys.executable).with_name("elmo")
 TEXT = ["The cat sat .", "naïve  東京\tx/y", "The cat sat .", "and / or", "a"]
 WORDS = [f"word{number}" for number in range(500)]
+SERVER = ("--server", "http://127.0.0.1:9")
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +135,12 @@ def test_sentences_are_forgotten_or_keys_when_asked(text: Path, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a", "b", "a"], "sentence 2, 'a', is a key already"),
-        (["a/b", "a"], "sentence 1, 'a': a slash makes a group"),
-        (["a", "a/b"], "sentence 1, 'a/b': a slash makes a group"),
-        (["a//./b", "a/b"], "sentence 1, 'a/b', is a key already"),
-        (["/"], "sentence 0, '/', can be no key"),
-        (["a\0b"], "can be no key"),
+        (["a", "b", "a"], "sentence 3, 'a', is a key already"),
+        (["a/b", "a"], "sentence 2, 'a', cannot be a key: a slash makes a group"),
+        (["a", "a/b"], "sentence 2, 'a/b', cannot be a key: a slash"),
+        (["a//./b", "a/b"], "sentence 2, 'a/b', is a key already"),
+        (["/"], "sentence 1, '/', cannot be a key"),
+        (["a\0b"], "cannot be a key"),
     ],
 )
 def test_keys_that_cannot_be_are_refused_before_anything_is_computed(
@@ -159,7 +161,7 @@ def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:
     line = refused(source, output, "--all")
     done(source, output, "--all", "--keep-blank-lines")
 
-    assert "no tokens in 2 of 4 sentences, counted from 0: 1, 3;" in line
+    assert "no tokens in lines 2, 4 of 4; --keep-blank-lines" in line
     with h5py.File(output) as file:
         shapes = [file[str(number)].shape for number in range(4)]
     assert shapes == [(3, 1, 32), (3, 0, 32), (3, 1, 32), (3, 0, 32)]
@@ -249,8 +251,8 @@ def test_conllu_gives_words_and_nothing_else(tmp_path: Path, elmo: Elmo) -> None
 
 
 def test_the_formats_on_offer_are_those_there_are() -> None:
-    assert set(INPUT_FORMATS) == set(INPUTS)
     assert set(OUTPUT_FORMATS) == set(OUTPUTS)
+    assert set(STREAMS) == {name for name, form in OUTPUTS.items() if form.is_stream}
 
 
 # Where vectors come from
@@ -301,7 +303,7 @@ def test_a_server_spares_this_process_the_network(
         "import sys; from elmo_serve.cli import main; main(sys.argv[1:], standalone_mode=False);"
         "print({'torch', 'fastapi', 'pydantic'} & sys.modules.keys())"
     )
-    arguments = ["embed", text, tmp_path / "out.hdf5", "--all", "--server", server.url]
+    arguments = ["embed", str(text), str(tmp_path / "out.hdf5"), "--all", "--server", server.url]
 
     run = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
@@ -314,7 +316,7 @@ def test_batches_are_even_and_take_every_sentence_once() -> None:
     generator = np.random.default_rng(3)
     for count, budget in ((1, 10), (50, 100), (700, 1024), (3, 1)):
         lengths = generator.integers(0, 60, count).tolist()
-        cut = list(batches(lengths, budget))
+        cut = list(even_batches(lengths, budget))
         assert sorted(row for batch in cut for row in batch) == list(range(count))
         costs = [sum(lengths[row] + 2 for row in batch) for batch in cut]
         assert all(c <= budget or len(b) == 1 for c, b in zip(costs, cut, strict=True))
@@ -364,34 +366,69 @@ def carried(elmo: Elmo, sentences: Sequence[Sequence[str]], size: int) -> list[n
     return found
 
 
+HELD = """
+import sys
+from pathlib import Path
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.outputs import OUTPUTS
+from elmo_serve.files.run import Job
+from elmo_serve.files.selection import selection
+from elmo_serve.files.sources.local import LengthSorted, Stateful
+from elmo_serve.files.text import Text
+
+source, output, model, size = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+network = InProcess.open(model, device="cpu")
+wanted = selection("average", network.info.layers)
+inner = Stateful(network, wanted, size) if size else LengthSorted(network, wanted)
+
+class Held:
+    info, state, restore = inner.info, inner.state, inner.restore
+
+    def groups(self, sentences, on_computed):
+        groups = inner.groups(sentences, on_computed)
+        for _ in range(2):
+            yield next(groups)
+        print("held", flush=True)
+        sys.stdin.read()
+
+identity = {"layers": "average", "input format": "plain", "blank lines": False,
+            "batch size": size or None, "format": "npz"}
+job = Job(Text(source, "text"), OUTPUTS["npz"], Held(), wanted, keep_seconds=0)
+job.to_file(output, identity)
+"""
+
+
 @pytest.mark.parametrize(
     ("flags", "count"),
-    [([], 12_000), (["--carry-state", "--batch-size", "7"], 3_000)],
-    ids=["sorted", "carried"],
+    [([], 12_000), (["--carry-state", "--batch-size", "7"], 40)],
+    ids=["length sorted", "stateful"],
 )
-def test_a_killed_run_goes_on_where_it_was(
+def test_a_killed_run_continues_where_it_was(
     tmp_path: Path, elmo: Elmo, flags: list[str], count: int
 ) -> None:
     sentences = sentences_of(count)
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
-    process = begin(source, output, "--average", *flags)
-    while process.poll() is None and not kept(tmp_path / "out.npz.journal"):
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
+    size = flags[-1] if flags else "0"
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD, str(source), str(output), str(SMALL), size],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    process.kill()
     process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
     before = kept(tmp_path / "out.npz.journal")
     assert 0 < before < count
     assert not output.exists()
     with (tmp_path / "out.npz.part").open("ab") as file:
         file.write(b"half a vector")
 
-    process = begin(source, output, "--average", *flags)
-    said, complaint = process.communicate()
+    printed = done(source, output, "--average", *flags)
 
-    assert process.returncode == 0, complaint
-    assert f"{count:,} sentences, {before:,} of them by an earlier run" in said
+    assert f"{count:,} sentences, {before:,} of them by an earlier run" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npz"]
     expected = carried(elmo, sentences, 7) if flags else None
     with np.load(output) as found:
@@ -410,10 +447,7 @@ def test_a_full_disk_is_said_and_breaks_nothing(tmp_path: Path, name: str, room:
     part = sum(map(len, sentences)) * 3 * 32 * 4
     limit = int(part * room)
 
-    def narrow() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    process = begin(source, output, "--all", preexec_fn=narrow)
+    process = begin(source, output, "--all", preexec_fn=limited(limit))
     said, complaint = process.communicate()
 
     assert process.returncode == 1, (process.returncode, said, complaint)
@@ -434,12 +468,19 @@ def test_two_runs_do_not_write_one_file(text: Path, tmp_path: Path) -> None:
         assert "is being written by another process" in refused(text, output, "--top")
 
 
+def limited(size: int) -> Callable[[], None]:
+    """Return a function that limits the size of the files of a process, as a full disk does."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
 def left_behind(text: Path, output: Path) -> tuple[Path, Path]:
-    """Leave a part and a journal as a run leaves them that cannot place its output."""
-    output.with_name(output.name + ".new").mkdir()
-    refused(text, output, "--top")
-    output.with_name(output.name + ".new").rmdir()
-    return (output.with_name(f"{output.name}.{end}") for end in ("part", "journal"))  # type: ignore[return-value]
+    """Leave a part and a journal, as a run does whose disk has no room for the output."""
+    process = begin(text, output, "--top", preexec_fn=limited(15 * 32 * 4 + 100))
+    process.communicate()
+    assert process.returncode == 1
+    part, journal = (output.with_name(f"{output.name}.{end}") for end in ("part", "journal"))
+    assert part.stat().st_size == 15 * 32 * 4
+    return part, journal
 
 
 def test_what_another_run_left_is_not_mixed_in(text: Path, tmp_path: Path) -> None:
@@ -465,28 +506,133 @@ def test_force_replaces_an_output_and_still_goes_on_where_it_was(
     assert "5 sentences, 15 tokens" in done(text, output, "--top", "--force")
 
 
-def test_a_part_that_was_changed_is_not_gone_on_with(text: Path, tmp_path: Path) -> None:
+def test_a_part_that_was_changed_is_not_continued(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.npz"
     part, journal = left_behind(text, output)
     data = bytearray(part.read_bytes())
     data[5] ^= 1
     part.write_bytes(data)
 
-    assert "is not what out.npz.journal says of it" in refused(text, output, "--top")
-    journal.write_bytes(b"nonsense")
-    assert "is no journal of this program" in refused(text, output, "--top")
-    assert not output.exists()
+    assert "does not hold what out.npz.journal says" in refused(text, output, "--top")
+    assert "5 sentences, 15 tokens" in done(text, output, "--top", "--force")
+    assert not part.exists() and not journal.exists()
+
+
+@pytest.mark.parametrize("name", ["out.npz.part", "out.npz.new", "out.npz.journal"])
+@pytest.mark.parametrize("flags", [[], ["--force"]], ids=["", "force"])
+def test_files_of_somebody_else_are_never_touched(
+    text: Path, tmp_path: Path, name: str, flags: list[str]
+) -> None:
+    foreign = tmp_path / name
+    foreign.write_text("precious")
+
+    line = refused(text, tmp_path / "out.npz", "--top", *flags)
+
+    assert line.startswith(f"elmo: {foreign} exists and ")
+    assert foreign.read_text() == "precious"
+    assert {path.name for path in tmp_path.iterdir()} == {"input.txt", name}
+
+
+def test_an_empty_part_may_have_been_left_by_a_run_that_was_killed_at_once(
+    text: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.npz.part").touch()
+
+    assert "5 sentences" in done(text, tmp_path / "out.npz", "--top")
+
+
+def test_ctrl_c_says_what_is_kept(text: Path, tmp_path: Path) -> None:
+    gate = threading.Event()
+    with scripted_server() as scripted:
+        scripted.script = [after(gate)] * 9
+        process = begin(text, tmp_path / "out.npz", "--top", "--server", scripted.url)
+        scripted.arrived.acquire()
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate()
+        gate.set()
+
+    assert process.returncode == 130
+    assert complaint == (
+        f"elmo: interrupted; {tmp_path}/out.npz.part keeps 0 of 5 sentences: the same command "
+        "continues from there\n"
+    )
+
+
+# Pipes
+
+
+def piped(text: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    return subprocess.run(
+        [COMMAND, "embed", *map(str, arguments)],
+        input=text.read_bytes(),
+        capture_output=True,
+        env={**environment, "ELMO_MODEL": str(SMALL)},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_the_text_may_come_from_a_pipe(text: Path, tmp_path: Path, name: str) -> None:
+    expected = tmp_path / "expected.npz"
+    done(text, expected, "--top")
+
+    run = piped(text, name, tmp_path / "out.npz", "--top")
+
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "out.npz").read_bytes() == expected.read_bytes()
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+@pytest.mark.parametrize("form", ["npz", "elmoformanylangs-text", "parquet"])
+def test_vectors_may_go_to_a_pipe(text: Path, tmp_path: Path, name: str, form: str) -> None:
+    expected = tmp_path / "expected"
+    done(text, expected, "--top", "--format", form)
+
+    run = piped(text, "-", name, "--top", "--format", form)
+
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.decode().startswith(f"Wrote {name}: 5 sentences, 15 tokens")
+    if form == "npz":  # in a pipe the sizes stand behind the members
+        with np.load(io.BytesIO(run.stdout)) as found, np.load(expected) as other:
+            assert found.files == other.files
+            assert all(np.array_equal(found[key], other[key]) for key in other.files)
+    else:
+        assert run.stdout == expected.read_bytes()
+
+
+def test_a_pipe_takes_no_hdf5_and_needs_a_format(text: Path) -> None:
+    assert "allennlp cannot be written to -: HDF5 is no stream" in refused(
+        text, "-", "--top", "--format", "allennlp", code=2
+    )
+    assert "- has no ending: name its --format" in refused(text, "-", "--top", code=2)
+
+
+def test_a_reader_that_leaves_ends_the_command_in_one_line(tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("a sentence of six words .\n" * 20_000)
+    process = begin(source, "-", "--top", "--format", "elmoformanylangs-text")
+    assert process.stdout is not None and process.stderr is not None
+
+    process.stdout.read(100)
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait() == 1
+    assert complaint == "elmo: the reader of standard output is gone\n"
 
 
 ONES = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS, allennlp
-from elmo_serve.files.run import Text, run
+from elmo_serve.files.run import Job
 from elmo_serve.files.selection import selection
 from elmo_serve.files.sources.source import Stateless
+from elmo_serve.files.text import Text
 from elmo_serve.workers.messages import ModelInfo
 
 source, output, form, width = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -499,7 +645,7 @@ class Ones(Stateless):
             yield [np.ones((3, len(tokens), width), np.float32)]
 
 form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
-run(Text(source, INPUTS["plain"]), output, form, Ones(), selection("all", 3), {})
+Job(Text(source, "text"), form, Ones(), selection("all", 3)).to_file(output, {})
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -509,7 +655,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     [
         # 20,000 and 120,000 tokens of 3 KB; and so many sentences that what is kept of each shows.
         ("numbers alone", (1_000, 6_000), "word " * 20, 256, 30),
-        ("npz", (5_000, 65_000), "a sentence of few words", 1, 4),
+        ("npz", (5_000, 65_000), "a sentence of few words", 1, 60),
     ],
 )
 def test_memory_does_not_grow_with_the_file(
@@ -521,7 +667,7 @@ def test_memory_does_not_grow_with_the_file(
         source, output = tmp_path / f"{count}.txt", tmp_path / f"{count}.out"
         source.write_text(f"{line}\n" * count)
         run = subprocess.run(
-            [sys.executable, "-c", ONES, source, output, form, str(width)],
+            [sys.executable, "-c", ONES, str(source), str(output), form, str(width)],
             capture_output=True,
             text=True,
             check=True,
@@ -543,6 +689,10 @@ def test_memory_does_not_grow_with_the_file(
         (["--all", "--layer", "0"], "and only one"),
         (["--top", "--batch-size", "3"], "--batch-size goes with --carry-state"),
         (["--top", "--carry-state", "--server", "http://127.0.0.1:9"], "a server keeps no state"),
+        (["--top", "--model", "x", *SERVER], "--model has no effect with --server"),
+        (["--top", "--device", "cpu", *SERVER], "--device has no effect with --server"),
+        (["--top", "--precision", "float32", *SERVER], "--precision has no effect with --server"),
+        (["--top", "--api-key", "x"], "--api-key goes with --server"),
         (["--top", "--format", "npz", "--forget-sentences"], "belong to allennlp, not npz"),
     ],
 )
@@ -559,15 +709,16 @@ def test_what_cannot_be_is_refused_in_one_line(text: Path, tmp_path: Path) -> No
     taken = tmp_path / "taken.npz"
     taken.write_text("mine")
 
-    assert "--format says what" in refused(text, tmp_path / "out.xyz", "--top", code=2)
+    assert "name its --format" in refused(text, tmp_path / "out.xyz", "--top", code=2)
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
-    assert "latin.txt is no UTF-8" in refused(latin, output, "--top")
+    assert "latin.txt is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")
     assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99")
-    assert "no URL" in refused(text, output, "--top", "--server", "localhost")
+    assert "not the URL" in refused(text, output, "--top", "--server", "localhost")
     assert "out.hdf5" in refused(text, tmp_path / "missing" / "out.hdf5", "--top")
     text_flags = ("--all", "--format", "elmoformanylangs-text")
-    assert "not --all" in refused(text, tmp_path / "out.txt", *text_flags)
+    assert "do not use --all" in refused(text, tmp_path / "out.txt", *text_flags)
+    assert "http://127.0.0.1:9: " in refused(text, output, "--top", *SERVER)
     assert not output.exists()

@@ -1,12 +1,22 @@
-"""Files of sentences: one format a file, one table."""
-
-from __future__ import annotations
+"""Formats of input files, one module each, and the table of them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from elmo_serve.files.inputs import conllu, plain, tab
 from elmo_serve.files.sentence import Sentence
 
-Read = Callable[[Iterable[str]], Iterator[Sentence]]
 
-INPUTS: dict[str, Read] = {"plain": plain.read, "tab": tab.read, "conllu": conllu.read}
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """`read` maps the lines of a file to its sentences; `unit` names a sentence in messages."""
+
+    read: Callable[[Iterable[str]], Iterator[Sentence]]
+    unit: str
+
+
+INPUTS = {
+    "plain": InputFormat(plain.read, "line"),
+    "tab": InputFormat(tab.read, "line"),
+    "conllu": InputFormat(conllu.read, "sentence"),
+}

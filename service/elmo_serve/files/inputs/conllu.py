@@ -1,7 +1,5 @@
 """CoNLL-U files: the form of each word is a token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from elmo_model import conllu

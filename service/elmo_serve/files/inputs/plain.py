@@ -1,6 +1,4 @@
-"""Plain text: a sentence a line, tokens between white space, as `allennlp elmo` read it."""
-
-from __future__ import annotations
+"""Plain text: one sentence per line, tokens between white space, as in `allennlp elmo`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +6,7 @@ from elmo_serve.files.sentence import Sentence
 
 
 def read(lines: Iterable[str]) -> Iterator[Sentence]:
-    """Yield a sentence for every line; a blank one has no tokens."""
+    """Yield one sentence per line; a blank line has no tokens."""
     for line in lines:
         text = line.strip()
         yield Sentence(text, text.split())

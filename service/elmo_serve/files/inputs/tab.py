@@ -1,6 +1,4 @@
-"""A sentence a line, tokens between TABs, which may hold spaces: ELMoForManyLangs' `plain`."""
-
-from __future__ import annotations
+"""One sentence per line, tokens between TABs: ELMoForManyLangs' `plain`. Tokens may hold spaces."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +6,7 @@ from elmo_serve.files.sentence import Sentence
 
 
 def read(lines: Iterable[str]) -> Iterator[Sentence]:
-    """Yield a sentence for every line; a blank one has no tokens."""
+    """Yield one sentence per line; a blank line has no tokens."""
     for line in lines:
         text = line.strip()
         yield Sentence(text, text.split("\t") if text else [])

@@ -1,6 +1,4 @@
-"""Files of vectors: one format a file, one table."""
-
-from __future__ import annotations
+"""Formats of output files, one module each, and the table of them."""
 
 from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
 from elmo_serve.files.outputs.output_format import OutputFormat

@@ -1,21 +1,27 @@
-"""Files as `python -m elmoformanylangs test` wrote them: HDF5 by the sentence's tokens, or text."""
-
-from __future__ import annotations
+"""The files of `python -m elmoformanylangs test`: HDF5 keyed by the tokens, or text."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 from elmo_model.hdf5_writer import hdf5_writer
-from elmo_serve.files.outputs.output_format import Check, Facts, Items, OutputFormat
+from elmo_serve.files.outputs.output_format import (
+    Check,
+    Facts,
+    Items,
+    OutputFormat,
+    Target,
+    path_of,
+)
 from elmo_serve.files.sentence import FileError, Sentence
 
 
 def key(tokens: list[str]) -> str:
-    """Return the name of a sentence's dataset: HDF5 gives `.` and `/` a meaning."""
+    """Return the name of a sentence's dataset. In HDF5 `.` and `/` have a meaning of their own."""
     return "\t".join(tokens).replace(".", "$period$").replace("/", "$backslash$")
 
 
-def _write_hdf5(path: Path, items: Items, facts: Facts) -> None:
-    with hdf5_writer(path) as (file, check):
+def _write_hdf5(target: Target, items: Items, facts: Facts) -> None:
+    with hdf5_writer(path_of(target)) as (file, check):
         for sentence, vectors in items:
             name = key(sentence.tokens)
             if name not in file:  # a sentence that repeats is written once
@@ -23,25 +29,33 @@ def _write_hdf5(path: Path, items: Items, facts: Facts) -> None:
                 check()
 
 
-def _write_text(path: Path, items: Items, facts: Facts) -> None:
-    """A token a line with the numbers of its vector, all between TABs; a blank line after each."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for sentence, vectors in items:
-            if vectors.ndim != 2:
-                raise FileError("the text format holds one vector a token: not --all")
-            for token, vector in zip(sentence.tokens, vectors.tolist(), strict=True):
-                file.write("\t".join((token, *(f"{number:.8f}" for number in vector))) + "\n")
-            file.write("\n")
+def _write_text(target: Target, items: Items, facts: Facts) -> None:
+    if isinstance(target, Path):
+        with target.open("wb") as file:
+            _write_lines(file, items)
+    else:
+        _write_lines(target, items)
+
+
+def _write_lines(file: BinaryIO, items: Items) -> None:
+    """Write one token per line with the numbers of its vector, and a blank line per sentence."""
+    for sentence, vectors in items:
+        if vectors.ndim != 2:
+            raise FileError("the text format holds one vector per token; do not use --all")
+        for token, vector in zip(sentence.tokens, vectors.tolist(), strict=True):
+            line = "\t".join((token, *(f"{number:.8f}" for number in vector)))
+            file.write(line.encode("utf-8") + b"\n")
+        file.write(b"\n")
 
 
 def _check_keys() -> Check:
     def check(number: int, sentence: Sentence) -> None:
         name = key(sentence.tokens)
         if not name or "\0" in name:
-            raise FileError(f"sentence {number}, {sentence.text!r:.60}, can be no key in HDF5")
+            raise FileError(f"sentence {number}, {sentence.text!r:.60}, cannot be a key in HDF5")
 
     return check
 
 
 HDF5 = OutputFormat(_write_hdf5, _check_keys)
-TEXT = OutputFormat(_write_text)
+TEXT = OutputFormat(_write_text, is_stream=True)

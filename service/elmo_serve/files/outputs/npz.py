@@ -1,27 +1,25 @@
-"""An uncompressed .npz with the arrays "0", "1", ...: what POST /embed answers, as a file."""
-
-from __future__ import annotations
+"""An uncompressed .npz with the arrays "0", "1", ...: the npz response of POST /embed as a file."""
 
 import io
+import zipfile
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat
-from elmo_serve.files.outputs.stored_zip import StoredZip
+from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
 from elmo_serve.http.media_types.encoder import raw
 
 
-def _write(path: Path, items: Items, facts: Facts) -> None:
-    with path.open("wb") as file:
-        archive = StoredZip(file, "{}.npy".format)
-        for _, vectors in items:
-            archive.add(_header(vectors.shape, vectors.dtype.str), raw(vectors))
-        archive.finish()
+def _write(target: Target, items: Items, facts: Facts) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for number, (_, vectors) in enumerate(items):
+            # A ZipInfo has a fixed date: the same input makes the same file.
+            member = zipfile.ZipInfo(f"{number}.npy")
+            data = b"".join((_header(vectors.shape, vectors.dtype.str), raw(vectors)))
+            archive.writestr(member, data)
 
 
-@lru_cache(1024)  # a length of sentence is seldom alone
+@lru_cache(1024)  # sentences of the same length have the same header
 def _header(shape: tuple[int, ...], dtype: str) -> bytes:
     header = io.BytesIO()
     described = {"shape": shape, "fortran_order": False, "descr": dtype}
@@ -29,4 +27,4 @@ def _header(shape: tuple[int, ...], dtype: str) -> bytes:
     return header.getvalue()
 
 
-FORMAT = OutputFormat(_write)
+FORMAT = OutputFormat(_write, is_stream=True)

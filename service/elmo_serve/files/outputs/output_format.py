@@ -1,43 +1,53 @@
-"""What every output format is given, and what it says of itself."""
-
-from __future__ import annotations
+"""The interface of an output format."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
-from elmo_serve.files.sentence import Sentence
+from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
 Items = Iterable[tuple[Sentence, NDArray[Any]]]
 Check = Callable[[int, Sentence], None]
+Target = Path | BinaryIO
+"""The path of a file to create; or an open stream, for formats with `is_stream`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What describes all vectors of a file."""
+    """The model and the selection of layers, which describe all vectors of a file."""
 
     model: ModelInfo
     output: Output
 
 
-def anything(_number: int, _sentence: Sentence) -> None:
-    """Take every sentence."""
+def _accept(_number: int, _sentence: Sentence) -> None:
+    """Accept every sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """`write` makes a file of sentences and their vectors, in order.
+    """One format.
 
-    It raises OSError where the disk is full. `check` returns a function that is shown every
-    sentence beforehand and raises FileError for one that such a file cannot hold; `require` raises
-    FileError where something that the format needs is not installed.
+    `write` writes sentences and their vectors in order, and raises OSError if the disk is full.
+    `check` returns a function that is called with the number (from 1) of each sentence and the
+    sentence before anything is computed; it raises FileError for one that the format cannot hold.
+    `require` raises FileError if an optional dependency is missing. `is_stream` tells whether the
+    format can be written to a pipe.
     """
 
-    write: Callable[[Path, Items, Facts], None]
-    check: Callable[[], Check] = lambda: anything
+    write: Callable[[Target, Items, Facts], None]
+    check: Callable[[], Check] = lambda: _accept
     require: Callable[[], None] = lambda: None
+    is_stream: bool = False
+
+
+def path_of(target: Target) -> Path:
+    """Return the path for a format that cannot be written to a pipe. Raises FileError."""
+    if not isinstance(target, Path):
+        raise FileError("HDF5 cannot be written to a pipe; name a file")
+    return target

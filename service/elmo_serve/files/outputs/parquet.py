@@ -1,6 +1,6 @@
-"""Parquet: a row a sentence with `index`, `tokens` and `vectors`; their shape is in the metadata.
+"""Parquet: one row per sentence with `index`, `tokens` and `vectors`; the metadata has the shape.
 
-pyarrow writes it, which is not installed with the rest: `pip install 'elmo-serve[parquet]'`.
+It is written by pyarrow, an optional dependency: `pip install 'elmo-serve[parquet]'`.
 """
 
 # ruff: noqa: PLC0415 - pyarrow is optional
@@ -10,18 +10,21 @@ from __future__ import annotations
 import importlib.util
 import json
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat
+from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
 from elmo_serve.files.sentence import FileError
 
 if TYPE_CHECKING:
     import pyarrow
 
+# Bytes of the vectors in a row group. Larger groups need more memory, here and in readers; smaller
+# ones make the file's directory longer.
 _GROUP_BYTES = 16 * 1024**2
+
+_TOKENS = -1  # stands for the number of tokens in a shape: no axis has this size
 
 
 def _require() -> None:
@@ -29,14 +32,14 @@ def _require() -> None:
         raise FileError("Parquet needs pyarrow, which is not installed: elmo-serve[parquet] has it")
 
 
-def _write(path: Path, items: Items, facts: Facts) -> None:
+def _write(target: Target, items: Items, facts: Facts) -> None:
     import pyarrow.parquet
 
     schema = _schema(facts)
     rows: list[tuple[int, list[str], np.ndarray]] = []
     size = 0
     with pyarrow.parquet.ParquetWriter(
-        path, schema, compression="none", use_dictionary=False, write_statistics=False
+        target, schema, compression="none", use_dictionary=False, write_statistics=False
     ) as writer:
         for number, (sentence, vectors) in enumerate(items):
             rows.append((number, sentence.tokens, vectors.reshape(-1)))
@@ -49,7 +52,7 @@ def _write(path: Path, items: Items, facts: Facts) -> None:
 
 
 def _schema(facts: Facts) -> pyarrow.Schema:
-    """Return the columns; `shape` is that of a sentence's vectors, -1 for its tokens."""
+    """Return the columns; `shape` in the metadata has -1 in the place of the tokens."""
     import pyarrow
 
     output, model = facts.output, facts.model
@@ -71,9 +74,6 @@ def _schema(facts: Facts) -> pyarrow.Schema:
     )
 
 
-_TOKENS = -1  # stands for the number of tokens: no axis is of this size
-
-
 def _batch(
     rows: list[tuple[int, list[str], np.ndarray]], schema: pyarrow.Schema
 ) -> pyarrow.RecordBatch:
@@ -90,4 +90,4 @@ def _batch(
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
 
 
-FORMAT = OutputFormat(_write, require=_require)
+FORMAT = OutputFormat(_write, require=_require, is_stream=True)

@@ -1,1 +1,1 @@
-"""Where the vectors of a file come from: one place a file."""
+"""The places where the vectors of a file are computed, one module each."""

@@ -1,34 +1,54 @@
-"""This process computes: each sentence by itself, or with state carried as the old tools did."""
-
-from __future__ import annotations
+"""Vectors computed in this process: each sentence alone, or with carried state."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Protocol
 
 from elmo_model.state import State
 from elmo_serve.files.in_process import InProcess, arrays_of
-from elmo_serve.files.sources.source import Computed, Stateless, Tokens, Vectors
+from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vectors
 from elmo_serve.output import BOUNDARIES, Output
+from elmo_serve.workers.messages import ModelInfo
 
+# Batches of a window, within which sentences are sorted by length. Larger windows pad less and need
+# more memory; measured with benchmarks/whole_file.py.
 _WINDOW_BATCHES = 16
+
+# Bytes of the vectors of a window, which are held in memory.
 _WINDOW_BYTES = 128 * 1024**2
 
 
-class Sorted(Stateless):
-    """This process: sentences of like length together, within a window that fits into memory."""
+class Network(Protocol):
+    """A network that computes each sentence from zero state, such as `InProcess`."""
 
-    def __init__(self, network: InProcess, output: Output) -> None:
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def batch_tokens(self) -> int: ...
+
+    def embed(self, sentences: Sequence[Tokens], output: Output) -> list[Vectors]:
+        """Map sentences, at least one, to an array each."""
+
+
+class LengthSorted(Stateless):
+    """Computes sentences of similar length together, within a window."""
+
+    def __init__(self, network: Network, output: Output) -> None:
         self.info = network.info
         self._network = network
         self._output = output
 
-    def groups(self, sentences: Iterable[Tokens], computed: Computed) -> Iterator[list[Vectors]]:
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        """Yield the vectors of all sentences, a window at a time."""
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
-            for batch in batches([len(each) for each in window], self._network.batch_tokens):
+            for batch in even_batches([len(each) for each in window], self._network.batch_tokens):
                 arrays = self._network.embed([window[row] for row in batch], self._output)
                 answers.update(zip(batch, arrays, strict=True))
-                computed(sum(len(window[row]) for row in batch))
+                on_computed(sum(len(window[row]) for row in batch))
             yield [answers[row] for row in range(len(window))]
 
     def _windows(self, sentences: Iterable[Tokens]) -> Iterator[list[Tokens]]:
@@ -45,11 +65,11 @@ class Sorted(Stateless):
             yield window
 
 
-class Carried:
-    """This process with the state carried from batch to batch, in the order of the file.
+class Stateful:
+    """Computes in the order of the file and carries the LSTM state from batch to batch.
 
-    AllenNLP's way with batches of any size (`encoder_base.py`), bilm-tf's with batches of one
-    (`dump_bilm_embeddings`): row r of a batch goes on where row r of the one before ended.
+    Row r of a batch continues from the end of row r of the batch before. With batches of any size
+    this is AllenNLP (`encoder_base.py`), with batches of one bilm-tf (`dump_bilm_embeddings`).
     """
 
     def __init__(self, network: InProcess, output: Output, batch_size: int) -> None:
@@ -59,26 +79,31 @@ class Carried:
         self._batch_size = batch_size
         self._state: State | None = None
 
-    def groups(self, sentences: Iterable[Tokens], computed: Computed) -> Iterator[list[Vectors]]:
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        """Yield the vectors of all sentences, a batch at a time."""
         rows = iter(sentences)
         while batch := list(islice(rows, self._batch_size)):
             arrays, self._state = self._network.carry(batch, self._output, self._state)
-            computed(sum(map(len, batch)))
+            on_computed(sum(map(len, batch)))
             yield arrays
 
     def state(self) -> Mapping[str, Vectors]:
+        """Return the state after the last batch."""
         return {} if self._state is None else arrays_of(self._state)
 
     def restore(self, state: Mapping[str, Vectors]) -> None:
+        """Continue from a state."""
         if state:
             self._state = self._network.state_of(state)
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Cut sentences, longest first, into batches of nearly the same number of tokens.
+def even_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the places of sentences in batches of nearly equal token counts, longest first.
 
-    None is above `budget` but one sentence alone; none is a small remainder, which would cost as
-    many steps as a full one.
+    `lengths` and `budget` are in tokens. Only a batch of a single sentence may exceed the budget.
+    There is no small remainder, which would take as many time steps as a full batch.
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     left = sum(lengths) + BOUNDARIES * len(lengths)

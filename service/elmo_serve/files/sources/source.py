@@ -1,10 +1,4 @@
-"""What gives the vectors of a file, wherever they are computed.
-
-Arrays come in the order of the sentences, in groups that follow one another; between two groups
-`state` is all that is needed to go on from there in another process.
-"""
-
-from __future__ import annotations
+"""The interface of a source of vectors, wherever it computes them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -15,31 +9,38 @@ from elmo_serve.workers.messages import ModelInfo
 
 Vectors = NDArray[Any]
 Tokens = Sequence[str]
-Computed = Callable[[int], None]
-"""Told how many more tokens were computed, as often as it is worth showing."""
+OnComputed = Callable[[int], None]
+"""Called with the number of tokens computed since the last call."""
 
 
 class Source(Protocol):
-    """Sentences to vectors."""
+    """Maps sentences to vectors, in order.
+
+    The arrays come in groups of consecutive sentences. Between two groups `state` is all that
+    another process needs to continue.
+    """
 
     @property
     def info(self) -> ModelInfo: ...
 
-    def groups(self, sentences: Iterable[Tokens], computed: Computed) -> Iterator[list[Vectors]]:
-        """Yield every sentence's vectors, in order."""
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        """Yield the vectors of all sentences, group by group."""
 
     def state(self) -> Mapping[str, Vectors]:
-        """What is carried from the last group to the next; nothing as a rule."""
+        """Return the state between the last group and the next; usually empty."""
 
     def restore(self, state: Mapping[str, Vectors]) -> None:
-        """Go on from such a state."""
+        """Continue from such a state."""
 
 
 class Stateless:
-    """The sources whose sentences know nothing of one another."""
+    """Base class of sources whose sentences do not depend on each other."""
 
     def state(self) -> Mapping[str, Vectors]:
+        """Return nothing."""
         return {}
 
     def restore(self, state: Mapping[str, Vectors]) -> None:
-        """There is nothing to restore."""
+        """Do nothing."""

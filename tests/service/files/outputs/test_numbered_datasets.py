@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.hdf5_writer import hdf5_writer
-from elmo_serve.files.outputs.hdf5_file import adder
+from elmo_serve.files.outputs.numbered_datasets import dataset_adder
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
@@ -18,7 +18,7 @@ def test_a_numbered_dataset_is_the_one_that_h5py_makes(
     arrays[7] = np.asfortranarray(arrays[7])
 
     with hdf5_writer(tmp_path / "ours") as (file, check):
-        add = adder(file)
+        add = dataset_adder(file)
         for number, array in enumerate(arrays):
             add(number, array)
             check()
