@@ -6,6 +6,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
@@ -14,14 +15,35 @@ _EXIT_GRACE_SECONDS = 5.0
 """Seconds to wait for a thread that still computes; it cannot be ended."""
 
 
+class BatchRunner(Protocol):
+    """A loaded model."""
+
+    def run(self, batch: Batch, memory: Bytes) -> Message:
+        """Compute a batch and write its vectors to `memory`."""
+
+
+Load = Callable[[RunnerSettings], tuple[BatchRunner | None, Message]]
+
+
+def load_model(settings: RunnerSettings) -> tuple[BatchRunner | None, Message]:
+    """Load the model with torch, which the server's process has not imported before."""
+    from elmo_serve.workers import model_worker  # noqa: PLC0415
+
+    return model_worker.start(settings)
+
+
 class ThreadWorker:
     """One thread with a model. It cannot be killed: a hung thread is abandoned.
 
     The memory that an abandoned thread may still write to stays in use until the thread ends.
+    `load` is called in the thread.
     """
 
-    def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
+    def __init__(
+        self, settings: RunnerSettings, segments: SharedMemoryPool, load: Load = load_model
+    ) -> None:
         self._settings = settings
+        self._load = load
         self._segments = segments
         self._batches: queue.SimpleQueue[tuple[Batch, Bytes] | None] = queue.SimpleQueue()
         self._is_over = False
@@ -49,11 +71,8 @@ class ThreadWorker:
         await asyncio.to_thread(self._thread.join, _EXIT_GRACE_SECONDS)
 
     def _work(self) -> None:
-        # torch, in this thread only: the server imports this module too.
-        from elmo_serve.workers import model_worker  # noqa: PLC0415
-
         try:
-            runner, message = model_worker.start(self._settings)
+            runner, message = self._load(self._settings)
         except Exception as error:  # a thread that dies silently would load for ever
             runner, message = None, LoadFailed(f"{type(error).__name__}: {error}")
         self._post(self._report, message)
@@ -62,8 +81,8 @@ class ThreadWorker:
                 batch, memory = item
                 try:
                     self._post(self._report, runner.run(batch, memory))
-                except model_worker.DeviceLostError as error:
-                    self._post(self._finish, f"lost its device: {error}")
+                except Exception as error:  # a lost device, or a thread that dies silently
+                    self._post(self._finish, f"ended: {type(error).__name__}: {error}")
                     return
                 del batch, memory
             del item
