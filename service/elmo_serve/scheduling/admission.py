@@ -174,17 +174,18 @@ class Admission:
                 "not fit.",
                 retry_after=_retry_after(backlog, excess),
             )
-        seconds_per_token = backlog.seconds_per_token
-        alone = cost * seconds_per_token
-        before = backlog.tokens_before(self._clock() + _virtual_duration(alone, timeout_seconds))
-        wait = before * seconds_per_token
+        alone = cost * backlog.seconds_per_token
+        due = self._clock() + _virtual_duration(alone, timeout_seconds)
+        before = backlog.tokens_before(due)
+        wait = before * backlog.seconds_per_token
         planned = _PLANNED_SHARE * timeout_seconds
         if before and wait + alone > planned:
-            too_many = (before + cost) * (1 - planned / (wait + alone))
             return Overloaded(
                 f"The queue is about {wait:.1f} s long, the request takes {alone:.1f} s and "
                 f"{timeout_seconds:g} s are allowed.",
-                retry_after=_retry_after(backlog, too_many),
+                retry_after=_retry_after(
+                    backlog, _tokens_until_in_time(backlog, cost, due, planned)
+                ),
             )
         return None
 
@@ -214,6 +215,22 @@ def _retry_after(backlog: Backlog, tokens: float) -> float:
     if not backlog.is_measured:
         return 1.0
     return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
+
+
+def _tokens_until_in_time(backlog: Backlog, cost: int, due: float, planned: float) -> float:
+    """Return the tokens to compute until a request would be done within `planned` seconds.
+
+    A later request is due later, so more of the queue is computed before it: the estimate starts
+    from its place now and grows until it holds.
+    """
+    tokens = 0.0
+    for _ in range(10):
+        before = backlog.tokens_before(due + tokens * backlog.seconds_per_token)
+        needed = before + cost - planned / backlog.seconds_per_token
+        if needed <= tokens:
+            break
+        tokens = needed
+    return tokens
 
 
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:

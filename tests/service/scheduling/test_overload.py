@@ -1,0 +1,140 @@
+"""Under overload the engine keeps its throughput and its promises; all in virtual time."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from elmo_serve.errors import DeadlineExceeded, Overloaded
+from tests.support.engines import Bench, bench, same_length
+from tests.support.gated_worker import GatedWorker
+from tests.support.virtual_time import in_virtual_time
+
+SECONDS_PER_TOKEN = 1e-4
+BUDGET = 512  # padded tokens of a batch, which takes 51 ms
+DEADLINE = 5.0
+
+
+@dataclass
+class Load:
+    """Counts over the requests of a load."""
+
+    tokens: int = 0  # answered
+    refused: int = 0
+    late: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+
+def worker() -> GatedWorker:
+    return GatedWorker(SECONDS_PER_TOKEN)
+
+
+def page(source: random.Random) -> list[list[str]]:
+    """Return eight distinct sentences of 4 to 40 tokens."""
+    return [[f"{source.random()}"] * source.randint(4, 40) for _ in range(8)]
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def send(b: Bench, sentences: list[list[str]], load: Load) -> float:
+    """Send a request and count its outcome; return its `Retry-After`, 0 if it was admitted."""
+    start = now()
+    try:
+        await b.ask(sentences, timeout=DEADLINE)
+    except Overloaded as refusal:
+        load.refused += 1
+        return float(refusal.retry_after)
+    except DeadlineExceeded:
+        load.late += 1
+        return 0.0
+    load.tokens += sum(len(sentence) + 2 for sentence in sentences)
+    load.latencies.append(now() - start)
+    return 0.0
+
+
+async def peak(b: Bench, seconds: float) -> float:
+    """Return the tokens per second of eight clients that each send one page after another."""
+    load, source, end = Load(), random.Random(1), now() + seconds
+
+    async def client() -> None:
+        while now() < end:
+            await send(b, page(source), load)
+
+    start = now()
+    await asyncio.gather(*(client() for _ in range(8)))
+    return load.tokens / (now() - start)
+
+
+@in_virtual_time
+async def test_goodput_at_ten_times_the_peak_load_is_the_peak() -> None:
+    async with bench(worker, budget=BUDGET, queue_tokens=400_000) as b:
+        best = await peak(b, 5.0)
+        load, source = Load(), random.Random(2)
+        tokens_per_page = 8 * 24
+        start, tasks = now(), []
+        while now() < start + 10.0:
+            tasks.append(asyncio.ensure_future(send(b, page(source), load)))
+            await asyncio.sleep(source.expovariate(10 * best / tokens_per_page))
+        await asyncio.gather(*tasks)
+        goodput = load.tokens / (now() - start)
+
+        assert load.refused > 0.8 * len(tasks)
+        assert load.late == 0
+        assert max(load.latencies) < DEADLINE
+        assert goodput > 0.95 * best
+
+
+@in_virtual_time
+async def test_clients_that_obey_retry_after_are_all_answered() -> None:
+    """Two hundred clients send twice as many tokens as the queue holds, and obey `Retry-After`."""
+    async with bench(worker, budget=BUDGET, queue_tokens=20_000) as b:
+        load, source = Load(), random.Random(3)
+
+        async def client() -> None:
+            sentences = page(source)
+            while True:
+                wait = await send(b, sentences, load)
+                if not wait:
+                    return
+                await asyncio.sleep(wait)
+
+        start = now()
+        await asyncio.gather(*(client() for _ in range(200)))
+
+        assert len(load.latencies) == 200
+        assert load.late == 0
+        assert now() - start < 2 * load.tokens * SECONDS_PER_TOKEN
+
+
+@in_virtual_time
+async def test_a_request_that_would_have_been_late_is_answered_after_its_retry_after() -> None:
+    async with bench(lambda: GatedWorker(1e-3)) as b:
+        await b.ask(same_length("w", 16))  # the throughput is measured now
+        bulk = b.ask(same_length("a", 312), timeout=6.0)  # 2.5 s
+        await asyncio.sleep(0)
+        wanted = same_length("b", 100)  # 0.8 s
+        with pytest.raises(Overloaded) as caught:
+            await b.ask(wanted, timeout=4.0)
+        await asyncio.sleep(caught.value.retry_after)
+        await b.ask(wanted, timeout=4.0)
+        await bulk
+
+
+@in_virtual_time
+async def test_short_requests_wait_for_one_batch_of_bulk_at_most() -> None:
+    async with bench(worker, budget=BUDGET) as b:
+        source = random.Random(4)
+        bulk = b.ask([[f"b{i}"] * source.randint(4, 40) for i in range(3_000)], timeout=600.0)
+        await asyncio.sleep(1.0)
+        load, batch_seconds = Load(), BUDGET * SECONDS_PER_TOKEN
+        for _ in range(50):
+            await send(b, [[f"{source.random()}"] * source.randint(4, 12)], load)
+            await asyncio.sleep(source.uniform(0.01, 0.05))
+
+        assert not bulk.done()
+        assert len(load.latencies) == 50
+        assert max(load.latencies) <= batch_seconds * (1 + 1 / 16) + 1e-9
+        await bulk
