@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from elmo_client.errors import refusal
 from elmo_serve import errors
 from elmo_serve.errors import (
     ERRORS,
@@ -158,3 +160,15 @@ def test_the_documentation_lists_every_type() -> None:
     rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `urn:")]
 
     assert rows == [f"| `{cls.uri()}` | {cls.status} | {cls.title} |" for cls in ERRORS]
+
+
+def test_the_documentation_sets_the_classes_of_server_and_client_side_by_side() -> None:
+    text = DOCS.read_text()
+    rows = [line for line in text.splitlines() if re.match(r"\| \d{3} \|", line)]
+
+    by_status: dict[int, list[str]] = {}
+    for cls in ERRORS:
+        by_status.setdefault(cls.status, []).append(f"`{cls.__name__}`")
+    for row, (status, names) in zip(rows, sorted(by_status.items()), strict=True):
+        client = type(refusal(status, b"{}", {})).__name__
+        assert row == f"| {status} | {', '.join(names)} | `{client}` |"

@@ -193,6 +193,6 @@ def test_every_wrong_value_is_refused_at_once() -> None:
         from_strings({"port": "x", "prot": "1", "worker": "fork", "model": "english"})
 
     assert len(caught.value.refusals) == 3
-    for refusal, name in zip(caught.value.refusals, ("prot", "PORT", "WORKER"), strict=True):
+    for refusal, name in zip(caught.value.refusals, ("prot", "WORKER", "PORT"), strict=True):
         assert name in refusal
         assert "\n" not in refusal

@@ -234,6 +234,17 @@ def test_the_answer_depends_on_the_request_alone(client: httpx.Client) -> None:
                 np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("gamma", [1, 1_000, -1_000])
+def test_a_sentence_in_other_company_differs_by_1e_5_of_gamma_at_most(
+    client: httpx.Client, gamma: int
+) -> None:
+    mix = {"weights": [1, 2, 3], "gamma": gamma}
+    alone = [vectors(client, [sentence], mix=mix)[0] for sentence in SENTENCES]
+
+    for one, two in zip(vectors(client, SENTENCES, mix=mix), alone, strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-5 * abs(gamma))
+
+
 def test_requests_for_different_layers_and_tasks_do_not_mix(server: Running) -> None:
     with server.client() as client:
         expected = [vectors(client, SENTENCES, **wanted) for wanted in WANTED]
