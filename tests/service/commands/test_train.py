@@ -1,7 +1,9 @@
 """`elmo train`: how a run ends, continues and reports, with real processes and signals."""
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 
 TEXT = golden.FOLDER / "train.txt"
+_LONG = 300  # seconds after which a child is taken for hung, on any machine
 
 
 @pytest.fixture
@@ -46,11 +49,17 @@ def child(output: int, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def wait_for_steps(run: Path, steps: int) -> None:
-    """Return once the log of a run holds `steps` lines; fail after a minute."""
-    log, deadline = run / "log.jsonl", time.monotonic() + 60
+def wait_for_steps(run: Path, steps: int, terminal: int | None = None) -> None:
+    """Return once the log of a run holds `steps` lines; fail after minutes.
+
+    Output is read from the descriptor `terminal` meanwhile: a full terminal would block the child.
+    """
+    log, deadline = run / "log.jsonl", time.monotonic() + _LONG
     while not log.exists() or log.read_text().count("\n") < steps:
         assert time.monotonic() < deadline, "the run has not begun"
+        if terminal is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(terminal, 1 << 16)
         time.sleep(0.05)
 
 
@@ -75,7 +84,7 @@ def test_ctrl_c_saves_when_the_reader_of_the_output_is_gone(
         wait_for_steps(run, 3)
         os.close(reader)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=_LONG) == 130
     assert steps_of(run) >= 3
     assert (run / "model.safetensors").exists()
 
@@ -87,9 +96,23 @@ def test_a_lost_terminal_saves(tmp_path: Path, small: list[object]) -> None:
     ) as process:
         wait_for_steps(run, 3)
         process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=60) == 129
+        assert process.wait(timeout=_LONG) == 129
     assert steps_of(run) >= 3
     assert (run / "model.safetensors").exists()
+
+
+def test_a_terminal_that_is_gone_saves(tmp_path: Path, small: list[object]) -> None:
+    """The progress bar has no terminal left to write to, as when an ssh connection drops."""
+    run = tmp_path / "run"
+    master, terminal = pty.openpty()
+    with child(terminal, "train", run, *small, "--steps", 1_000_000, "--log-every", 1) as process:
+        os.close(terminal)
+        os.set_blocking(master, False)
+        wait_for_steps(run, 3, master)
+        os.close(master)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=_LONG) == 129
+    assert steps_of(run) >= 3
 
 
 def test_under_nohup_a_lost_terminal_changes_nothing(tmp_path: Path, small: list[object]) -> None:
@@ -104,7 +127,7 @@ def test_under_nohup_a_lost_terminal_changes_nothing(tmp_path: Path, small: list
             process.send_signal(signal.SIGHUP)
             wait_for_steps(run, (run / "log.jsonl").read_text().count("\n") + 20)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 143
+            assert process.wait(timeout=_LONG) == 143
     finally:
         signal.signal(signal.SIGHUP, before)
 
@@ -118,7 +141,7 @@ def test_a_signal_is_acknowledged_and_the_end_reported(tmp_path: Path, small: li
         process.send_signal(signal.SIGINT)
         with os.fdopen(reader) as output:
             text = output.read()
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=_LONG) == 130
     acknowledged = text.index("SIGINT: finishing the step, then saving")
     assert acknowledged < text.index("Stopped and saved after step")
 
