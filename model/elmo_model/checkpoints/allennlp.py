@@ -185,9 +185,7 @@ def _only(source: Source, found: Sequence[str], wanted: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise CheckpointError(
-            f"{source.path}: holds no {wanted}, expected it beside the other file"
-        )
+        raise CheckpointError(f"{source.path}: holds no {wanted}, expected it with the other file")
     raise CheckpointError(
         f"{source.path}: holds {', '.join(found[:5])}, expected one {wanted}: name the file itself"
     )

@@ -264,8 +264,8 @@ def _options(files: _Files, training: Mapping[str, Any]) -> options.OptionsFile 
     found = [name for name in files.documents if name.endswith("options_file")]
     if not found:
         named = PurePosixPath(str(training.get("options_file", ""))).name
-        beside = [name for name in files.documents if name.endswith("options.json")]
-        found = [name for name in beside if PurePosixPath(name).name == named] or beside
+        candidates = [name for name in files.documents if name.endswith("options.json")]
+        found = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not found:
         return None
     if len(found) > 1:

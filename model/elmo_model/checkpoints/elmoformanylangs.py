@@ -136,7 +136,6 @@ def _described(
     word, character = value.whole("word_dim"), value.whole("char_dim")
     limit = value.of("token_embedder", "max_characters_per_token")
     projection = value.of("encoder", "projection_dim")
-    pickle = source.label(_file(source, _EMBEDDER))
     characters = _dictionary(source, "char.dic") if character else {}
     words = _dictionary(source, "word.dic") if word else {}
     try:
@@ -156,16 +155,22 @@ def _described(
         )
     except (ConfigError, AlphabetError, TypeError) as error:
         raise CheckpointError(f"{label}: {error}") from error
+    _check_rows(source, alphabet, embedder)
+    return config, alphabet
+
+
+def _check_rows(source: Source, alphabet: Lexicon, embedder: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError if a table has other rows than its dictionary has ids."""
+    pickle = source.label(_file(source, _EMBEDDER))
     for dictionary, rows, name in (
-        ("char.dic", alphabet.size if character else 0, "char_emb_layer.embedding.weight"),
-        ("word.dic", alphabet.word_count if word else 0, "word_emb_layer.embedding.weight"),
+        ("char.dic", alphabet.size, "char_emb_layer.embedding.weight"),
+        ("word.dic", alphabet.word_count, "word_emb_layer.embedding.weight"),
     ):
         if rows and name in embedder and embedder[name].shape[0] != rows:
             raise CheckpointError(
                 f"{pickle}: {name} has {embedder[name].shape[0]:,} rows, expected {rows:,} by the "
                 f"greatest id in {source.label(_file(source, dictionary))}"
             )
-    return config, alphabet
 
 
 def _char_cnn(value: "_Values", characters: int, own: bool) -> CharCNNConfig:

@@ -88,9 +88,7 @@ class Bundle:
         label = self._source.label(file)
         if number not in self._open:
             if file not in self._source.files():
-                raise CheckpointError(
-                    f"{label}: does not exist, expected the data beside the index"
-                )
+                raise CheckpointError(f"{label}: does not exist, expected the data with the index")
             self._open[number] = self._streams.enter_context(self._source.open(file))
         return self._open[number], label
 

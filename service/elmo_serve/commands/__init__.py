@@ -1,1 +1,1 @@
-"""What the command line offers: one command a file."""
+"""The commands of `elmo`, one module each."""

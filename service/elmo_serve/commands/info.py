@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -48,11 +49,20 @@ def info(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
+    _print({**facts, **_flat(configuration)})
+
+
+def _flat(configuration: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for part, values in configuration.items():
         if isinstance(values, dict):
-            facts |= {f"{part}.{key}": value for key, value in values.items()}
+            flat |= {f"{part}.{key}": value for key, value in values.items()}
         else:
-            facts[part] = values
+            flat[part] = values
+    return flat
+
+
+def _print(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for key, value in facts.items():
         click.echo(f"{key:<{width}}  {_as_text(value)}")

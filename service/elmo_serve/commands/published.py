@@ -1,7 +1,7 @@
 """Model names on the command line: built-in and published names become paths or built-in names.
 
 One rule for every command: a name, in any case, wins over a file or folder of that name in the
-working folder. A note on stderr says so where both exist; `./small` is always the path.
+working folder. A note on stderr mentions the path if both exist; `./small` is always the path.
 """
 
 # ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for

@@ -18,7 +18,7 @@ MATRIX = np.random.default_rng(5).standard_normal((8, 8))
 
 
 def aligned(folder: Path, matrix: object = MATRIX, name: str = "align.pth", **kwargs: Any) -> Path:
-    """Put a matrix, as a NumPy array of float64, beside a pair."""
+    """Add a matrix, a NumPy array of float64, to the folder of a pair."""
     write_pair(folder)
     torch.save(matrix, folder / name, **kwargs)
     return folder
@@ -83,7 +83,7 @@ def test_the_mix_of_the_authors_is_a_task(tmp_path: Path) -> None:
 
 
 class Trap:
-    """A pickle that would make a file."""
+    """Unpickled without protection, this writes a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

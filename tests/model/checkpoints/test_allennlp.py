@@ -1,4 +1,4 @@
-"""The published pair: found, read, refused, written."""
+"""The published pair: finding, reading, refusing, writing."""
 
 import json
 import shutil
@@ -146,7 +146,7 @@ def test_a_description_equals_the_loaded_network(tmp_path: Path) -> None:
     assert describe(folder) == (elmo.config, elmo.origin, elmo.parameter_count)
 
 
-# What is refused, and how.
+# Damaged pairs and their messages.
 
 Damage = Callable[[Path], object]
 
@@ -362,7 +362,7 @@ def test_a_damaged_zip_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"model\.zip: is not a readable zip"):
         load(archive)
     broken = bytearray(whole)
-    broken[len(whole) // 2] ^= 0xFF  # in the stored weights: the checksum tells
+    broken[len(whole) // 2] ^= 0xFF  # in the weights, which a checksum protects
     archive.write_bytes(broken)
     with pytest.raises(CheckpointError, match=r"model\.zip:weights\.hdf5: cannot be unpacked"):
         load(archive)
@@ -377,7 +377,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
         load(archive)
 
 
-# Written
+# Writing.
 
 
 @pytest.mark.parametrize(

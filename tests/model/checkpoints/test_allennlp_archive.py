@@ -1,4 +1,4 @@
-"""Models trained with AllenNLP: the biLM inside, and its mixes as tasks.
+"""Models trained with AllenNLP: their biLM, and their mixes as tasks.
 
 The archives are made here from a published pair, by names and conventions of AllenNLP's modules.
 """
@@ -29,7 +29,7 @@ SENTENCES = [["The", "cat", "sat"], [], ["naïve", "", "x" * 60]]
 
 
 def state_of(folder: Path, prefix: str = PREFIX, mixes: int = 1) -> dict[str, Tensor]:
-    """Return the state dict that AllenNLP saves of a model that read this pair."""
+    """Return the state dict that AllenNLP saves for a model with the weights of a pair."""
     options, weights = read_pair(folder)
     state: dict[str, golden.Array] = {"tagger.weight": np.zeros((3, 3), np.float32)}
     token = f"{prefix}_elmo_lstm._token_embedder."
@@ -76,7 +76,7 @@ def archive(
     files: Mapping[str, str] | None = None,
     weights: str = "weights.th",
 ) -> Path:
-    """Write a model.tar.gz as AllenNLP archives it: files, and the weights."""
+    """Write a model.tar.gz as AllenNLP does: documents first, then the weights."""
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
     with tarfile.open(path, "w:gz") as tar:

@@ -15,7 +15,7 @@ from tests.support.checkpoints import write_pair
 def test_a_built_network_shares_the_tensors(tmp_path: Path) -> None:
     checkpoint = read(write_pair(tmp_path / "pair"))
 
-    elmo = checkpoint.build(token_cache_size=0)
+    elmo = checkpoint.build()
 
     for name, tensor in elmo.state_dict().items():
         assert tensor.data_ptr() == checkpoint.tensors[name].data_ptr()

@@ -1,4 +1,4 @@
-"""Models of ELMoForManyLangs: what its Embedder answered, and the traps of its files."""
+"""Models of ELMoForManyLangs: the outputs of its Embedder, and the traps of its files."""
 
 import json
 import pickle
@@ -46,7 +46,7 @@ def assert_near(found: Tensor, expected: golden.Array) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the model with words and characters, without the answers."""
+    """A copy of the model with words and characters, without its outputs."""
     return copy("word_and_char", tmp_path / "136")
 
 
@@ -74,7 +74,7 @@ def test_the_default_output_is_the_plain_average(variant: str) -> None:
 def test_carried_state_equals_the_second_call_of_an_embedder(variant: str) -> None:
     elmo = load(HOME / variant)
     with torch.inference_mode():
-        # the state's row r is that of the r-th longest sentence of a call
+        # Row r of the state belongs to the r-th longest sentence of a call.
         _, state = elmo(sorted(sentences(), key=len, reverse=True))
         second = sentences("second_call")
         order = sorted(range(len(second)), key=lambda row: -len(second[row]))
@@ -145,7 +145,7 @@ def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> Non
         allennlp.write(load(folder), tmp_path / "pair")
 
 
-# Where the files lie
+# Finding the files.
 
 
 def test_a_zip_equals_the_folder(folder: Path, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_zip_equals_the_folder(folder: Path, tmp_path: Path) -> None:
 
 
 def test_config_path_is_found_below_the_folder_or_by_its_last_part(folder: Path) -> None:
-    expected = load(folder).origin  # an absolute path of another machine: by its last part
+    expected = load(folder).origin  # an absolute path of another machine, found by its last part
     (folder / "configs").mkdir()
     for path in ("configs/cnn_tiny.json", "C:\\models\\cnn_tiny.json"):
         if path.startswith("configs"):
@@ -173,7 +173,7 @@ def test_config_path_never_leaves_the_folder(folder: Path) -> None:
     (folder / "cnn_tiny.json").rename(folder.parent / "other.json")
     for path in ("../other.json", str(folder.parent / "other.json")):
         set_config(folder, config_path=path)
-        # the released settings, whose sizes this model does not have
+        # The released settings are assumed, and this model has other sizes.
         with pytest.raises(CheckpointError, match=r"expected \d+ by the|by the released settings"):
             load(folder)
 
@@ -189,7 +189,7 @@ def test_the_released_settings_are_assumed_with_a_note(tmp_path: Path) -> None:
 
 
 def released(folder: Path) -> Path:
-    """A model of the released sizes, its numbers views of very few stored zeros."""
+    """A model of the released sizes, whose tensors are views of a few stored zeros."""
     folder.mkdir()
     (folder / "config.json").write_text(
         json.dumps({"config_path": "/somewhere/cnn_50_100_512_4096_sample.json"})
@@ -222,7 +222,7 @@ def released(folder: Path) -> Path:
     return folder
 
 
-# The traps of the dictionaries and the pickles
+# Traps of the dictionaries and the pickles.
 
 
 def test_a_key_of_white_space_is_the_ideographic_space(folder: Path) -> None:
@@ -318,7 +318,7 @@ def tensor(file: str, name: str, value: Tensor | None) -> Damage:
 
 
 def words_only(folder: Path) -> None:
-    """Make a model of words alone of one with both: the part of the projection that is theirs."""
+    """Turn a model of words and characters into a word-input model; cut the projection."""
     settings("token_embedder", char_dim=0)(folder)
     state = pickled(folder / "token_embedder.pkl")
     kept = {name: state[name] for name in ("word_emb_layer.embedding.weight", "projection.bias")}

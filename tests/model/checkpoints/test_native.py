@@ -1,4 +1,4 @@
-"""Our own format: a file that describes itself."""
+"""The native format: one file that describes itself."""
 
 import json
 import struct

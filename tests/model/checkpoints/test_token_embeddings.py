@@ -40,7 +40,7 @@ def two_vocabularies(folder: Path) -> None:
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
-    """A pair, its vocabulary, and what bilm-tf's dump_token_embeddings makes of them."""
+    """A pair, its vocabulary, and the token vectors that bilm-tf would compute from them."""
     folder = write_pair(tmp_path / "tokens")
     options, weights = read_pair(folder)
     vectors = [token_vector(word, options, weights, np.float32) for word in WORDS]
@@ -52,7 +52,7 @@ def tokens(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """A model that was trained on words: a table among the weights, no char_cnn."""
+    """A word-input model: a table of words in the weights, no char_cnn in the options."""
     folder = write_pair(tmp_path / "words")
     for name in ("char_embed", "CNN", "CNN_high_0", "CNN_proj"):
         without_dataset(folder, name)
@@ -213,7 +213,7 @@ def test_a_bundle_of_nlpl_is_read_as_the_pair(tmp_path: Path, packed: bool) -> N
     folder.mkdir()
     (folder / "model.hdf5").write_bytes((golden.SMALL / "weights.hdf5").read_bytes())
     (folder / "options.json").write_bytes((golden.SMALL / "options.json").read_bytes())
-    change_options(folder, "char_cnn", n_characters=261)  # as training left it
+    change_options(folder, "char_cnn", n_characters=261)  # as written by training
     write_vocabulary(folder, name="vocab.txt.gz")
     (folder / "README").write_text("norwegian")
     (folder / "meta.json").write_text("{}")

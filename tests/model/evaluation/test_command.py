@@ -36,6 +36,8 @@ def test_table_and_json_have_the_same_scores(tmp_path: Path, model: Path) -> Non
     steps: list[str] = []
     text = evaluate(options, steps.append)
     assert "token layer" in text and "100.0*" in text and len(steps) == 2
-    said = json.loads(evaluate(EvaluateOptions(str(model), wic=path, as_json=True), steps.append))
-    assert said["scores"][0]["layers"] == [100.0, 100.0, 100.0]
-    assert said["model"]["format"] == "allennlp"
+    printed = json.loads(
+        evaluate(EvaluateOptions(str(model), wic=path, as_json=True), steps.append)
+    )
+    assert printed["scores"][0]["layers"] == [100.0, 100.0, 100.0]
+    assert printed["model"]["format"] == "allennlp"

@@ -1,4 +1,4 @@
-"""The commands around a model, run as their users run them."""
+"""`elmo train`, `elmo perplexity` and `elmo evaluate` on tiny texts."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,8 @@ def test_train_perplexity_evaluate(tmp_path: Path) -> None:
 
     measured = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--sentences", 5, "--json")
     assert measured.exit_code == 0, measured.output
-    said = json.loads(measured.stdout)
-    assert said["bilm_tf"] is None and 1 < said["per_token"]["both"] < 100
+    printed = json.loads(measured.stdout)
+    assert printed["bilm_tf"] is None and 1 < printed["per_token"]["both"] < 100
 
     pairs = tmp_path / "wic.tsv"
     pairs.write_text(

@@ -1,4 +1,4 @@
-"""The probe learns what is linear in its features, and nothing more."""
+"""The linear probe: it learns linear functions of its features, and no others."""
 
 import torch
 

@@ -18,7 +18,7 @@ def test_the_threshold_separates_most_pairs() -> None:
     assert 0.3 < bound < 0.8
     assert best_threshold(cosines, np.ones(6, dtype=bool)) == -np.inf
     assert best_threshold(cosines, np.zeros(6, dtype=bool)) == np.inf
-    # equal cosines cannot be parted
+    # No threshold separates equal cosines.
     bound = best_threshold(np.array([0.5, 0.5, 0.5]), np.array([True, False, False]))
     assert bound == np.inf
 

@@ -1,4 +1,4 @@
-"""The English model means something, and its documents say what it is."""
+"""The built-in English model: senses in its top layer, and documents that agree with it."""
 
 import re
 from itertools import combinations, product
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 CARD = ROOT / "model/elmo_model/pretrained/english.md"
 WEIGHTS = ROOT / "model/elmo_model/pretrained/english.safetensors"
 
-# a word in two sentences of one sense, and in two of another
+# For each word two sentences with one sense, and two with another.
 SENSES = {
     "bank": (
         ("She opened an account at the bank .", "He borrowed the money from a bank ."),
@@ -40,7 +40,7 @@ def vector(elmo: Elmo, word: str, text: str) -> Tensor:
 
 
 def cosines(elmo: Elmo, word: str) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the cosines, one a layer, of uses of one sense and of uses of two."""
+    """Return the cosines of each layer: pairs of one sense, and pairs of two senses."""
     first, second = ([vector(elmo, word, text) for text in texts] for texts in SENSES[word])
     alike = [*combinations(first, 2), *combinations(second, 2)]
     return (

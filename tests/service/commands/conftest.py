@@ -11,7 +11,7 @@ from tests.support.servers import SMALL
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
-    """The golden pair, without the test data beside it."""
+    """A folder with the golden pair and nothing else."""
     folder = tmp_path / "published"
     folder.mkdir()
     for name in ("options.json", "weights.hdf5"):

@@ -1,4 +1,4 @@
-"""`elmo convert`: the same model in another place, to the bit, and nothing else lost."""
+"""`elmo convert`: the same model to the bit, and no other file lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_name_is_kept_in_the_file(published: Path, tmp_path: Path) -> None:
     assert "--name" in elmo("convert", published, tmp_path / "b", "--name", "x").stderr
 
 
-def test_what_is_there_is_replaced_only_by_force(published: Path, tmp_path: Path) -> None:
+def test_a_destination_is_replaced_only_by_force(published: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "a.safetensors", tmp_path / "pair"
     file.write_text("mine")
     folder.mkdir()
@@ -64,7 +64,7 @@ def test_what_is_there_is_replaced_only_by_force(published: Path, tmp_path: Path
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_force_takes_no_strangers_along(published: Path, tmp_path: Path) -> None:
+def test_force_never_removes_other_files(published: Path, tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "thesis.tex").write_text("years of work")
@@ -101,7 +101,7 @@ def test_every_kind_of_model_is_described_and_converted(tmp_path: Path) -> None:
         assert open_model(target).tasks == open_model(place).tasks
 
 
-def test_what_the_files_leave_open_is_said(tmp_path: Path) -> None:
+def test_assumed_values_and_lost_tasks_are_printed(tmp_path: Path) -> None:
     module = SMALL.parents[1] / "tensorflow" / "tf_hub"
 
     command = Path(sys.executable).with_name("elmo")

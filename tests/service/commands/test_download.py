@@ -1,4 +1,4 @@
-"""`elmo download`, and published models by name wherever a model is named."""
+"""`elmo download`: fetching, listing, and refusals in one line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_list_names_every_published_model() -> None:
     assert [line.split()[0] for line in lines] == list(CATALOGUE)
 
 
-def test_what_cannot_be_had_is_said_in_one_line(mirror: Mirror, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_had_is_one_line(mirror: Mirror, tmp_path: Path) -> None:
     places = {"ELMO_CACHE": str(tmp_path), "ELMO_MIRROR": mirror.address}
     unknown = elmo("download", "big", **places)
     offline = [

@@ -1,4 +1,4 @@
-"""Model names in commands: a name wins over a file or folder of that name, and says so."""
+"""Model names in commands: a name wins over a file or folder of that name, with a note."""
 
 from __future__ import annotations
 
