@@ -1,4 +1,4 @@
-"""What the programs that time the network are given: a model, and batches of real sentences."""
+"""Inputs of the programs that time the network: a model, and batches of real sentences."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Sentence = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Some batches of a text in order of length, each of sentences that are neighbours there."""
+    """Batches of a text in order of length; each has sentences that are neighbours in the text."""
 
     rows: int
     batches: tuple[list[Sentence], ...]
     familiar: tuple[str, ...]
-    """Those words that the rest of the text has too."""
+    """The words of the batches that the rest of the text has too."""
     rest: tuple[list[Sentence], ...]
-    """Batches of other sentences of the text, in any order: what a long job has just done."""
+    """Batches of other sentences of the text, in any order: the latest batches of a long job."""
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -35,7 +35,7 @@ class Batches:
 
     @property
     def words(self) -> list[str]:
-        """All words, as often as they occur."""
+        """All words, with repetitions."""
         return [word for sentence in self.sentences for word in sentence]
 
     @property
@@ -45,7 +45,7 @@ class Batches:
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, tokens: int, rounds: int) -> None:
-    """Add what all programs that time the network ask for."""
+    """Add the options of all programs that time the network."""
     parser.add_argument("text", type=Path, help="one tokenised sentence a line")
     parser.add_argument("--checkpoint", type=Path, help="default: random, of the original's size")
     parser.add_argument("--tokens", type=int, default=tokens, help="least number to time at once")
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, tokens: int, rounds: int) 
 
 @contextmanager
 def checkpoint(given: Path | None) -> Iterator[Path]:
-    """Yield the path given, or a random checkpoint of the original's size for as long."""
+    """Yield the given path, or that of a temporary random checkpoint of the original size."""
     if given is not None:
         yield given
         return
@@ -72,8 +72,8 @@ def read(text: Path) -> list[Sentence]:
 def batches(ascending: Sequence[Sentence], rows: int, tokens: int, least: int = 4) -> Batches:
     """Cut sentences in order of length into batches and take some, evenly over all lengths.
 
-    As many as hold about `tokens`, and `least` of them. These are batches of the whole text, so
-    their sentences are as near in length as in a job that goes through all of it.
+    Takes batches of about `tokens` tokens in all, and at least `least` batches. They are batches of
+    the whole text, so their sentences are as close in length as in a job over all of it.
     """
     there = max(1, len(ascending) // rows)
     mean = sum(map(len, ascending)) / len(ascending)

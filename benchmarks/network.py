@@ -1,12 +1,12 @@
-"""How fast the network is without the service: tokens a second, and what fewer bits cost.
+"""The speed of the network without the service: tokens a second, and the cost of fewer bits.
 
     python -m benchmarks.network TEXT [--checkpoint PATH] [--rows 1 8 32 64] [--rounds 3]
 
-Times `Encoder.embed` on sentences of a text, so many at once. Before each pass the caches hold all
-their words, what they hold in the midst of a long job (the token cache those words which the rest
-of the text has, the gate cache those of the sentences just done), or nothing. The precisions take
-turns within each round, so that a disturbance strikes all of them. The second table compares
-vectors with those of float32: the mean cosine over all tokens, by layer.
+Times `Encoder.embed` on sentences of a text. Before each pass the caches hold all words ("all"),
+the words of a long job ("text": the word cache has the words of the rest of the text, the cache of
+input projections those of the latest sentences), or none. The precisions take turns within each
+round, so that a disturbance affects all of them. The second table compares the vectors with those
+of float32: the mean cosine over all tokens, by layer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from elmo_model.pretrained import open_model
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 CACHES = ("all", "text", "none")
-_AT_ONCE = 256  # words that are met, each as a sentence
+_AT_ONCE = 256  # words of a batch that fills the caches, each a sentence
 
 Rates = dict[tuple[int, str, str], list[float]]
-"""By sentences at once, words in the cache and precision: tokens a second of every round."""
+"""Tokens a second of every round, by sentences at once, words in the caches and precision."""
 
 
 def encoders(path: Path, precisions: Sequence[str]) -> dict[str, Encoder]:
@@ -64,9 +64,9 @@ def fill(encoder: Encoder, sample: Batches, cached: str) -> None:
 
 
 def recent(batches: Iterable[list[Sentence]], count: int) -> list[str]:
-    """Return the last `count` distinct words of some batches, the one met last at the end."""
+    """Return the last `count` distinct words of some batches, in order of use."""
     found: dict[str, None] = {}
-    for batch in batches:  # from the last one on
+    for batch in batches:  # the latest batch first
         found.update(dict.fromkeys(word for sentence in batch for word in sentence))
         if len(found) >= count:
             break
@@ -74,7 +74,7 @@ def recent(batches: Iterable[list[Sentence]], count: int) -> list[str]:
 
 
 def measure(networks: dict[str, Encoder], samples: Sequence[Batches], rounds: int) -> Rates:
-    """Time everything in turn, so many times."""
+    """Time all combinations in turn, `rounds` times."""
     rates: Rates = {}
     for _ in range(rounds):
         for sample in samples:

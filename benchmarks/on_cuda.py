@@ -1,4 +1,4 @@
-"""The network on a CUDA device: by CUDA graphs, by the loop over time, and what the device allows.
+"""The network on a CUDA device: CUDA graphs, the loop over time, and the limits of the device.
 
     python -m benchmarks.on_cuda TEXT [--checkpoint PATH] [--rows 1 8 32 64 128 256] [--rounds 5]
                                  [--precisions float32 bfloat16 float16] [--allennlp FOLDER]
@@ -40,14 +40,14 @@ _REPEATS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a device does at its best: bytes read or written, and operations, a second."""
+    """The best rates of a device: bytes read or written a second, and operations a second."""
 
     bandwidth: float
     rate: float
 
 
 def floor_seconds(config: LSTMConfig, item: int, sizes: Sequence[int], limits: Limits) -> float:
-    """Return the least time for steps of so many rows, with weights of `item` bytes each.
+    """Return the least seconds for steps of these rows, with weights of `item` bytes each.
 
     A step reads the weights of the recurrent product and of the projection, of all layers and both
     directions; those of the input product are read once for many steps.
@@ -83,7 +83,7 @@ def limits_of(device: torch.device, dtype: torch.dtype) -> Limits:
 
 
 def seconds(run: Callable[[], None], device: torch.device) -> float:
-    """Time a run, with nothing before it still under way and nothing of it left."""
+    """Return the seconds of a run; the device is idle before and after it."""
     torch.cuda.synchronize(device)
     start = time.perf_counter()
     run()
@@ -92,7 +92,7 @@ def seconds(run: Callable[[], None], device: torch.device) -> float:
 
 
 def floor_of(encoder: Encoder, item: int, sample: Batches, limits: Limits) -> float:
-    """Return the least time for some batches."""
+    """Return the least seconds for some batches."""
     lengths = [[len(sentence) for sentence in batch] for batch in sample.batches]
     sizes = [Packing.of(each, torch.device("cpu")).sizes for each in lengths]
     return sum(floor_seconds(encoder.config.lstm, item, each, limits) for each in sizes)
@@ -101,7 +101,7 @@ def floor_of(encoder: Encoder, item: int, sample: Batches, limits: Limits) -> fl
 def embedding(
     embed: Callable[[list[inputs.Sentence]], object], sample: Batches
 ) -> Callable[[], None]:
-    """Return what goes through all batches once."""
+    """Return a function that embeds all batches once."""
 
     def run() -> None:
         for batch in sample.batches:
@@ -125,7 +125,7 @@ def row(
 ) -> str:
     """Time all in turn and return their cells: rates, ratios to the loop, the floor, the share."""
     for run in runs.values():
-        run()  # whatever is made at first use
+        run()  # compiles and allocates at first use
     found: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():

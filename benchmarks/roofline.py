@@ -1,11 +1,11 @@
-"""How much of the time the bare matrix products take: what is left is ours to lose.
+"""The share of the time that the bare matrix products take.
 
     python -m benchmarks.roofline TEXT [--checkpoint PATH] [--rows 32 64 128] [--rounds 3]
 
-"whole" is `Encoder.embed` with all words in the caches. "bare" are the products that it then has to
-make, in the same form and on the same threads, on numbers that lie ready: all but the input
-products of the first layer. Both in turn; share = bare / whole. In bfloat16 and int8 a product
-includes the rounding of its inputs.
+"whole" is `Encoder.embed` with all words in the caches. "bare" are the products that it computes
+then, in the same form and on the same threads, on inputs that are ready: all but the input products
+of the first layer. Both take turns; share = bare / whole. In bfloat16 and int8 a product includes
+the rounding of its inputs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from elmo_model.layers.recurrence import blocks
 
 
 def bare_products(bilm: InferenceBiLM, lengths: Sequence[int]) -> Callable[[], None]:
-    """Return a function that computes all products that sentences of these lengths ask for."""
+    """Return a function that computes all products of sentences of these lengths."""
     sizes = Packing.of(lengths, torch.device("cpu")).sizes
     config = bilm.config
     positions = torch.rand(sum(lengths), config.projection) - 0.5
@@ -71,7 +71,7 @@ def _layer(
 
 
 def operations(bilm: InferenceBiLM, tokens: int) -> float:
-    """Return the multiplications and additions of the bare products for so many tokens."""
+    """Return the multiplications and additions of the bare products of this many tokens."""
     config = bilm.config
     square = config.cell * config.projection
     recurrent = 4 * square + (square if config.projected else 0)

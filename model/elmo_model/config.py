@@ -1,4 +1,4 @@
-"""What a network is made of: sizes and rules, as frozen values, to and from plain dictionaries."""
+"""The configuration of a network: sizes and rules as frozen values, to and from dictionaries."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -6,7 +6,8 @@ from typing import Any, Literal, Self, get_args
 
 Activation = Literal["relu", "tanh"]
 
-GREATEST = 1 << 20  # of any size: far above all that was published, far below what overflows
+# The largest size of any kind: far above every published one, far below an integer overflow.
+GREATEST = 1 << 20
 
 
 class ConfigError(ValueError):
@@ -17,9 +18,9 @@ class ConfigError(ValueError):
 class CharCNNConfig:
     """The token encoder: characters, convolutions, highways, projection.
 
-    `characters` counts the rows of the character table, the row of id 0 ("no token here") included;
-    `filters` are pairs of width and count. Without `projection` the highways' output is the token
-    vector.
+    `characters` is the number of rows of the character table, with the row of id 0 ("no token").
+    `filters` are pairs of width in characters and count. Without `projection` the output of the
+    highways is the token vector.
     """
 
     characters: int
@@ -53,12 +54,12 @@ class CharCNNConfig:
 
     @property
     def width(self) -> int:
-        """F, the number of filters of all widths together."""
+        """F, the number of filters of all widths."""
         return sum(count for _, count in self.filters)
 
     @property
     def widest(self) -> int:
-        """Characters under the widest filter."""
+        """The width of the widest filter in characters."""
         return max(width for width, _ in self.filters)
 
 
@@ -66,10 +67,10 @@ class CharCNNConfig:
 class LSTMConfig:
     """One direction of the biLM: `layers` LSTMs of `cell` units, `projection` wide at the output.
 
-    Clips are symmetric bounds, None where there is none. Without `projected` the output is the
-    cell's own (`cell` equals `projection` then) and `projection_clip` does not apply: TensorFlow's
-    LSTMCell clips only what it has projected. `forget_bias` is added to the stored bias of the
-    forget gate: 1 in the files of bilm-tf, 0 where a file holds the sum already.
+    Clips are symmetric bounds; None means no clip. Without `projected` the output is that of the
+    cell (`cell` equals `projection` then) and `projection_clip` does not apply: TensorFlow's
+    LSTMCell clips only projected outputs. `forget_bias` is added to the stored bias of the forget
+    gate: 1 for the files of bilm-tf, 0 for files that hold the sum already.
     """
 
     layers: int
@@ -103,8 +104,8 @@ class LSTMConfig:
 class WordsConfig:
     """A table of word vectors: `count` rows, each `width` wide.
 
-    Beside a character CNN a word's row stands before the CNN's output. With `projection` a linear
-    map makes the token vector of what the table, or the table and the CNN, say.
+    With a character CNN the row of a word is concatenated before the output of the CNN. With
+    `projection` a linear map takes this, or the row alone, to the token vector.
     """
 
     count: int
@@ -121,8 +122,8 @@ class WordsConfig:
 class ElmoConfig:
     """A whole network: token encoder and biLM.
 
-    The token encoder is a character CNN, a table of words, or both; with both the projection is
-    that of `words`. With `aligned` a matrix takes mixed vectors to a space that languages share.
+    The token encoder is a character CNN, a table of words, or both; with both, the projection of
+    `words` is used. With `aligned` a matrix maps mixed vectors to a space that languages share.
     """
 
     char_cnn: CharCNNConfig | None
@@ -152,7 +153,7 @@ class ElmoConfig:
 
     @property
     def token_width(self) -> int:
-        """Width of what the word table and the character CNN say, before any projection."""
+        """Width of the word's row and the output of the character CNN, before any projection."""
         cnn, words = self.char_cnn, self.words
         return (words.width if words else 0) + (cnn.width if cnn else 0)
 
@@ -163,14 +164,14 @@ class ElmoConfig:
 
     @property
     def dimension(self) -> int:
-        """2P: both directions side by side."""
+        """2P: both directions concatenated."""
         return 2 * self.lstm.projection
 
     @property
     def parameter_count(self) -> int:
-        """Numbers learnt, as published figures count them: without the row of character id 0.
+        """The number of learnt parameters, as published figures count them.
 
-        An alignment, which is found afterwards, does not count.
+        The row of character id 0 and an alignment, which is fitted after training, do not count.
         """
         cnn, words, lstm = self.char_cnn, self.words, self.lstm
         gates = (2 * lstm.projection + 1) * 4 * lstm.cell
@@ -187,9 +188,9 @@ class ElmoConfig:
         return total
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries, as JSON knows them.
+        """Return numbers, strings, lists and dictionaries, for JSON.
 
-        What a network does not have is left out.
+        Keys of parts that the network lacks are left out.
         """
         values = {key: value for key, value in asdict(self).items() if value not in (None, False)}
         if self.char_cnn:
@@ -198,7 +199,7 @@ class ElmoConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote. Raises ConfigError for anything else."""
+        """Return the configuration that `to_dict` wrote. Raises ConfigError for anything else."""
         optional = {"words", "aligned"} | ({"char_cnn"} if "words" in values else set())
         _only_keys_of(cls, "configuration", values, optional)
         cnn, lstm, words = values.get("char_cnn"), values["lstm"], values.get("words")

@@ -1,4 +1,4 @@
-"""A task: the named weights that mix the layers of a biLM into one vector a token."""
+"""A task: named weights that mix the layers of a biLM into one vector a token."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Task:
     """A scalar mix under a name.
 
-    `weights` are the L + 1 raw scalars, before the softmax (AllenNLP's `scalar_parameters`);
-    `gamma` scales the mix; with `layer_norm` every layer is normalised over its sentence first.
+    `weights` are the L + 1 raw scalars, before the softmax (AllenNLP's `scalar_parameters`).
+    `gamma` scales the mix. With `layer_norm` each layer is first normalised over its sentence.
     """
 
     name: str

@@ -12,15 +12,15 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, "
 
 
 class TextError(ValueError):
-    """A file that cannot be read as text; the message names it."""
+    """A file cannot be read as text; the message names it."""
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """Give the lines of a file in UTF-8; .gz, .xz and .bz2 are opened by the name's end.
+    """Open a file of UTF-8 text; the suffixes .gz, .xz and .bz2 mean compression.
 
-    Lines end at newlines alone. Raises TextError, also while they are read, for a file that is not
-    there, cut off or no UTF-8.
+    Lines end at newlines alone. Raises TextError, also while lines are read, for a file that is
+    missing, truncated or not UTF-8.
     """
     opener = _OPENERS.get(path.suffix, open)
     try:
