@@ -92,8 +92,11 @@ def sampled_loss(
     candidate that is the target of a row has probability 0 in that row (Jean et al. 2015;
     TensorFlow `sampled_softmax_loss`).
     """
-    own = _at_least_float((inputs * functional.embedding(targets, weight)).sum(dim=1))
-    own = own + bias[targets] - target_counts.log()
+    # One look-up of all rows has one gradient of the size of the vocabulary, two would have two.
+    count, rows = len(targets), torch.cat((targets, candidates))
+    vectors, biases = functional.embedding(rows, weight), bias[rows]
+    own = _at_least_float((inputs * vectors[:count]).sum(dim=1))
+    own = own + biases[:count] - target_counts.log()
     device, dtype = inputs.device.type, inputs.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
@@ -101,8 +104,8 @@ def sampled_loss(
     places[candidates] = torch.arange(len(candidates), device=weight.device)
     others = _LogSumExp.apply(  # type: ignore[no-untyped-call]
         inputs.to(dtype),
-        weight[candidates].to(dtype),
-        bias[candidates] - candidate_counts.log(),
+        vectors[count:].to(dtype),
+        biases[count:] - candidate_counts.log(),
         places[targets],
         held,
     )
