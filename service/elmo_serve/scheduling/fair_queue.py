@@ -42,7 +42,7 @@ class FairQueue:
     """
 
     def __init__(self) -> None:
-        self._jobs: list[SentenceJob] = []  # sorted; holds removed jobs until their turn
+        self._jobs: list[SentenceJob] = []  # sorted; up to half of it are removed jobs
         self._tokens = 0
         self._count = 0
 
@@ -75,6 +75,8 @@ class FairQueue:
         """Remove a queued job for which no request waits any more."""
         self._count -= 1
         self._tokens -= job.cost
+        if len(self._jobs) > 2 * self._count:  # half of them are removed ones
+            self._jobs = [job for job in self._jobs if job.waiting]
 
     def advance(self, job: SentenceJob, virtual_start: float) -> None:
         """Move a queued job forward: a request that is due earlier waits for it as well."""

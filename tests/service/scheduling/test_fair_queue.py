@@ -1,5 +1,6 @@
 """The queue keeps its laws for any requests, in any order of arrivals, departures and batches."""
 
+import gc
 import random
 import statistics
 
@@ -251,3 +252,19 @@ def test_an_empty_queue_has_no_batch() -> None:
 
     assert queue.next_batch(BUDGET) == []
     assert (len(queue), queue.tokens) == (0, 0)
+
+
+def test_removed_sentences_are_freed_before_their_turn() -> None:
+    """A client could send and cancel bulk requests for as long as another one is first."""
+    queue = FairQueue()
+    first = queue_request(queue, [30] * 500)
+    for number in range(40):
+        for job in queue_request(queue, [5] * 500, 1e6 + number):
+            job.waiting.clear()
+            queue.remove(job)
+    del job
+
+    assert sum(isinstance(each, SentenceJob) for each in gc.get_objects()) < 3 * len(first)
+    assert len(queue) == len(first)
+    assert queue.tokens_before(0.0) == 0
+    assert sum(map(len, drain(queue))) == len(first)
