@@ -31,8 +31,6 @@ ServiceError
 
 # ruff: noqa: N818 - the classes have the names that HTTP gives these statuses
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +58,7 @@ class ServiceError(Exception):
     into the request body. `headers` are added to the response.
     """
 
-    status: ClassVar[int] = 500
+    status: ClassVar[int] = 500  # a class without a status has the one of its base class
     title: ClassVar[str] = "The server could not answer"
     slug: ClassVar[str] = "service"
 
@@ -94,13 +92,11 @@ class RequestError(ServiceError):
 
 
 class MalformedRequest(RequestError):
-    status = 400
     title = "The request is not HTTP"
     slug = "malformed-request"
 
 
 class MalformedBody(RequestError):
-    status = 400
     title = "The body is not JSON"
     slug = "malformed-body"
 
@@ -219,7 +215,6 @@ class ClientOverShare(TryLater):
 
 
 class Overloaded(TryLater):
-    status = 503
     title = "The queue is full"
     slug = "overloaded"
 
@@ -227,13 +222,11 @@ class Overloaded(TryLater):
 class Unavailable(TryLater):
     """The server is loading or draining, has no worker, or lacks memory or descriptors."""
 
-    status = 503
     title = "Not ready to answer"
     slug = "unavailable"
 
 
 class ServerError(ServiceError):
-    status = 500
     title = "The server could not answer"
     slug = "server"
 
@@ -241,7 +234,6 @@ class ServerError(ServiceError):
 class SentenceFailed(ServerError):
     """A sentence makes the model fail, also alone; `errors` point to it."""
 
-    status = 500
     title = "A sentence made the model fail"
     slug = "sentence-failed"
 
@@ -249,7 +241,6 @@ class SentenceFailed(ServerError):
 class InternalError(ServerError):
     """An unexpected exception. The text is constant; the cause is in the log alone."""
 
-    status = 500
     title = "Internal error"
     slug = "internal"
 
@@ -287,23 +278,6 @@ ERRORS: tuple[type[ServiceError], ...] = (
 """The leaves of the tree, in the order of their status. Clients see no other class."""
 
 
-def problem(error: ServiceError, instance: str) -> dict[str, Any]:
-    """Return the members of the problem document. `instance` is the request id."""
-    members: dict[str, Any] = {
-        "type": error.uri(),
-        "title": error.title,
-        "status": error.status,
-        "detail": _encodable(error.detail),
-        "instance": _encodable(instance),
-    }
-    if error.errors:
-        members["errors"] = [
-            {"pointer": _encodable(fault.pointer), "detail": _encodable(fault.detail)}
-            for fault in error.errors
-        ]
-    return members
-
-
 def pointer(*parts: str | int) -> str:
     """Return the JSON pointer (RFC 6901) of a place: ("sentences", 0, 3) -> "/sentences/0/3"."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
@@ -315,11 +289,6 @@ def shown(value: object) -> str:
     head = value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value
     text = repr(head)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
-
-
-def _encodable(text: str) -> str:
-    # A JSON string may hold a lone surrogate ("\ud800"), which UTF-8 cannot encode.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _restore(

@@ -22,9 +22,9 @@ from elmo_serve.errors import (
     Unauthorized,
     UnknownTask,
     pointer,
-    problem,
     shown,
 )
+from elmo_serve.http.problem_details import problem
 
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
 

@@ -3,12 +3,10 @@
 import ast
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 
-from elmo_model.inference.linear import Precision
 from elmo_serve import settings as module
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings_text import from_strings
@@ -37,10 +35,6 @@ CONTRACT = {
 
 def test_every_variable_of_the_contract_is_a_field() -> None:
     assert {f"ELMO_{name}" for name in CONTRACT} <= set(map(variable, Settings.model_fields))
-
-
-def test_the_precisions_are_those_of_the_network() -> None:
-    assert get_args(Settings.model_fields["precision"].annotation) == get_args(Precision)
 
 
 def test_settings_never_change() -> None:

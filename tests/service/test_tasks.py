@@ -8,8 +8,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ import pytest
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
 from elmo_serve.http.schemas import MAX_DESCRIPTION_CHARACTERS
-from elmo_serve.settings import SettingsError
-from elmo_serve.tasks import MAX_TASKS, TaskRegistry, open_registry
+from elmo_serve.tasks import MAX_TASKS, TaskRegistry
+from tests.support.folders import read_only
 
 LAYERS = 3
 NER = Task("ner", (0.5, -1.0, 2.0), gamma=1.5, layer_norm=True, description="names of things")
@@ -432,51 +431,6 @@ def test_without_a_folder_there_are_no_tasks_and_the_variable_is_named() -> None
         registry.put(NER)
 
 
-def test_the_folder_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    open_registry(tmp_path / "a" / "b", LAYERS).put(NER)
-
-    assert (tmp_path / "a" / "b" / "ner.json").is_file()
-
-
-def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("")
-
-    with pytest.raises(
-        SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; a folder"
-    ):
-        open_registry(path, LAYERS)
-
-
-def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path) -> None:
-    default = tmp_path / "data" / "tasks"
-
-    open_registry(None, LAYERS, default).put(NER)
-
-    assert open_registry(None, LAYERS, default).list() == (NER,)
-
-
-@pytest.mark.parametrize("kind", ["below a file", "read-only"])
-def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
-) -> None:
-    with ExitStack() as stack:
-        default = tmp_path / "tasks"
-        if kind == "below a file":
-            default.write_text("")
-            default = default / "inner"
-        else:
-            default = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            stack.enter_context(read_only(default))
-        registry = open_registry(None, LAYERS, default)
-
-        assert registry.list() == ()
-        assert len(warnings(caplog)) == 1
-        assert "ELMO_TASKS" in warnings(caplog)[0]
-        with pytest.raises(Conflict, match="ELMO_TASKS"):
-            registry.put(NER)
-
-
 def test_a_volume_that_went_away_leaves_the_known_tasks(
     registry: TaskRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -511,21 +465,6 @@ def test_a_read_only_folder_serves_and_refuses() -> None:
                     call()
             assert registry.get("ner") == NER
             assert TaskRegistry(folder, LAYERS).list() == (NER,)
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Take the right to write away; from root too, who is somebody else meanwhile."""
-    root = os.geteuid() == 0
-    folder.chmod(0o555)
-    if root:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-        folder.chmod(0o755)
 
 
 def test_a_file_can_be_read_by_servers_of_other_users(

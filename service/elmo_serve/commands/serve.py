@@ -43,7 +43,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     try:
         settings = from_strings(values, spoken)
         if settings.tasks is not None:
-            from elmo_serve.tasks import open_folder
+            from elmo_serve.task_folder import open_folder
 
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from elmo_serve.http.server import serve as run

@@ -45,7 +45,7 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
     """
     from elmo_model.checkpoints import CheckpointError
     from elmo_serve.settings import SettingsError
-    from elmo_serve.tasks import default_folder
+    from elmo_serve.task_folder import default_folder
 
     try:
         found, layers = _mixes(source)
@@ -82,7 +82,8 @@ def _mixes(source: str) -> tuple[tuple[Task, ...], int]:
 
 def _write(found: tuple[Task, ...], layers: int, folder: Path, force: bool) -> None:
     """Write all tasks or, if a file of theirs exists and `force` is not set, none."""
-    from elmo_serve.tasks import TaskRegistry, open_folder
+    from elmo_serve.task_folder import open_folder
+    from elmo_serve.tasks import TaskRegistry
 
     open_folder(folder, "FOLDER")
     registry = TaskRegistry(folder, layers)

@@ -22,7 +22,7 @@ from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import MakeWorker, assemble
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.tasks import open_registry
+from elmo_serve.task_folder import open_registry
 from elmo_serve.workers.messages import ModelInfo
 
 _log = logging.getLogger("elmo_serve")

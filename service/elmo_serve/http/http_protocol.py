@@ -22,11 +22,10 @@ from elmo_serve.errors import (
     Overloaded,
     RequestTimeout,
     ServiceError,
-    problem,
 )
 from elmo_serve.http import headers
 from elmo_serve.http.coalescing_transport import JoinedWrites
-from elmo_serve.http.problem_details import MEDIA_TYPE
+from elmo_serve.http.problem_details import MEDIA_TYPE, problem
 from elmo_serve.metrics import Metrics
 
 if sys.platform == "linux":

@@ -23,7 +23,6 @@ from elmo_serve.errors import (
     Unauthorized,
     Unavailable,
     UnknownRoute,
-    problem,
     shown,
 )
 from elmo_serve.http.schemas import Problem
@@ -72,6 +71,28 @@ def translated(error: Exception) -> ServiceError:
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
     _log.error("unexpected error", exc_info=error)
     return InternalError()
+
+
+def problem(error: ServiceError, instance: str) -> dict[str, Any]:
+    """Return the members of the problem document. `instance` is the request id."""
+    members: dict[str, Any] = {
+        "type": error.uri(),
+        "title": error.title,
+        "status": error.status,
+        "detail": _encodable(error.detail),
+        "instance": _encodable(instance),
+    }
+    if error.errors:
+        members["errors"] = [
+            {"pointer": _encodable(fault.pointer), "detail": _encodable(fault.detail)}
+            for fault in error.errors
+        ]
+    return members
+
+
+def _encodable(text: str) -> str:
+    # A JSON string may hold a lone surrogate ("\ud800"), which UTF-8 cannot encode.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def response(error: ServiceError, request_id: str) -> Response:

@@ -1,0 +1,61 @@
+"""The task folder: the one of ELMO_TASKS, or a default in the user's data folder."""
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from elmo_serve.settings import SettingsError, variable
+from elmo_serve.tasks import TaskRegistry
+
+_NOT_KEPT: Final = f"Tasks cannot be kept: %s. {variable('tasks')} sets their folder."
+
+_log = logging.getLogger(__name__)
+
+
+def open_registry(folder: Path | None, layers: int, default: Path | None = None) -> TaskRegistry:
+    """Return the registry over `folder`; None: over `default`, or the one of the user's data.
+
+    Raises SettingsError when `folder` cannot be used. A default folder that cannot be used is only
+    logged, because nobody has asked for it.
+    """
+    if folder is not None:
+        open_folder(folder)
+        return TaskRegistry(folder, layers)
+    try:
+        default = default or default_folder()
+        open_folder(default)
+        with tempfile.TemporaryFile(dir=default):
+            return TaskRegistry(default, layers)
+    except SettingsError as error:
+        _log.warning(_NOT_KEPT, error)
+        return TaskRegistry(None, layers)
+    except OSError as error:
+        _log.warning(_NOT_KEPT, error)
+        return TaskRegistry(default, layers)
+
+
+def default_folder() -> Path:
+    """Return elmo-serve/tasks in the user's data folder. Raises SettingsError without a home."""
+    folder = platformdirs.user_data_path("elmo-serve") / "tasks"
+    if not folder.is_absolute():  # "~" was not replaced
+        raise SettingsError(f"{variable('tasks')} is not set and the user has no home folder")
+    return folder
+
+
+def open_folder(folder: Path, called: str = variable("tasks")) -> None:
+    """Make the task folder if it is missing; `called` is the user's name for the setting.
+
+    Raises SettingsError when it can be neither made nor read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.listdir(folder)  # noqa: PTH208 - only whether it can be read
+    except OSError as error:
+        cause = "it is a file" if folder.is_file() else error.strerror or error
+        raise SettingsError(
+            f"{called}={str(folder)!r} is not allowed: {cause}; a folder that can be read or made"
+        ) from None

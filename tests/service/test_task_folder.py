@@ -1,0 +1,71 @@
+"""The task folder: made where it is missing, refused if named, logged if it is the default."""
+
+import logging
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from elmo_model.task import Task
+from elmo_serve.errors import Conflict
+from elmo_serve.settings import SettingsError
+from elmo_serve.task_folder import default_folder, open_registry
+from tests.support.folders import read_only
+
+LAYERS = 3
+NER = Task("ner", (0.5, -1.0, 2.0))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_the_folder_is_made_where_it_is_missing(tmp_path: Path) -> None:
+    open_registry(tmp_path / "a" / "b", LAYERS).put(NER)
+
+    assert (tmp_path / "a" / "b" / "ner.json").is_file()
+
+
+def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+
+    with pytest.raises(
+        SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; a folder"
+    ):
+        open_registry(path, LAYERS)
+
+
+def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path) -> None:
+    default = tmp_path / "data" / "tasks"
+
+    open_registry(None, LAYERS, default).put(NER)
+
+    assert open_registry(None, LAYERS, default).list() == (NER,)
+
+
+@pytest.mark.parametrize("kind", ["below a file", "read-only"])
+def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    with ExitStack() as stack:
+        default = tmp_path / "tasks"
+        if kind == "below a file":
+            default.write_text("")
+            default = default / "inner"
+        else:
+            default = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            stack.enter_context(read_only(default))
+        registry = open_registry(None, LAYERS, default)
+
+        assert registry.list() == ()
+        assert len(warnings(caplog)) == 1
+        assert "ELMO_TASKS" in warnings(caplog)[0]
+        with pytest.raises(Conflict, match="ELMO_TASKS"):
+            registry.put(NER)
+
+
+def test_the_default_folder_is_in_the_users_data_folder() -> None:
+    assert default_folder().parts[-2:] == ("elmo-serve", "tasks")
+    assert default_folder().is_absolute()
