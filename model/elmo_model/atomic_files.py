@@ -50,19 +50,15 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or an empty folder, for good also when the power fails.
+    """Delete a file or an empty folder; a power failure afterwards does not bring it back.
 
-    Raises FileNotFoundError where there is none, and OSError as `replacing` does.
+    Raises FileNotFoundError if it does not exist, and OSError as `replacing` does.
     """
-    if path.is_dir() and not path.is_symlink():
-        path.rmdir()
-    else:
-        path.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _sync_descriptor(folder)
-    finally:
-        os.close(folder)
+    with _syncing(path.parent):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
 
 
 def publish(written: Path, path: Path) -> None:
@@ -71,14 +67,23 @@ def publish(written: Path, path: Path) -> None:
     Both must be on one file system. `path` may be a file, which is replaced, or an empty folder.
     Raises OSError; `path` is then as it was.
     """
-    # Opened first: after the rename an error could no longer say that nothing has changed.
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _syncing(path.parent):
         _sync(written)
         written.replace(path)
-        _sync_descriptor(folder)
+
+
+@contextmanager
+def _syncing(folder: Path) -> Iterator[None]:
+    """Call fsync on a folder after the body has changed its names.
+
+    The folder is opened before: an error after the change could not say that nothing has changed.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield
+        _sync_descriptor(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _sync(path: Path) -> None:
