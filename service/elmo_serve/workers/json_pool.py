@@ -119,6 +119,11 @@ class JsonWorkerPool:
         """End the processes."""
         await asyncio.gather(*(slot.supervised.stop() for slot in self._slots))
 
+    @property
+    def ready_count(self) -> int:
+        """Processes that can take tasks."""
+        return sum(slot.supervised.is_ready for slot in self._slots)
+
     async def write(self, vectors: Sequence[Vectors]) -> list[Chunk]:
         """Return the JSON of some sentences, with commas between them, in pieces.
 

@@ -1,4 +1,4 @@
-"""Processes that write JSON may die, hang or be late, and nobody gets another's bytes for it."""
+"""JSON processes may die or hang, and every request gets its own text or a refusal."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from elmo_serve.http.parsing import RequestLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
-from elmo_serve.workers.watchdog import Timeouts
+from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive
 
 LIMITS = RequestLimits(10_000, 1_000)
-HASTY = Timeouts(first_batch=0.5, batch=0.5)
+HANG_SECONDS = 100.0  # more than any timeout of a task that did not take long before
+RESTART_SECONDS = 1.0
 
 
 @dataclass
 class Bench:
-    """Some writers, and what they are given."""
+    """A pool of real processes, whose timeouts and restarts follow a fake clock."""
 
-    writers: JsonWorkerPool
+    pool: JsonWorkerPool
     segments: SharedMemoryPool
     metrics: Metrics
+    clock: FakeClock
 
     def vectors(self, rows: int, number: float = 0.0) -> Vectors:
         segment, array = self.segments.acquire(rows * 16)
@@ -42,12 +44,24 @@ class Bench:
         return Vectors(array, segment, 0, (rows, 4), "float32")
 
     async def written(self, *vectors: Vectors) -> list[object]:
-        pieces = await asyncio.wait_for(self.writers.write(vectors), 30)
+        pieces = await self.pool.write(vectors)
         return list(orjson.loads(b"[" + b"".join(pieces) + b"]"))
+
+    def ask(self, rows: int, number: float = 0.0) -> asyncio.Task[list[object]]:
+        return asyncio.ensure_future(self.written(self.vectors(rows, number)))
 
     def count(self, reason: str) -> float:
         labels = {"reason": reason}
         return self.metrics.registry.get_sample_value("elmo_failures_total", labels) or 0.0
+
+    async def lost(self, count: int = 1) -> None:
+        """Wait until so many processes were lost."""
+        await until(lambda: self.count("json_lost") + self.count("json_hung") == count)
+
+    async def replace(self, count: int = 1) -> None:
+        """Wait until so many processes were lost, and start the next one."""
+        await self.lost(count)
+        self.clock.advance(RESTART_SECONDS)
 
 
 def pids() -> list[int]:
@@ -55,22 +69,27 @@ def pids() -> list[int]:
 
 
 @asynccontextmanager
-async def bench(count: int = 1, patience: Timeouts = HASTY) -> AsyncIterator[Bench]:
-    segments, metrics = SharedMemoryPool(), Metrics()
-    writers = JsonWorkerPool(count, segments, metrics, patience)
-    writers.start()
-    made = Bench(writers, segments, metrics)
-    await asyncio.gather(*(made.written(made.vectors(1)) for _ in range(8)))  # it is up
-    await until(lambda: len(pids()) == count)
-    yield made
-    await writers.stop()
+async def bench(count: int = 1) -> AsyncIterator[Bench]:
+    segments, metrics, clock = SharedMemoryPool(), Metrics(), FakeClock()
+    pool = JsonWorkerPool(count, segments, metrics, clock=clock)
+    pool.start()
+    found = Bench(pool, segments, metrics, clock)
+    await until(lambda: pool.ready_count == count)
+    yield found
+    await pool.stop()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for an event; the bound is for an event that never comes."""
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end, "this never came"
         await asyncio.sleep(0.01)
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -78,7 +97,11 @@ async def test_a_lost_process_is_replaced_and_its_task_done_again(number: signal
     async with bench() as b:
         (struck,) = pids()
         os.kill(struck, number)
-        tasks = [asyncio.ensure_future(b.written(b.vectors(2, n))) for n in range(5)]
+        tasks = [b.ask(2, n) for n in range(5)]
+        await turns()
+        if number == signal.SIGSTOP:
+            b.clock.advance(HANG_SECONDS)
+        await b.replace()
 
         for n, task in enumerate(tasks):
             assert await task == [[[float(n)] * 4] * 2]
@@ -88,24 +111,30 @@ async def test_a_lost_process_is_replaced_and_its_task_done_again(number: signal
         assert sum(map(b.count, ("json_lost", "json_hung"))) == 1
 
 
-async def test_a_request_is_parsed_though_its_process_hangs() -> None:
+async def test_a_request_is_parsed_although_its_process_hangs() -> None:
     async with bench() as b:
         (struck,) = pids()
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
-        body = b.writers.body()
+        body = b.pool.body()
         body.add(orjson.dumps({"sentences": sentences}))
         os.kill(struck, signal.SIGSTOP)
-        parsed = await asyncio.wait_for(b.writers.parse(body, LIMITS), 30)
+        parsing = asyncio.ensure_future(b.pool.parse(body, LIMITS))
+        await turns()
+        b.clock.advance(HANG_SECONDS)
+        await b.replace()
+        parsed = await parsing
 
         assert [orjson.loads(sentence) for sentence in parsed.sentences] == sentences
 
 
-async def test_a_task_that_two_processes_are_lost_over_is_refused_for_now() -> None:
+async def test_a_task_that_two_processes_are_lost_over_is_refused() -> None:
     async with bench() as b:
         small = b.vectors(1)
         beyond = Vectors(small.array, small.segment, 0, (1_000_000, 4), "float32")
         task = asyncio.ensure_future(b.written(beyond))
-        behind = asyncio.ensure_future(b.written(b.vectors(1, 7.0)))
+        behind = b.ask(1, 7.0)
+        await b.replace(1)
+        await b.replace(2)
         with pytest.raises(Unavailable) as caught:
             await task
 
@@ -114,38 +143,43 @@ async def test_a_task_that_two_processes_are_lost_over_is_refused_for_now() -> N
         assert b.count("json_lost") == 2
 
 
-async def test_one_process_that_hangs_does_not_hold_up_the_others() -> None:
-    async with bench(2, Timeouts(first_batch=5, batch=5)) as b:
-        os.kill(pids()[0], signal.SIGSTOP)
-        stuck = [asyncio.ensure_future(b.written(b.vectors(1))) for _ in range(4)]
-        start = time.monotonic()
+async def test_a_process_that_hangs_does_not_hold_up_the_others() -> None:
+    async with bench(2) as b:
+        stopped = pids()[0]
+        os.kill(stopped, signal.SIGSTOP)
+        stuck = [b.ask(1) for _ in range(4)]
         await asyncio.wait(stuck, return_when=asyncio.FIRST_COMPLETED)
         for n in range(10):
             assert await b.written(b.vectors(1, n)) == [[[float(n)] * 4]]
 
-        assert time.monotonic() - start < 4
+        assert not all(task.done() for task in stuck)
+        os.kill(stopped, signal.SIGCONT)
         assert await asyncio.gather(*stuck) == [[[[0.0] * 4]]] * 4
 
 
-async def test_what_a_late_process_may_still_write_to_is_not_lent_again() -> None:
-    """A request runs out of time; its text comes later, into memory that must still be its own."""
-    async with bench(patience=Timeouts(first_batch=60, batch=60)) as b:
+async def test_memory_that_a_late_process_may_write_to_is_not_given_to_others() -> None:
+    """A request runs out of time; its text is written later, into memory that must be its own."""
+    async with bench() as b:
         (stopped,) = pids()
         vectors = b.vectors(100, 1.0)
         os.kill(stopped, signal.SIGSTOP)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(b.writers.write([vectors]), 0.2)
+        late = asyncio.ensure_future(b.pool.write([vectors]))
+        await turns()
+        late.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        del late
         gc.collect()  # the tasks that were cancelled hold their frames
-        lent = [b.segments.acquire(60_000) for _ in range(40)]  # more than there are
-        for _, array in lent:
+        others = [b.segments.acquire(60_000) for _ in range(40)]  # more than are free
+        for _, array in others:
             array[:] = 9
         os.kill(stopped, signal.SIGCONT)
         assert await b.written(b.vectors(1, 2.0)) == [[[2.0] * 4]]
 
-        assert all((array == 9).all() for _, array in lent)
+        assert all((array == 9).all() for _, array in others)
         before = b.segments.size
-        del lent, vectors, array
-        for _ in range(3):  # and then it comes back
+        del others, vectors, array
+        for _ in range(3):  # and then the segment is free again
             held = [b.segments.acquire(60_000) for _ in range(40)]
             del held
         assert b.segments.size == before
@@ -154,23 +188,31 @@ async def test_what_a_late_process_may_still_write_to_is_not_lent_again() -> Non
 async def test_stopping_while_a_process_is_replaced_leaves_none() -> None:
     async with bench() as b:
         os.kill(pids()[0], signal.SIGKILL)
-        await until(lambda: b.count("json_lost") == 1)
-        await b.writers.stop()
-        await asyncio.sleep(0.5)
+        await b.lost()
+        await b.pool.stop()
+        b.clock.advance(HANG_SECONDS)
+        await turns()
 
         assert pids() == []
 
 
-async def test_where_no_process_starts_it_is_said_and_where_one_does_again_it_is_written() -> None:
+async def test_while_no_process_can_be_started_tasks_are_refused() -> None:
     async with bench() as b:
         (struck,) = pids()
+        body = b.pool.body()
+        body.add(orjson.dumps({"sentences": [["word"] * 8_000]}))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # what is open stays so
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # open files stay open
         try:
             os.kill(struck, signal.SIGKILL)
-            with pytest.raises(Unavailable):
-                await b.written(b.vectors(1))
+            await b.lost()
+            refused = asyncio.ensure_future(b.pool.parse(body, LIMITS))
+            await turns()
+            b.clock.advance(RESTART_SECONDS)
+            with pytest.raises(Unavailable, match="Too many open files"):
+                await refused
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        b.clock.advance(RESTART_SECONDS)
 
         assert await b.written(b.vectors(1)) == [[[0.0] * 4]]

@@ -1,15 +1,17 @@
-"""Shared memory is lent to one at a time, comes back by itself, and does not pile up."""
+"""A segment has one holder at a time, returns to the pool by itself, and is not kept long."""
 
 import gc
 import os
+import resource
 
 import numpy as np
 import pytest
 
+from elmo_serve.errors import Unavailable
 from elmo_serve.workers.shared_memory import SharedMemoryPool, map_descriptor, view
 
 
-def test_what_is_lent_is_not_lent_again_while_anything_looks_at_it() -> None:
+def test_a_segment_is_not_reused_while_any_array_over_it_exists() -> None:
     pool = SharedMemoryPool()
     first, array = pool.acquire(100_000)
     part = view(array, 64, (10, 4), "float32")
@@ -24,7 +26,7 @@ def test_what_is_lent_is_not_lent_again_while_anything_looks_at_it() -> None:
     del other, again
 
 
-def test_bytes_of_an_answer_hold_their_memory_while_they_are_sent() -> None:
+def test_the_bytes_of_a_response_keep_their_segment_in_use() -> None:
     pool = SharedMemoryPool()
     segment, array = pool.acquire(1_000)
     sent = view(array, 0, (8,), "float32").reshape(-1).view(np.uint8).data
@@ -35,7 +37,7 @@ def test_bytes_of_an_answer_hold_their_memory_while_they_are_sent() -> None:
     assert len(sent) == 32
 
 
-def test_a_segment_is_used_again_for_what_is_about_as_large() -> None:
+def test_a_segment_is_reused_for_a_similar_size() -> None:
     pool = SharedMemoryPool()
     ids = set()
     for size in (1_000_000, 700_000, 1_000_000, 300_000, 1_048_576):
@@ -48,7 +50,7 @@ def test_a_segment_is_used_again_for_what_is_about_as_large() -> None:
     assert pool.size == 1 << 20
 
 
-def test_a_small_answer_does_not_take_a_large_segment() -> None:
+def test_a_small_size_does_not_get_a_large_segment() -> None:
     pool = SharedMemoryPool()
     large, array = pool.acquire(10_000_000)
     del array
@@ -56,14 +58,14 @@ def test_a_small_answer_does_not_take_a_large_segment() -> None:
     assert pool.acquire(1_000)[0].id != large.id
 
 
-def test_unused_memory_is_given_back() -> None:
+def test_free_memory_beyond_the_limit_is_unmapped() -> None:
     pool = SharedMemoryPool()
     size = 1 << 27
-    lent = [pool.acquire(size) for _ in range(5)]
+    held = [pool.acquire(size) for _ in range(5)]
     gc.collect()
     before = open_files()
-    ids = [segment.id for segment, _ in lent]
-    del lent
+    ids = [segment.id for segment, _ in held]
+    del held
     _, kept = pool.acquire(1)
 
     assert pool.size < 3 * size
@@ -75,9 +77,9 @@ def test_unused_memory_is_given_back() -> None:
 def test_many_unused_segments_do_not_hold_descriptors() -> None:
     pool = SharedMemoryPool()
     before = open_files()
-    lent = [pool.acquire(1_000) for _ in range(600)]
+    held = [pool.acquire(1_000) for _ in range(600)]
     assert open_files() >= before + 600
-    del lent
+    del held
     gc.collect()
     _, kept = pool.acquire(1)
 
@@ -85,7 +87,7 @@ def test_many_unused_segments_do_not_hold_descriptors() -> None:
     del kept
 
 
-def test_a_lent_array_can_be_had_again_and_keeps_its_segment() -> None:
+def test_a_shared_array_keeps_its_segment_in_use() -> None:
     pool = SharedMemoryPool()
     segment, array = pool.acquire(1_000)
     other = pool.share(segment)
@@ -96,6 +98,35 @@ def test_a_lent_array_can_be_had_again_and_keeps_its_segment() -> None:
 
     with pytest.raises(KeyError):
         pool.share(segment)
+
+
+def test_want_of_descriptors_is_unavailable_and_leaks_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = SharedMemoryPool()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = open_files()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # open files stay open
+    try:
+        with pytest.raises(Unavailable, match="Too many open files"):
+            pool.acquire(1_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert open_files() == before
+    assert "no shared memory" in caplog.text
+    assert pool.size == 0
+    assert len(pool.acquire(1_000)[1]) >= 1_000
+
+
+def test_want_of_memory_is_unavailable_and_leaks_nothing() -> None:
+    pool = SharedMemoryPool()
+    before = open_files()
+    with pytest.raises(Unavailable, match=r"Cannot allocate memory|Invalid argument"):
+        pool.acquire(1 << 50)
+
+    assert open_files() == before
+    assert pool.size == 0
 
 
 def open_files() -> int:
