@@ -39,10 +39,10 @@ class GatedWorker:
     is_dead: bool = False
     _timer: asyncio.TimerHandle | None = None
 
-    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        self._said, self._ended = said, ended
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        self._on_message, self._on_exit = on_message, on_exit
         if self.loads:
-            asyncio.get_running_loop().call_soon(said, Ready(INFO))
+            asyncio.get_running_loop().call_soon(on_message, Ready(INFO))
 
     def submit(self, batch: Batch) -> None:
         assert not self.is_dead, "a dead worker was given work"
@@ -62,7 +62,7 @@ class GatedWorker:
         if self._timer is not None:
             self._timer.cancel()
         self.is_dead = True
-        asyncio.get_running_loop().call_soon(self._ended, reason)
+        asyncio.get_running_loop().call_soon(self._on_exit, reason)
 
     def close(self) -> None:
         """Let no further batch finish by itself."""
@@ -80,7 +80,7 @@ class GatedWorker:
         if _holds(batch, DIES):
             self.die("was killed by SIGSEGV")
             return
-        self._said(self._run(batch))  # the pool may submit the next one from within
+        self._on_message(self._run(batch))  # the pool may submit the next one from within
         self.queue.pop(0)
         if self.queue and not self.is_dead:
             self._begin()

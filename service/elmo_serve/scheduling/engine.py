@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
@@ -124,12 +125,7 @@ class Engine:
             raise request.error
         self._metrics.sentences.inc(len(sentences))
         self._metrics.tokens.inc(sum(lengths))
-        started_at = request.arrived_at if request.started_at is None else request.started_at
-        return Embedded(
-            [vectors for vectors in request.results if vectors is not None],
-            queue_seconds=started_at - request.arrived_at,
-            infer_seconds=request.finished_at - started_at,
-        )
+        return _embedded(request)
 
     async def _answered(
         self,
@@ -144,15 +140,10 @@ class Engine:
         admitted = self.admission.admit(lengths, timeout_seconds, client, model)
         dispatcher = self._dispatchers[model]
         is_over = asyncio.get_running_loop().create_future()
+        on_end = partial(_resolve, is_over)
+        now = self._clock.now()
         request = Request(
-            sentences,
-            lengths,
-            output,
-            admitted.tokens,
-            self._clock.now(),
-            admitted.spacing,
-            lambda: None if is_over.done() else is_over.set_result(None),
-            model,
+            sentences, lengths, output, admitted.tokens, now, admitted.spacing, on_end, model
         )
         self._requests.add(request)
         try:
@@ -200,10 +191,25 @@ class Engine:
             try:
                 await asyncio.wait_for(self._drained.wait(), timeout_seconds)
             except TimeoutError:
-                error = Unavailable("The server stops; the drain time is over.", retry_after=1)
+                reason = "The server stops; the drain time is over."
                 for request in list(self._requests):
-                    request.fail(error)
+                    request.fail(Unavailable(reason, retry_after=1))
                 for dispatcher in self._dispatchers.values():
                     dispatcher.pool.kill()
                 return False
         return True
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():  # it is cancelled when the client leaves
+        future.set_result(None)
+
+
+def _embedded(request: Request) -> Embedded:
+    """Return the results of a request that has all of them."""
+    started_at = request.finished_at if request.started_at is None else request.started_at
+    return Embedded(
+        [vectors for vectors in request.results if vectors is not None],
+        queue_seconds=started_at - request.arrived_at,
+        infer_seconds=request.finished_at - started_at,
+    )
