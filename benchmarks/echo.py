@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from elmo_serve import logs
-from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
+from elmo_serve.http.wiring import assemble
 from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
@@ -86,7 +86,7 @@ def serve() -> int:
     """Serve with echo workers, as ``elmo serve`` does with real ones."""
     settings = from_strings({"port": str(_PORT), "log_level": "warning", "devices": "cpu"})
     logs.configure(settings.log_level, settings.log_format)
-    return run(create_app(settings, EchoWorker), settings)
+    return run(assemble(settings, EchoWorker))
 
 
 @contextlib.contextmanager

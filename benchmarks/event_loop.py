@@ -30,6 +30,7 @@ from fastapi import FastAPI
 from benchmarks import machine
 from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
+from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from tests.support.checkpoints import write_pair
 
@@ -193,7 +194,8 @@ def measure(model: Path, repeat: int) -> list[Row]:
     """Serve as `elmo serve` does and play every scene; return the longest turn of each."""
     port = _free_port()
     settings = Settings(model=str(model), port=port)
-    app = create_app(settings)
+    server = assemble(settings)
+    app = create_app(server)
     rows: list[Row] = []
     inner = app.router.lifespan_context
 
@@ -201,7 +203,7 @@ def measure(model: Path, repeat: int) -> list[Row]:
         try:
             rows.extend(await _play(port, repeat))
         finally:
-            app.state.stop()
+            server.failed.set()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
@@ -211,7 +213,7 @@ def measure(model: Path, repeat: int) -> list[Row]:
             await playing
 
     app.router.lifespan_context = lifespan
-    run(app, settings)
+    run(server, app)
     return rows
 
 

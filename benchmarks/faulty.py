@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 
 from elmo_serve import logs
-from elmo_serve.http.app import create_app
 from elmo_serve.http.server import run
+from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.child_process import ChildProcess, Parent
@@ -73,7 +73,7 @@ def main() -> int:
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
     make = partial(FaultyWorker, word=options.raises, memory_tokens=options.memory_tokens)
-    return run(create_app(settings, make), settings)
+    return run(assemble(settings, make))
 
 
 if __name__ == "__main__":

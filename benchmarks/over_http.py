@@ -29,7 +29,6 @@ from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_serve.http.wiring import assemble
-from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, Settings
 from tests.support.processes import children, own_memory
@@ -128,7 +127,7 @@ def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
 async def _engine(model: str, precision: str, sentences: Sequence[Sentence], callers: int) -> float:
     """Return tokens/s of the queue and a worker, when the words are known."""
     settings = Settings(model=model, precision=precision)
-    engine = assemble(settings, Metrics(), None).engine
+    engine = assemble(settings).engine
     engine.start()
     if (reason := await engine.pool.first_outcome()) is not None:
         raise RuntimeError(reason)

@@ -1,9 +1,7 @@
-"""API keys in a file: one a line, and comments."""
-
-from __future__ import annotations
+"""The file of API keys: a key a line, with or without a name, and comments."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -12,39 +10,53 @@ from pydantic import SecretStr
 KEY: Final = re.compile(r"[!-+\--~]+")
 """Printable ASCII but the space and the comma: what a header and a list of keys can carry."""
 
-_MOST_BYTES: Final = 1 << 20
+_NAMED: Final = re.compile(rf"(?:([A-Za-z0-9._-]{{1,64}}):[ \t]+)?({KEY.pattern})")
+
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """The keys that a file held when it was read."""
+    """The keys that a file held when it was read, and the names of those that have one."""
 
     path: Path
     keys: tuple[SecretStr, ...]
+    names: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 def read(path: Path) -> KeyFile:
-    """Read a file of keys; blank lines and lines that start with # are passed over.
+    """Read a file of keys: `KEY` or `NAME: KEY` a line; blank lines and `#` lines are skipped.
 
-    Raises ValueError, which shows nothing of what is in the file.
+    Raises:
+        ValueError: the file cannot be read, a line is no key, or there is none. The text shows
+            nothing of the file.
     """
+    keys: dict[str, None] = {}  # a set that keeps the order
+    names: dict[str, str] = {}
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        found = _NAMED.fullmatch(text)
+        if found is None:
+            raise ValueError(f"line {number} is no key")
+        name, key = found.groups()
+        if name and key not in keys:
+            names[key] = name
+        keys[key] = None
+    if not keys:  # a server that was given a file is meant to ask for keys
+        raise ValueError("holds no key")
+    return KeyFile(path, tuple(map(SecretStr, keys)), names)
+
+
+def _text(path: Path) -> str:
     try:
         if not path.is_file():
             raise ValueError("is no file")
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"has more than {_MOST_BYTES} bytes")
-    keys: dict[str, None] = {}  # a set that keeps the order
-    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), start=1):
-        key = line.strip()
-        if not key or key.startswith("#"):
-            continue
-        if not KEY.fullmatch(key):
-            raise ValueError(f"line {number} is no key")
-        keys[key] = None
-    if not keys:  # whoever names a file wants keys to be asked for
-        raise ValueError("holds no key")
-    return KeyFile(path, tuple(map(SecretStr, keys)))
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"has more than {_MAX_BYTES} bytes")
+    return data.decode("utf-8-sig", "replace")

@@ -108,6 +108,12 @@ class Settings(BaseModel):
     )
     max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
     max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
+    max_receiving_bytes: int = Field(
+        128 * 1024**2,
+        ge=1,
+        description="Bytes of request bodies that are received or parsed at once, over all "
+        "connections; more is answered 503. Bodies up to 16 KiB do not count.",
+    )
     max_answer_bytes: int = Field(
         1024**3,
         ge=1,
@@ -188,6 +194,12 @@ class Settings(BaseModel):
         """Return all API keys in plain text, also those of the file. No key: none is required."""
         keys = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
         return tuple(dict.fromkeys(key.get_secret_value() for key in keys))
+
+    def api_key_names(self) -> dict[str, str]:
+        """Return the name of each key: that of the file, else its number in all keys."""
+        names = self.api_keys_file.names if self.api_keys_file else {}
+        keys = self.every_api_key()
+        return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
 
     @field_validator("devices", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Final
 
 from elmo_model.task import Task
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer, shown
-from elmo_serve.http.parsing import parse_task
+from elmo_serve.http.request_body import parse_task
 from elmo_serve.http.schemas import TaskBody
 from elmo_serve.output import mix_faults
 

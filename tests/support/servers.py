@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ import httpx
 SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 
 _COMMAND = Path(sys.executable).with_name("elmo")
-_LISTENING = re.compile(r"running on (http://\S+)")
+_LISTENING = re.compile(r'listening on (http://[^\s"]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,21 @@ class Running:
             ):
                 return float(value)
         return 0.0
+
+    def descriptors(self) -> list[str]:
+        """Return the targets of the descriptors that the server process holds."""
+        found = []
+        for link in Path(f"/proc/{self.pid}/fd").glob("*"):
+            with suppress(OSError):  # it has just been closed
+                found.append(str(link.readlink()))
+        return found
+
+    def until(self, is_so: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait for a state that stays once it is reached; raises AssertionError if it never is."""
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < deadline, "the state was not reached"
+            time.sleep(0.02)
 
     def stop(self, seconds: float = 20) -> int:
         """Send SIGTERM and return the exit status; a server that does not end is killed."""

@@ -1,57 +1,60 @@
-"""Work that ends when the client it is for hangs up."""
-
-from __future__ import annotations
+"""Work that is cancelled when its client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+if TYPE_CHECKING:
+    from starlette.types import Receive
 
 _T = TypeVar("_T")
 
-_UNWATCHED_SECONDS = 0.02
-"""Short work is over by then; watching it would be a task for every request."""
+_UNWATCHED_SECONDS: Final = 0.02
+"""Work that takes less is not watched, which saves an asyncio task for each request. A larger value
+computes longer for clients that have left."""
 
 
-async def unless_client_leaves(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
-    """Await ``work``, and cancel it when the client hangs up before it is done.
+class DisconnectError(Exception):
+    """The client closed the connection before its request was answered."""
 
-    The body has been read. Raises ClientDisconnect.
+
+async def unless_disconnected(receive: "Receive", work: Coroutine[Any, Any, _T]) -> _T:
+    """Await `work`; cancel it when the client disconnects first.
+
+    The body must have been read, because `receive` is used up to `http.disconnect`.
+
+    Raises:
+        DisconnectError: the client left.
     """
     loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-    watcher: asyncio.Task[None] | None = None
-    has_left = is_over = False
+    watchers: list[asyncio.Task[None]] = []
+    limit = asyncio.timeout(None)
 
     def watch() -> None:
-        nonlocal watcher
-        watcher = loop.create_task(_left(receive))
-        watcher.add_done_callback(cancel)
+        watcher = loop.create_task(_disconnected(receive))
+        watchers.append(watcher)
+        watcher.add_done_callback(expire)
 
-    def cancel(_: asyncio.Future[None]) -> None:
-        nonlocal has_left
-        if not is_over:  # it may have been scheduled just before
-            has_left = True
-            task.cancel()
+    def expire(watcher: asyncio.Future[None]) -> None:
+        if not watcher.cancelled() and watchers:
+            limit.reschedule(loop.time())
 
-    beginning = loop.call_later(_UNWATCHED_SECONDS, watch)
+    start = loop.call_later(_UNWATCHED_SECONDS, watch)
     try:
-        return await work
-    except asyncio.CancelledError:
-        if not has_left:
-            raise
-        task.uncancel()
-        raise ClientDisconnect from None
-    finally:
-        is_over = True
-        beginning.cancel()
-        if watcher is not None:
-            watcher.cancel()
+        async with limit:
+            try:
+                return await work
+            finally:
+                start.cancel()
+                for watcher in watchers:
+                    watcher.cancel()
+                watchers.clear()
+    except TimeoutError:
+        if limit.expired():
+            raise DisconnectError from None
+        raise
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: "Receive") -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

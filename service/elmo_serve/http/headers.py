@@ -1,38 +1,62 @@
-"""The headers of a request, looked up where ASGI has them."""
-
-from __future__ import annotations
+"""Request headers, read from the ASGI scope."""
 
 import math
 import os
 import re
-from typing import Final
-
-from starlette.types import Scope
+from typing import TYPE_CHECKING, Final
 
 from elmo_serve.errors import InvalidRequest, UnsupportedMediaType, shown
 
+if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
+    from starlette.types import Scope
+
+_MOST_DIGITS: Final = 18
 _JSON: Final = "application/json"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _NUMBER: Final = re.compile(r"[0-9]+([.][0-9]*)?([eE][+-]?[0-9]+)?|[.][0-9]+([eE][+-]?[0-9]+)?")
 
 
-def first(scope: Scope, name: bytes) -> str | None:
-    """Return the first header of a name, in lower case; None when it was not sent."""
+def first(scope: "Scope", name: bytes) -> str | None:
+    """Return the value of the first header called `name` (lower case); None when there is none.
+
+    White space around a value is no part of it (RFC 9110, 5.5).
+    """
     for sent, value in scope["headers"]:
         if sent == name:
-            return str(value, "latin-1")
+            return str(value, "latin-1").strip(" \t")
     return None
 
 
-def every(scope: Scope, name: bytes) -> tuple[str, ...]:
-    """Return all headers of a name, in lower case, in their order."""
-    return tuple(str(value, "latin-1") for sent, value in scope["headers"] if sent == name)
+def every(scope: "Scope", name: bytes) -> tuple[str, ...]:
+    """Return the values of all headers called `name` (lower case), in their order."""
+    return tuple(
+        str(value, "latin-1").strip(" \t") for sent, value in scope["headers"] if sent == name
+    )
 
 
-def timeout_seconds(scope: Scope, most: float) -> float:
-    """Return the seconds that the client allows, capped by the server's own limit.
+def content_length(scope: "Scope") -> int | None:
+    """Return the announced length of the body in bytes; None for a chunked body or none at all."""
+    announced = first(scope, b"content-length") or ""
+    # A number of more digits is over every limit and takes long to convert.
+    return int(announced[:_MOST_DIGITS]) if announced.isdecimal() else None
 
-    Raises InvalidRequest when X-Request-Timeout is no such number.
+
+def has_body(scope: "Scope") -> bool:
+    """Tell whether a body follows the head."""
+    return first(scope, b"transfer-encoding") is not None or bool(content_length(scope))
+
+
+def is_framed_twice(scope: "Scope") -> bool:
+    """Tell whether both Content-Length and Transfer-Encoding say where the body ends."""
+    names = [name for name, _ in scope["headers"]]
+    return b"transfer-encoding" in names and b"content-length" in names
+
+
+def timeout_seconds(scope: "Scope", most: float) -> float:
+    """Return `X-Request-Timeout` in seconds, at most `most`; `most` when it was not sent.
+
+    Raises:
+        InvalidRequest: it is not a number above 0.
     """
     sent = first(scope, b"x-request-timeout")
     if sent is None:
@@ -45,8 +69,12 @@ def timeout_seconds(scope: Scope, most: float) -> float:
     return min(seconds, most)
 
 
-def check_json(scope: Scope) -> None:
-    """Raise UnsupportedMediaType for a body that says it is something else, or compressed."""
+def check_json(scope: "Scope") -> None:
+    """Check that the headers announce JSON, without compression.
+
+    Raises:
+        UnsupportedMediaType: they announce something else.
+    """
     sent = first(scope, b"content-type")
     if sent is not None and sent.partition(";")[0].strip().lower() != _JSON:
         raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {_JSON}.")
@@ -58,8 +86,8 @@ def check_json(scope: Scope) -> None:
         )
 
 
-def request_id(scope: Scope) -> str:
-    """Return the client's id for a request, when it is sane, or a new one."""
+def request_id(scope: "Scope") -> str:
+    """Return the client's X-Request-Id if it is 1 to 128 harmless characters, else a new one."""
     for sent in every(scope, b"x-request-id"):
         if _SANE.fullmatch(sent):
             return sent

@@ -1,58 +1,49 @@
-"""Requests that are refused before they are read: the queue has no room for what they hold."""
+"""Load shedding: requests refused from their headers while the queue has no room for them."""
 
-from __future__ import annotations
-
-import asyncio
-import logging
+from typing import Final
 
 from starlette.types import Scope
 
 from elmo_serve.errors import Overloaded, RequestError
 from elmo_serve.http import headers
-from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.admission import Admission
+from elmo_serve.scheduling.engine import Engine
 
-_log = logging.getLogger("elmo_serve.http.load_shedding")
-
-_LEARNING = 0.05  # of the way up, for a body that held more
-_TOLD_SECONDS = 1.0
-_DIGITS = 16  # of a length that is looked at: a longer one is over every limit
+_LEARNING_RATE: Final = 0.05
+"""Share by which a larger ratio of tokens to bytes moves the estimate upwards. A larger share
+forgets sparse bodies sooner and then refuses some that would have had room."""
 
 
-class Door:
-    """Turns away what would not be admitted, for a fraction of what it takes to read it.
+class LoadShedder:
+    """Refuses requests whose tokens do not fit into the queue, before their bodies are read.
 
-    How many tokens a body holds shows when it is parsed. What is assumed is the fewest that bodies
-    about as large, within a power of two, held of late: what passes is looked at as always.
+    The tokens of a body are estimated from its Content-Length, with the lowest ratio of tokens to
+    bytes that bodies within the same power of two had recently. The estimate is a lower bound:
+    a request that passes is counted exactly after it was parsed.
     """
 
-    def __init__(
-        self, admission: Admission, metrics: Metrics, *, timeout_seconds: float, body_bytes: int
-    ) -> None:
-        self._admission = admission
+    def __init__(self, engine: Engine, *, timeout_seconds: float, body_bytes: int) -> None:
+        self._engine = engine
+        self._admission = engine.admission
         self._timeout_seconds = timeout_seconds
         self._body_bytes = body_bytes
-        self._least: dict[int, float] = {}  # tokens a byte, by the bits of the size
-        self._count = metrics.http_requests.labels("POST", "/embed", str(Overloaded.status))
-        self._duration = metrics.http_request_duration.labels("/embed")
-        self._untold = 0
+        self._ratios: dict[int, float] = {}  # tokens a byte, by the bit length of the size
 
     def learn(self, size: int, cost: int) -> None:
-        """Take in what a body of ``size`` bytes held, in tokens with their boundaries."""
+        """Note that a body of `size` bytes held `cost` tokens, boundaries included."""
         found = cost / max(size, 1)
         bits = size.bit_length()
-        known = self._least.get(bits, found)
-        self._least[bits] = min(found, known + _LEARNING * (found - known))
+        known = self._ratios.get(bits, found)
+        self._ratios[bits] = min(found, known + _LEARNING_RATE * (found - known))
 
     def refusal(self, scope: Scope) -> Overloaded | None:
-        """Return why a POST /embed is refused, by its headers; None when it is to be read.
+        """Return the error for a `POST /embed` that the queue has no room for, else None.
 
-        What is wrong with a request is for the route to say.
+        Requests with faulty headers pass, and all while the server is not ready: the route answers
+        them.
         """
-        if not self._admission.outstanding:
+        if not self._admission.outstanding or self._engine.why_not() is not None:
             return None
-        announced = headers.first(scope, b"content-length") or ""
-        size = int(announced) if announced.isdecimal() and len(announced) < _DIGITS else 0
+        size = headers.content_length(scope) or 0
         if not 0 < size <= self._body_bytes:
             return None
         try:
@@ -60,20 +51,5 @@ class Door:
             timeout = headers.timeout_seconds(scope, self._timeout_seconds)
         except RequestError:
             return None
-        cost = int(size * self._least.get(size.bit_length(), 0.0))
-        refusal = self._admission.refusal(cost, timeout) if cost else None
-        if refusal is not None:
-            self._note()
-        return refusal
-
-    def _note(self) -> None:
-        self._count.inc()
-        self._duration.observe(0.0)
-        if not self._untold:
-            asyncio.get_running_loop().call_later(_TOLD_SECONDS, self._tell)
-        self._untold += 1
-
-    def _tell(self) -> None:
-        """Log them together: a line for each would cost as much as refusing it."""
-        _log.info("refused unread", extra={"requests": self._untold, "why": Overloaded.title})
-        self._untold = 0
+        cost = int(size * self._ratios.get(size.bit_length(), 0.0))
+        return self._admission.refusal(cost, timeout) if cost else None

@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem, TaskBody
+from elmo_serve.http.state import Server
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.
@@ -40,26 +41,22 @@ OPERATIONS: Final = {
 """Id and tag of each operation. A generated client has a method for the id: `client.getTask`."""
 
 
-def describe(app: FastAPI, *, needs_key: bool) -> None:
+def describe(app: FastAPI, server: Server) -> None:
     """Let `/openapi.json` show the contract, and the number of layers once a model is loaded.
 
     Call it when all routes are in place. The document is made here and not on request, because
     that takes longer than a request may hold the event loop.
     """
+    needs_key = bool(server.settings.every_api_key())
     documents: dict[int | None, dict[str, Any]] = {None: _document(app, needs_key)}
 
     def document() -> dict[str, Any]:
-        layers = _layers(app)
+        layers = server.engine.info.layers if server.engine.info else None
         if layers is not None and layers not in documents:
             documents[layers] = _with_layers(documents[None], layers)
         return documents[layers]
 
     app.openapi = document  # type: ignore[method-assign]  # FastAPI documents this way
-
-
-def _layers(app: FastAPI) -> int | None:
-    server = getattr(app.state, "server", None)
-    return server.engine.info.layers if server and server.engine.info else None
 
 
 def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:

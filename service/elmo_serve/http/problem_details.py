@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +25,7 @@ from elmo_serve.errors import (
     UnknownRoute,
     shown,
 )
+from elmo_serve.http.disconnect import DisconnectError
 from elmo_serve.http.schemas import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -53,7 +54,7 @@ class Problems:
 
         try:
             await self._app(scope, receive, send_and_note)
-        except ClientDisconnect:
+        except DisconnectError:
             return  # there is nobody to send a response to
         except Exception as error:  # broad: every request gets a response
             known = translated(error)

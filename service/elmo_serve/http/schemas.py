@@ -208,6 +208,7 @@ class LimitsResponse(BaseModel):
     max_request_sentences: int
     max_sentence_tokens: int
     max_body_bytes: Int64
+    max_receiving_bytes: Int64
     max_answer_bytes: Int64
     max_connections: int
     request_timeout_seconds: float

@@ -1,9 +1,7 @@
-"""How the application is run: uvicorn, signals, and the status to exit with."""
-
-from __future__ import annotations
+"""How the application is run: sockets, uvicorn, signals, and the status to exit with."""
 
 import asyncio
-import functools
+import errno
 import gc
 import logging
 import os
@@ -11,96 +9,122 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final, cast
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import Scope
 
 from elmo_serve import logs
-from elmo_serve.errors import Overloaded
 from elmo_serve.http.app import create_app
-from elmo_serve.http.http_protocol import Connection, ConnectionLimits
+from elmo_serve.http.connection_limits import ConnectionFactory, ConnectionLimits
 from elmo_serve.http.state import Server
+from elmo_serve.http.wiring import assemble
 from elmo_serve.loop_failure import LoopFailureHandler
-from elmo_serve.settings import Settings
+from elmo_serve.settings import Settings, SettingsError
 
-_LAST_BYTES_SECONDS = 5  # after the drain, for answers that are made and not yet read
+_BACKLOG: Final = 2_048
+"""Connections that the kernel completes while the event loop is busy; uvicorn's default."""
 
-_KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep theirs: they close, not we
-_FILES = 256  # beside those of connections: an answer that is being sent has one, and its memory
-_FILES_A_CONNECTION = 2
-_SWITCH_SECONDS = 0.001
-_COLLECTED_OBJECTS = 10_000  # of a request few are left to the collector
+_HEAD_BYTES: Final = 1 << 16
+"""Of a head, or of the trailers of a chunked body, that has not ended. h11's own 16 KiB are less
+than some proxies send in cookies and tokens."""
+
+_LAST_BYTES_SECONDS: Final = 5
+"""After the drain, for responses that are made and not yet read by their clients."""
+
+_KEEP_ALIVE_SECONDS: Final = 75
+"""Longer than clients and proxies keep idle connections: they close, which loses no request."""
+
+_FILES: Final = 256
+"""Descriptors that belong to no connection: workers, log, model, kept shared memory."""
+
+_FILES_A_CONNECTION: Final = 2
+"""A socket, and a shared-memory segment: a response that is being sent has one, and a large body
+while it is parsed. A body that is still being received has none."""
+
+_SWITCH_SECONDS: Final = 0.001
+"""Time after which a thread that computes gives the interpreter to one that waits. Python's 5 ms
+delay the event loop by as much; less costs throughput (benchmarks/event_loop.py)."""
+
+_GEN0_OBJECTS: Final = 10_000
+"""Allocations before the garbage collector runs: requests leave few cyclic objects."""
 
 _log = logging.getLogger("elmo_serve")
 
 
 def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; return the status to exit with."""
+    """Serve until SIGTERM or SIGINT; return the status to exit with.
+
+    Raises:
+        SettingsError: the address or the port cannot be used.
+    """
     logs.configure(settings.log_level, settings.log_format)
-    return run(create_app(settings), settings)
+    return run(assemble(settings))
 
 
-def run(app: FastAPI, settings: Settings) -> int:
-    """Serve an application; 0 when all that was admitted was answered."""
+def run(server: Server, app: FastAPI | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; return 0 when every admitted request was answered, else 1.
+
+    `app` is for a caller that changes the application of `server` before it starts.
+
+    Raises:
+        SettingsError: the address or the port cannot be used.
+    """
+    settings = server.settings
     _allow_files(_FILES + _FILES_A_CONNECTION * settings.max_connections)
-    listener = _Listener(app, settings)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(listener.serve())
-    server: Server | None = getattr(app.state, "server", None)
-    is_sound = server is not None and server.fatal is None
-    return 0 if is_sound and listener.is_drained else 1
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(each) for each in _listen(settings)]
+        server.address = _address(settings.host, sockets[0].getsockname()[1])
+        uvicorn_server = _UvicornServer(server, app or create_app(server))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(uvicorn_server.serve(sockets))
+    return 0 if server.fatal is None and uvicorn_server.is_drained else 1
 
 
-class _Listener(uvicorn.Server):
-    """uvicorn, stopped in two steps: first nothing new is admitted, then the sockets close."""
+class _UvicornServer(uvicorn.Server):
+    """uvicorn, stopped in two steps: first the queue is drained, then the sockets close."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, server: Server, app: FastAPI) -> None:
         self.is_drained = True
-        self._app = app
-        self._drain_seconds = settings.drain_timeout_seconds
-        self._draining: asyncio.Task[None] | None = None
-        app.state.stop = self._stop
+        self._is_draining = False
+        self._server = server
+        self._tasks: set[asyncio.Task[None]] = set()
+        settings = server.settings
         limits = ConnectionLimits(settings.max_connections, settings.client_timeout_seconds)
-        make = functools.partial(
-            Connection,
-            limits=limits,
-            metrics=app.state.metrics,
-            refusal=functools.partial(_refusal, app),
-        )
+        factory = ConnectionFactory(limits, server.request_metrics.count_unparsed)
         super().__init__(
             uvicorn.Config(
                 app,
-                host=settings.host,
-                port=settings.port,
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                http=make,  # type: ignore[arg-type]  # whatever makes one will do
+                # Called like a class: see `connection_limits`.
+                http=cast(type[asyncio.Protocol], factory),
                 ws="none",
+                h11_max_incomplete_event_size=_HEAD_BYTES,
+                backlog=_BACKLOG,
                 timeout_graceful_shutdown=_LAST_BYTES_SECONDS,
             )
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and then keep the garbage collector off what lives as long as the server.
-
-        A full collection over the modules alone holds the event loop for some 20 ms; a thread that
-        wants the interpreter waits for 5 ms unless told otherwise.
-        """
+        """Start; then tune the interpreter for a process that answers many small requests."""
         await super().startup(sockets)
+        _log.info("listening on %s", self._server.address)
+        self._run(self._stop_when_failed())
+        # A full collection over the modules alone would hold the event loop for some 20 ms.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(_COLLECTED_OBJECTS)
+        gc.set_threshold(_GEN0_OBJECTS)
         sys.setswitchinterval(_SWITCH_SECONDS)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals on the event loop, and do not raise them again at the end."""
+        """Handle the signals on the event loop; uvicorn would raise them again at the end."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(LoopFailureHandler())
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -110,28 +134,81 @@ class _Listener(uvicorn.Server):
             loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.get_running_loop().create_task(self._drain())
+        if not self._is_draining:
+            self._is_draining = True
+            self._run(self._drain())
         else:
             _log.warning("stopping at once")
             logging.shutdown()
-            os._exit(1)  # not to be held up by anything; the children read an end of file
+            os._exit(1)  # nothing may hold it up; the children end when their pipes close
 
     async def _drain(self) -> None:
         _log.info("draining")
-        server: Server | None = getattr(self._app.state, "server", None)
-        if server is not None:  # it may not have come so far
-            self.is_drained = await server.engine.drain(self._drain_seconds)
+        self.is_drained = await self._server.engine.drain(
+            self._server.settings.drain_timeout_seconds
+        )
         if not self.is_drained:
             _log.error("the drain timeout passed before everything was answered")
-        self._stop()
-
-    def _stop(self) -> None:
+        self._server.stop_signal.send()
         self.should_exit = True
+
+    async def _stop_when_failed(self) -> None:
+        await self._server.failed.wait()
+        self.should_exit = True
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)  # the event loop keeps no reference
+        task.add_done_callback(self._tasks.discard)
+
+
+def _listen(settings: Settings) -> list[socket.socket]:
+    """Return a listening socket for each address of the host.
+
+    Raises:
+        SettingsError: the host has no address, or the port is taken or not allowed.
+    """
+    host, port = settings.host, settings.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise SettingsError(
+            f"ELMO_HOST={host!r} (--host) cannot be listened on: {error.strerror}"
+        ) from None
+    sockets: list[socket.socket] = []
+    try:
+        for family, *_, address in dict.fromkeys(found):
+            if sockets:  # with port 0 the first address chooses
+                port = sockets[0].getsockname()[1]
+            sockets.append(
+                socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+            )
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise SettingsError(_cannot_listen(host, port, error)) from None
+    return sockets
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"ELMO_PORT={port} (--port) is taken on {host}: another server listens there; "
+            "stop it, or choose another port"
+        )
+    if error.errno == errno.EACCES:
+        return f"ELMO_PORT={port} (--port) is not allowed: this user may not listen on it"
+    return f"ELMO_HOST={host!r} (--host) cannot be listened on: {error.strerror}"
+
+
+def _address(host: str, port: int) -> str:
+    """Return the address to open in a browser."""
+    name = "localhost" if host in ("0.0.0.0", "::") else host
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def _allow_files(wanted: int) -> None:
-    """Let this process open so many files, or as many as it may: shells allow few unless asked."""
+    """Raise this process's limit of open files to `wanted`, or as far as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
@@ -139,11 +216,6 @@ def _allow_files(wanted: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         _log.warning("few files can be open", extra={"allowed": allowed, "wanted": wanted})
-
-
-def _refusal(app: FastAPI, scope: Scope) -> Overloaded | None:
-    server: Server = app.state.server  # which is made after the listener
-    return server.door.refusal(scope)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,10 +1,11 @@
 """The parts of a server, put together from its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from typing import Final
 
-from elmo_serve.http.load_shedding import Door
+from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.request_body import ReceivingBudget
+from elmo_serve.http.request_metrics import RequestMetrics
 from elmo_serve.http.state import Server
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.admission import Limits
@@ -18,45 +19,72 @@ from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.process import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.thread import ThreadWorker
+from elmo_serve.workers.watchdog import Timeouts
 from elmo_serve.workers.worker_slot import WorkerSpec
 
 MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Worker]
 
+_TIMEOUTS: Final = Timeouts()
 
-def assemble(settings: Settings, metrics: Metrics, make_worker: MakeWorker | None) -> Server:
-    """Return a server whose processes are not started yet."""
+
+def assemble(
+    settings: Settings,
+    make_worker: MakeWorker | None = None,
+    timeouts: Timeouts = _TIMEOUTS,
+) -> Server:
+    """Return a server whose processes are not started yet.
+
+    `make_worker` makes workers other than those that the settings name; `timeouts` say when one of
+    them counts as hung.
+    """
+    metrics = Metrics()
     segments = SharedMemoryPool()
     limits = Limits(
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
     make = make_worker or _makers[settings.worker]
-    pool = WorkerPool(_plans(settings, segments, make), metrics)
+    pool = WorkerPool(_specs(settings, segments, make, timeouts), metrics)
     engine = Engine({DEFAULT_MODEL: pool}, segments, limits, metrics)
-    metrics.watch(
-        "queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences
+    server = Server(
+        settings=settings,
+        metrics=metrics,
+        engine=engine,
+        json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
+        load_shedder=LoadShedder(
+            engine,
+            timeout_seconds=settings.request_timeout_seconds,
+            body_bytes=settings.max_body_bytes,
+        ),
+        receiving=ReceivingBudget(settings.max_receiving_bytes),
+        request_metrics=RequestMetrics(metrics),
     )
-    metrics.watch(
-        "queue_tokens", "Their tokens, boundaries included.", lambda: engine.queued_tokens
-    )
-    metrics.watch(
+    _watch(server)
+    return server
+
+
+def _watch(server: Server) -> None:
+    """Add the gauges that are read when the metrics are asked for."""
+    engine, watch = server.engine, server.metrics.watch
+    watch("queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences)
+    watch("queue_tokens", "Their tokens, boundaries included.", lambda: engine.queued_tokens)
+    watch(
         "answer_bytes",
         "Bytes of answers admitted and not yet sent.",
         lambda: engine.admission.reserved_bytes,
     )
-    door = Door(
-        engine.admission,
-        metrics,
-        timeout_seconds=settings.request_timeout_seconds,
-        body_bytes=settings.max_body_bytes,
+    watch(
+        "receiving_bytes",
+        "Bytes of request bodies that are being received or parsed.",
+        lambda: server.receiving.used,
     )
-    writers = JsonWorkerPool(settings.json_workers, segments, metrics)
-    return Server(settings, metrics, engine, writers, door)
 
 
-def _plans(settings: Settings, segments: SharedMemoryPool, make: MakeWorker) -> list[WorkerSpec]:
+def _specs(
+    settings: Settings, segments: SharedMemoryPool, make: MakeWorker, timeouts: Timeouts
+) -> list[WorkerSpec]:
     names = devices.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
-    plans = []
+    specs: list[WorkerSpec] = []
     for name in names:
         runner = RunnerSettings(
             model=settings.model,
@@ -70,9 +98,10 @@ def _plans(settings: Settings, segments: SharedMemoryPool, make: MakeWorker) -> 
             log_level=settings.log_level,
             log_format=settings.log_format,
         )
-        plan = WorkerSpec(name, settings.batch_tokens(name), _bind(make, runner, segments))
-        plans += [plan] * settings.workers_per_device
-    return plans
+        make_one = _bind(make, runner, segments)
+        spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts)
+        specs += [spec] * settings.workers_per_device
+    return specs
 
 
 def _bind(

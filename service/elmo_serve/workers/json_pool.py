@@ -6,17 +6,16 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.http.parsing import Parsed, RequestLimits
+from elmo_serve.http.request_body import Body, Parsed, RequestLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.child_process import ChildProcess
 from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.devices import cores
 from elmo_serve.workers.json_worker import (
-    Body,
     JsonMessage,
     JsonTask,
     Parse,
@@ -47,15 +46,6 @@ _ATTEMPTS = 2
 """Processes that may be lost over one task before its request is refused."""
 
 _TIMEOUTS = Timeouts(load=60.0, first_batch=5.0, batch=3.0)
-
-
-class StoredBody(Protocol):
-    """A request's body of `size` bytes at the beginning of `segment`."""
-
-    @property
-    def segment(self) -> Segment: ...
-    @property
-    def size(self) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -147,23 +137,21 @@ class JsonWorkerPool:
             pieces.append(text)
         return pieces
 
-    async def parse(self, body: StoredBody, limits: RequestLimits) -> Parsed:
+    async def parse(self, body: Body, limits: RequestLimits) -> Parsed:
         """Parse a request in another process.
 
         Raises:
-            ServiceError: the error that `parsing.parse` raises.
-            Unavailable: two processes were lost over it, or none can be started.
+            ServiceError: the error that `request_body.parse` raises.
+            Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
-        task = Parse(body.segment, body.size, limits)
-        pending = self._queue(task, (body.segment,), (body,), body.size, first=True)
+        segment, array = self._segments.acquire(body.size)
+        body.move_to(array)
+        task = Parse(segment, body.size, limits)
+        pending = self._queue(task, (segment,), (array,), body.size, first=True)
         parsed: Parsed | Exception = await pending.future
         if isinstance(parsed, Exception):
             raise parsed
         return replace(parsed, sentences=pending.sentences)
-
-    def body(self) -> Body:
-        """Return an empty body in the shared memory of this pool."""
-        return Body(self._segments)
 
     async def _write_part(self, vectors: Sequence[Vectors]) -> memoryview:
         numbers = sum(math.prod(v.shape) for v in vectors)

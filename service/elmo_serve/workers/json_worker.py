@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from elmo_serve.errors import ServiceError
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.parsing import Parsed, RequestLimits, parse
+from elmo_serve.http.request_body import Parsed, RequestLimits, parse
 from elmo_serve.workers.child_process import Parent
-from elmo_serve.workers.shared_memory import Segment, SegmentHandle, SharedMemoryPool, view
-
-SMALL_BODY_BYTES = 1 << 14
-"""Bytes of a body that the server parses itself: it takes a millisecond or less."""
+from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
 
 _SLICE_BYTES, _SLICE_SENTENCES = 1 << 18, 1_000
 """Bytes and sentences of a parsed request in one message.
@@ -78,45 +73,6 @@ class Sentences:
 
 JsonMessage = Started | Written | Sentences | Parsed | ServiceError
 """The last message of a task is `Written`, `Parsed` or, if the request is at fault, an error."""
-
-
-class Body:
-    """A request's body as it comes; a large one in shared memory, which grows with it."""
-
-    def __init__(self, segments: SharedMemoryPool) -> None:
-        self._segments = segments
-        self._head = bytearray()
-        self._segment: Segment | None = None
-        self._array = np.frombuffer(b"", np.uint8)
-        self.size = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Append some bytes."""
-        end = self.size + len(chunk)
-        if end <= SMALL_BODY_BYTES:
-            self._head += chunk
-        else:
-            self._make_room(end)
-            self._array[self.size : end] = np.frombuffer(chunk, np.uint8)
-        self.size = end
-
-    @property
-    def text(self) -> bytes:
-        """A body of at most SMALL_BODY_BYTES."""
-        return bytes(self._head)
-
-    @property
-    def segment(self) -> Segment:
-        """Where a larger body lies."""
-        assert self._segment is not None
-        return self._segment
-
-    def _make_room(self, end: int) -> None:
-        if end <= len(self._array):
-            return
-        before = self._array[: self.size] if self._segment else np.frombuffer(self._head, np.uint8)
-        self._segment, self._array = self._segments.acquire(2 * end)
-        self._array[: self.size] = before
 
 
 def work(parent: Parent) -> None:

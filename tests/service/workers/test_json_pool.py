@@ -12,12 +12,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 import pytest
+from starlette.types import Message
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.parsing import RequestLimits
+from elmo_serve.http.request_body import Body, ReceivingBudget, RequestLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
@@ -111,12 +113,16 @@ async def test_a_lost_process_is_replaced_and_its_task_done_again(number: signal
         assert sum(map(b.count, ("json_lost", "json_hung"))) == 1
 
 
+async def _whole(content: bytes) -> Message:
+    return {"type": "http.request", "body": content}
+
+
 async def test_a_request_is_parsed_although_its_process_hangs() -> None:
     async with bench() as b:
         (struck,) = pids()
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
-        body = b.pool.body()
-        body.add(orjson.dumps({"sentences": sentences}))
+        body = Body({"headers": []}, ReceivingBudget(1 << 30))
+        await body.receive(partial(_whole, orjson.dumps({"sentences": sentences})))
         os.kill(struck, signal.SIGSTOP)
         parsing = asyncio.ensure_future(b.pool.parse(body, LIMITS))
         await turns()

@@ -1,10 +1,8 @@
 """API keys, required on every path that is not in `public_paths.OPEN`."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,32 +12,39 @@ from elmo_serve.http.public_paths import OPEN
 
 
 class ApiKeys:
-    """Compares with every key in constant time and says nothing of what was sent."""
+    """Answers 401 to requests without one of `keys`, which maps each key to its name.
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
+    Every key is compared, in constant time. The name stands for the client in quotas and in the
+    access log; the key itself is written nowhere.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str]) -> None:
         self._app = app
-        self._keys = [_digest(key.encode()) for key in keys]
+        self._names = list(keys.values())
+        self._digests = [_digest(key.encode()) for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            if (client := self._known(scope)) is None:
+            name = self._name(scope)
+            if name is None:
                 raise Unauthorized(
                     "Send one of the server's API keys: `Authorization: Bearer KEY`."
                 )
-            scope["state"]["client"] = client
+            scope["state"]["client"] = f"key {name}"
+            scope["state"]["account"]["key"] = name
         await self._app(scope, receive, send)
 
-    def _known(self, scope: Scope) -> str | None:
-        """Return a name for the key that was sent, if it is one of the server's."""
+    def _name(self, scope: Scope) -> str | None:
+        """Return the name of the key that was sent; None when it is none of the server's."""
         sent = headers.first(scope, b"authorization") or ""
         scheme, _, key = sent.encode("latin-1").partition(b" ")
         digest = _digest(key.strip())
-        matches = [hmac.compare_digest(digest, known) for known in self._keys]
-        return (
-            f"key {matches.index(True)}" if scheme.lower() == b"bearer" and any(matches) else None
-        )
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        if scheme.lower() != b"bearer" or not any(matches):
+            return None
+        return self._names[matches.index(True)]
 
 
 def _digest(key: bytes) -> bytes:
-    """Return what is compared: of one length, which tells nothing of a key's."""
+    """Return a digest of one length, so that comparing tells nothing of a key's length."""
     return hashlib.sha256(key).digest()

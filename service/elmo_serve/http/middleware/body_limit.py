@@ -1,15 +1,18 @@
-"""The largest request body, by its announced length and by what really comes."""
-
-from __future__ import annotations
+"""The largest request body, by its announced length and by the bytes that come."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import TooLarge
 from elmo_serve.http import headers
+from elmo_serve.http.connection_limits import connection_of
 
 
 class BodyLimit:
-    """Raises TooLarge out of ``receive``, where the route's error handling sees it."""
+    """Raises TooLarge out of `receive`, so that the route's error handling sees it.
+
+    Also tells the connection when a body was not read to its end: its rest is thrown away, and has
+    a limited time to come.
+    """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app = app
@@ -19,20 +22,26 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = headers.first(scope, b"content-length") or "0"
+        announced = headers.content_length(scope) or 0
+        is_unread = headers.has_body(scope)
         size = 0
 
         async def receive_some() -> Message:
-            nonlocal size
-            if announced.isdecimal() and int(announced) > self._limit:
-                raise self._refusal(int(announced))
+            nonlocal size, is_unread
+            if announced > self._limit:
+                raise self._refusal(announced)
             message = await receive()
             size += len(message.get("body", b""))
+            is_unread = message.get("more_body", False)
             if size > self._limit:
                 raise self._refusal(size)
             return message
 
-        await self._app(scope, receive_some, send)
+        try:
+            await self._app(scope, receive_some, send)
+        finally:
+            if is_unread:
+                connection_of(scope).body_unread()
 
     def _refusal(self, size: int) -> TooLarge:
         return TooLarge(

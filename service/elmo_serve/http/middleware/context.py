@@ -1,38 +1,54 @@
-"""Request id, clock and account of every request: what is logged and measured, once."""
+"""Request id, time, metrics and access log of every request."""
 
-from __future__ import annotations
-
+import asyncio
+import contextvars
 import logging
 import time
+from collections.abc import Sequence
+from typing import Final
 
-from prometheus_client import Counter, Histogram
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
+from elmo_serve.errors import Overloaded
 from elmo_serve.http import headers
+from elmo_serve.http.connection_limits import connection_of
 from elmo_serve.http.public_paths import PROBES
-from elmo_serve.metrics import Metrics
+from elmo_serve.http.request_metrics import UNKNOWN, RequestMetrics
 
 _log = logging.getLogger("elmo_serve.access")
-_CLIENT_LEFT = 499
+_shedding_log = logging.getLogger("elmo_serve.http.load_shedding")
+
+_CLIENT_LEFT: Final = 499
+"""Status in log and metrics of a request whose client left before the response began."""
+
+_SHED_LOG_SECONDS: Final = 1.0
+"""Shed requests share one log line in this time."""
 
 
 class RequestContext:
-    """Plain ASGI, because a wrapper that reads ahead hides disconnects."""
+    """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    Puts into the `state` of a request: `request_id`, and `account`, a dictionary whose entries
+    become fields of the request's line in the access log.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: RequestMetrics, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._metrics = metrics
-        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._routes = routes
+        self._shed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
+        connection = connection_of(scope)
+        connection.request_started()
         request_id = headers.request_id(scope)
-        account: dict[str, object] = {}
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "account": account}
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "account": {}}
         token = logs.request_id.set(request_id)
         status = _CLIENT_LEFT
 
@@ -49,32 +65,46 @@ class RequestContext:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            self._note(scope, status, time.perf_counter() - start, account)
+            connection.request_ended()
+            self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)
 
-    def _note(self, scope: Scope, status: int, seconds: float, account: dict[str, object]) -> None:
-        route = getattr(scope.get("route"), "path", "unknown")
-        method = scope["method"] if route != "unknown" else "any"
-        count, duration = self._meters(method, route, status)
-        count.inc()
-        duration.observe(seconds)
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = self._route(scope)
+        self._metrics.count(scope["method"], route, status, seconds)
+        if "is_shed" in scope["state"]:
+            self._note_shed()
+            return
         level = logging.DEBUG if route in PROBES else logging.INFO
         if _log.isEnabledFor(level):
+            client = scope.get("client")
             fields = {
                 "method": scope["method"],
                 "route": route,
                 "status": status,
                 "seconds": round(seconds, 4),
-                **account,
+                "client": client[0] if client else "",
+                **scope["state"]["account"],
             }
             _log.log(level, "request", extra=fields)
 
-    def _meters(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
-        """Return the two metrics with their labels, whose look-up takes a lock and some time."""
-        known = self._known.get((method, route, status))
-        if known is None:
-            known = self._known[method, route, status] = (
-                self._metrics.http_requests.labels(method, route, str(status)),
-                self._metrics.http_request_duration.labels(route),
+    def _note_shed(self) -> None:
+        if not self._shed:
+            # In a context of its own: the line belongs to no single request id.
+            asyncio.get_running_loop().call_later(
+                _SHED_LOG_SECONDS, self._log_shed, context=contextvars.Context()
             )
-        return known
+        self._shed += 1
+
+    def _log_shed(self) -> None:
+        fields = {"requests": self._shed, "why": Overloaded.title}
+        _shedding_log.info("refused unread", extra=fields)
+        self._shed = 0
+
+    def _route(self, scope: Scope) -> str:
+        """Return the path of the route, also of a request that was answered before routing."""
+        route = scope.get("route")
+        if route is None:
+            fitting = (r for r in self._routes if r.matches(scope)[0] is not Match.NONE)
+            route = next(fitting, None)
+        return getattr(route, "path", UNKNOWN)

@@ -1,48 +1,48 @@
 """POST /embed: tokenised sentences in, ELMo vectors out."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, overload
+from contextlib import ExitStack
+from typing import Any, Final, overload
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import (
-    DeadlineExceeded,
-    FieldError,
-    InvalidRequest,
-)
-from elmo_serve.http import headers
+from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
+from elmo_serve.http import headers, request_body
 from elmo_serve.http import media_types as encodings
-from elmo_serve.http import request_body as arriving
-from elmo_serve.http.disconnect import unless_client_leaves
+from elmo_serve.http.disconnect import unless_disconnected
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.media_types.response import send_chunks
-from elmo_serve.http.parsing import Options, Parsed, RequestLimits, parse
+from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body, Options, Parsed, RequestLimits
 from elmo_serve.http.routes import embed_document
-from elmo_serve.http.schemas import Mix
 from elmo_serve.http.state import Server
 from elmo_serve.output import Output, SelectionError, mix_faults, select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.workers.json_worker import SMALL_BODY_BYTES
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.shared_memory import Vectors
 
 router = APIRouter()
 
-_ENCODED_HERE = 1 << 18  # bytes of vectors whose checksum holds the event loop less than 1 ms
-_SENTENCES_HERE = 32  # likewise: each has a header of its own
-_JSON_FACTOR = 4  # a float32 is 4 bytes, and some 11 to 12 more as text
+_SMALL_BYTES: Final = 1 << 18
+"""Bytes of vectors up to which they are encoded on the event loop: it takes less than 1 ms."""
+
+_FEW_SENTENCES: Final = 32
+"""Likewise for sentences: each has a header of its own."""
+
+_JSON_FACTOR: Final = 4
+"""Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""
+
+_JSON: Final = json_text.ENCODER
 
 
 @router.post(
@@ -53,104 +53,66 @@ _JSON_FACTOR = 4  # a float32 is 4 bytes, and some 11 to 12 more as text
     responses=embed_document.RESPONSES,
     openapi_extra=embed_document.REQUEST,
 )
-async def declared() -> Response:
+async def embed(request: Request) -> Response:
     """Return the vectors of every sentence, in the order of the request and never padded.
 
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
-    return _Embedding()
-
-
-class _Embedding(Response):
-    """Leaves the request to ``embed``, which answers it as it would without the framework."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await embed(scope, receive, send)
-
-
-async def embed(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request as plain ASGI.
-
-    The framework's routing, dependencies and responses take longer than all that is done here.
-    """
-    scope["route"] = _ROUTE
-    server: Server = scope["app"].state.server
-    # Nothing else is kept here: what was sent, and what it was made of, is free again at once.
-    head, pieces, reservation = await _answer(scope, receive, server)
-    try:
-        await send_chunks(send, head, pieces)
-    finally:
-        reservation.release()
-
-
-async def _answer(scope: Scope, receive: Receive, server: Server) -> _Answered:
+    scope, receive = request.scope, request.receive
+    server: Server = request.app.state.server
     timeout_seconds = headers.timeout_seconds(scope, server.settings.request_timeout_seconds)
+    deadline = time.monotonic() + timeout_seconds
     encoding = _choose(headers.every(scope, b"accept"))
     headers.check_json(scope)
-    deadline = time.monotonic() + timeout_seconds
-    parsed = await _read(receive, server, timeout_seconds)
-    info = server.info
-    output = _settle(parsed.options, info, server)
-    size = sum(
-        output.size(length, info.dimension) * count
-        for length, count in Counter(parsed.lengths).items()
-    )
-    factor = _JSON_FACTOR if encoding is _JSON else 1
-    reservation = server.engine.admission.reserve(factor * size)
-    try:
-        embedded = await unless_client_leaves(
-            receive,
-            server.engine.embed(
-                parsed.sentences,
-                parsed.lengths,
-                output,
-                deadline - time.monotonic(),
-                _client(scope),
-            ),
-        )
-        answer = Embeddings(
-            model=info.name,
-            revision=info.revision,
-            dimension=info.dimension,
-            layers=output.layers,
-            tokens=sum(parsed.lengths),
-            arrays=_Arrays(embedded.vectors),
-            sentences=parsed.sentences,
-            shape=output.shape(-1, info.dimension),
-            dtype=output.dtype,
-        )
+    with ExitStack() as unless_answered:
+        async with server.stop_signal.ends_wait():
+            parsed = await _parsed_body(server, scope, receive, timeout_seconds)
+            output = _output(parsed.options, server)
+            reservation = _reserve(server, parsed, output, encoding)
+            unless_answered.callback(reservation.release)
+            embedded = await unless_disconnected(
+                receive,
+                server.engine.embed(
+                    parsed.sentences,
+                    parsed.lengths,
+                    output,
+                    deadline - time.monotonic(),
+                    _client(scope),
+                ),
+            )
+        answer = _answer(server.info, parsed, output, embedded)
         start = time.perf_counter()
-        pieces = await _encode(answer, embedded, encoding, server, size, deadline)
-        encode_seconds = time.perf_counter() - start
-        scope["state"]["account"].update(
-            sentences=len(parsed.lengths),
-            tokens=answer.tokens,
-            queue_seconds=round(embedded.queue_seconds, 4),
-            infer_seconds=round(embedded.infer_seconds, 4),
-            encode_seconds=round(encode_seconds, 4),
-        )
-        timing = (
-            f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
-            f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}"
-        )
-        head = (
+        pieces = await _encode(answer, embedded, encoding, server, deadline)
+        timing = _note(scope, answer, embedded, time.perf_counter() - start)
+        unless_answered.pop_all()
+    return _Vectors(encoding, timing, pieces, reservation)
+
+
+class _Vectors(Response):
+    """A response in pieces; its reserved bytes are released when the last one is sent."""
+
+    def __init__(
+        self, encoding: Encoder, timing: str, pieces: list[Chunk], reservation: Hold
+    ) -> None:
+        # Not Response's own constructor, which would join and copy a body.
+        self.background = None
+        self.raw_headers = [
             (b"content-type", encoding.media_type.encode()),
             (b"vary", b"Accept"),
             (b"server-timing", timing.encode()),
-        )
-        return head, pieces, reservation
-    except BaseException:
-        reservation.release()
-        raise
+        ]
+        self._pieces = pieces
+        self._reservation = reservation
 
-
-_Answered = tuple[tuple[tuple[bytes, bytes], ...], list[Chunk], Hold]
-_ROUTE = router.routes[0]
-_JSON = json_text.ENCODER
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send_chunks(send, self.raw_headers, self._pieces)
+        finally:
+            self._reservation.release()
 
 
 def _client(scope: Scope) -> str:
-    """Return whose request it is: that of an API key, or of an address."""
+    """Return the client of a request: the name of its API key, or its address."""
     known: str | None = scope["state"].get("client")
     address = scope["client"]
     return known or (address[0] if address else "")
@@ -162,35 +124,41 @@ def _choose(accept: tuple[str, ...]) -> Encoder:
     return encodings.choose(accept)
 
 
-async def _read(receive: Receive, server: Server, timeout_seconds: float) -> Parsed:
-    """Take the body in and parse it; a large one in another process."""
-    limits = RequestLimits(
-        server.settings.max_request_sentences, server.settings.max_sentence_tokens
-    )
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            body = server.writers.body()
-            async for chunk in arriving.chunks(receive):
-                body.add(chunk)
-            if body.size <= SMALL_BODY_BYTES:
-                parsed = parse(body.text, limits)
-            else:
-                parsed = await server.writers.parse(body, limits)
-    except TimeoutError:
-        server.metrics.failures.labels("deadline").inc()
-        raise arriving.not_come(timeout_seconds) from None
-    server.door.learn(body.size, cost_of(parsed.lengths))
+async def _parsed_body(
+    server: Server, scope: Scope, receive: Receive, timeout_seconds: float
+) -> Parsed:
+    """Receive the body and parse it, a large one in another process.
+
+    Raises:
+        DeadlineExceeded: both took longer than `timeout_seconds`.
+        ServiceError: see `Body.receive`, `request_body.parse` and `JsonWorkerPool.parse`.
+    """
+    settings = server.settings
+    limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
+    with Body(scope, server.receiving) as body:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await body.receive(receive)
+                if body.size <= SMALL_BODY_BYTES:
+                    parsed = request_body.parse(body.content, limits)
+                else:
+                    parsed = await server.json_workers.parse(body, limits)
+        except TimeoutError:
+            server.metrics.failures.labels("deadline").inc()
+            raise request_body.not_received(timeout_seconds) from None
+        server.load_shedder.learn(body.size, cost_of(parsed.lengths))
     return parsed
 
 
-def _settle(options: Options, info: ModelInfo, server: Server) -> Output:
-    """Return what the engine is to make of every sentence."""
-    layers = info.layers
+def _output(options: Options, server: Server) -> Output:
+    """Return the output that the options mean for the model of `server`."""
+    layers = server.info.layers
     if options.task is not None:
         task = server.tasks.get(options.task)
         return _mixture(options, task.weights, task.gamma, task.layer_norm)
     if (mix := options.mix) is not None:
-        _check_mix(mix, layers)
+        if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
+            raise _invalid(faults)
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
     try:
         return select(options.layers, layers, pooling=options.pooling, dtype=options.dtype)
@@ -210,36 +178,74 @@ def _mixture(
     )
 
 
-def _check_mix(mix: Mix, layers: int) -> None:
-    if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
-        raise _invalid(faults)
-
-
 def _invalid(faults: Sequence[FieldError]) -> InvalidRequest:
     return InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
 
 
+def _reserve(server: Server, parsed: Parsed, output: Output, encoding: Encoder) -> Hold:
+    """Count the bytes of the response that is about to be made."""
+    dimension = server.info.dimension
+    size = sum(
+        output.size(length, dimension) * count for length, count in Counter(parsed.lengths).items()
+    )
+    return server.engine.admission.reserve(size * (_JSON_FACTOR if encoding is _JSON else 1))
+
+
+def _answer(model: ModelInfo, parsed: Parsed, output: Output, embedded: Embedded) -> Embeddings:
+    return Embeddings(
+        model=model.name,
+        revision=model.revision,
+        dimension=model.dimension,
+        layers=output.layers,
+        tokens=sum(parsed.lengths),
+        arrays=_Arrays(embedded.vectors),
+        sentences=parsed.sentences,
+        shape=output.shape(-1, model.dimension),
+        dtype=output.dtype,
+    )
+
+
 async def _encode(
-    answer: Embeddings,
-    embedded: Embedded,
-    encoding: Encoder,
-    server: Server,
-    size: int,
-    deadline: float,
+    answer: Embeddings, embedded: Embedded, encoding: Encoder, server: Server, deadline: float
 ) -> list[Chunk]:
-    """Make the body: JSON in other processes, large checksums in a thread, the rest here."""
-    is_small = size <= _ENCODED_HERE and len(answer.arrays) <= _SENTENCES_HERE
-    if is_small and encoding is not _JSON:
+    """Encode the response: JSON in other processes, large checksums in a thread, the rest here.
+
+    Raises:
+        DeadlineExceeded: it took longer than until `deadline`.
+    """
+    if encoding is not _JSON and _is_small(embedded):
         return encoding.encode(answer)
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
             if encoding is _JSON:
-                sentences = await server.writers.write(embedded.vectors)
+                sentences = await server.json_workers.write(embedded.vectors)
                 return [json_text.head(answer), *sentences, json_text.tail(answer)]
             return await asyncio.to_thread(encoding.encode, answer)
     except TimeoutError:
         server.metrics.failures.labels("deadline").inc()
         raise DeadlineExceeded("The vectors were there in time, but not yet written.") from None
+
+
+def _is_small(embedded: Embedded) -> bool:
+    if len(embedded.vectors) > _FEW_SENTENCES:
+        return False
+    numbers = sum(math.prod(vectors.shape) for vectors in embedded.vectors)
+    return 4 * numbers <= _SMALL_BYTES
+
+
+def _note(scope: Scope, answer: Embeddings, embedded: Embedded, encode_seconds: float) -> str:
+    """Add the request's figures to the access log; return them as a Server-Timing header."""
+    scope["state"]["account"].update(
+        sentences=len(answer.sentences),
+        tokens=answer.tokens,
+        queue_seconds=round(embedded.queue_seconds, 4),
+        infer_seconds=round(embedded.infer_seconds, 4),
+        encode_seconds=round(encode_seconds, 4),
+    )
+    return (
+        f"queue;dur={embedded.queue_seconds * 1e3:.1f}, "
+        f"infer;dur={embedded.infer_seconds * 1e3:.1f}, encode;dur={encode_seconds * 1e3:.1f}"
+    )
 
 
 class _Arrays(Sequence[NDArray[Any]]):

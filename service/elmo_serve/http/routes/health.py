@@ -1,6 +1,4 @@
-"""Probes: is this process worth keeping, and can it answer now."""
-
-from __future__ import annotations
+"""Probes: liveness and readiness."""
 
 from fastapi import APIRouter
 
@@ -25,7 +23,6 @@ async def live(server: TheServer) -> Health:
 @router.get("/health/ready", summary="Readiness", responses=documented((Unavailable,)))
 async def ready(server: TheServer) -> Health:
     """200 when every start-up check has passed and a worker can answer."""
-    if (reason := server.engine.why_not()) is not None:
+    if (reason := server.not_ready_because()) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)
-    _ = server.tasks
     return Health(status="ready")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unauthorized, Unavailable
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import InfoResponse, LimitsResponse
-from elmo_serve.http.state import TheServer
+from elmo_serve.http.state import VERSION, TheServer
 
 router = APIRouter()
-
-VERSION = importlib.metadata.version("elmo-serve")
 
 
 @router.head("/info", include_in_schema=False)

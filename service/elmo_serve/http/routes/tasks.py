@@ -27,9 +27,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.http import headers
-from elmo_serve.http import request_body as arriving
-from elmo_serve.http.parsing import parse_task
+from elmo_serve.http import headers, request_body
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE, TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
@@ -84,7 +82,9 @@ async def put_task(
     """Keep a task on disk; the next request sees it."""
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
-    body = parse_task(await arriving.read(request.receive, timeout_seconds))
+    body = request_body.parse_task(
+        await request_body.read(request.scope, request.receive, server.receiving, timeout_seconds)
+    )
     if not re.fullmatch(TASK_NAME, name):
         raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     if "name" in body.model_fields_set and body.name != name:

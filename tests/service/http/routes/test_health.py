@@ -19,7 +19,7 @@ def status(server: Running, probe: str) -> int:
     return httpx.get(f"{server.url}/health/{probe}").status_code
 
 
-def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+def until(is_so: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "it never came to be"

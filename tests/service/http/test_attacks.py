@@ -1,0 +1,255 @@
+"""Attacks on the HTTP edge, each with the law that it must not break."""
+
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.conftest import KEY
+from tests.support.servers import SMALL, Running, running
+
+GOOD = b'{"sentences": [["a"]], "layers": "top"}'
+HEAD = b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def budgeted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that receives at most 4 MiB of bodies at once, over 40 connections."""
+    folder = tmp_path_factory.mktemp("budgeted")
+    with running(
+        folder,
+        model=SMALL,
+        tasks=folder / "tasks",
+        max_receiving_bytes=4 * MIB,
+        max_body_bytes=2 * MIB,
+        max_connections=40,
+    ) as server:
+        yield server
+
+
+def connect(server: Running) -> socket.socket:
+    address = urlsplit(server.url)
+    return socket.create_connection((address.hostname, address.port), timeout=120)
+
+
+def read(connection: socket.socket) -> bytes:
+    """Return everything until the server closes the connection."""
+    data = b""
+    with suppress(ConnectionResetError):
+        while some := connection.recv(65536):
+            data += some
+    return data
+
+
+def statuses(answers: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers)]
+
+
+# 1 and 5: trailers
+
+
+def test_trailers_without_end_are_cut_off(server: Running) -> None:
+    line = b"X-Trailer: " + b"a" * 1_000 + b"\r\n"
+    sent = 0
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+        with suppress(OSError):
+            while sent < 64 * MIB:
+                connection.sendall(line)
+                sent += len(line)
+
+    assert sent < 16 * MIB
+
+
+def test_a_key_in_a_trailer_is_no_key(narrow: Running) -> None:
+    with connect(narrow) as connection:
+        connection.sendall(
+            HEAD
+            + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"%x\r\n%s\r\n0\r\nAuthorization: Bearer %s\r\n\r\n" % (len(GOOD), GOOD, KEY.encode())
+        )
+
+        assert statuses(read(connection)) == [401]
+
+
+# 2 and 8: bodies that are not sent to their end
+
+
+def test_half_sent_bodies_hold_one_descriptor_each(budgeted: Running) -> None:
+    def descriptors() -> int:
+        return len(budgeted.descriptors())
+
+    part = HEAD + b"Content-Length: 20001\r\n\r\n" + b" " * 20_000
+    before = descriptors()
+    with ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(connect(budgeted)).sendall(part)
+        budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 30 * 20_001)
+
+        assert descriptors() - before <= 31
+        assert httpx.post(budgeted.url + "/embed", content=GOOD).status_code == 200
+    budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 0)
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_bodies_over_the_budget_are_refused_before_they_are_read(
+    budgeted: Running, is_announced: bool
+) -> None:
+    size = 2 * MIB - 1
+    framing = b"Content-Length: %d" % (size + 1) if is_announced else b"Transfer-Encoding: chunked"
+    content = b" " * size if is_announced else b"%x\r\n%s" % (size + 1, b" " * size)
+    with ExitStack() as stack:
+        for _ in range(2):
+            holder = stack.enter_context(connect(budgeted))
+            holder.sendall(HEAD + framing + b"\r\n\r\n" + content)
+        budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") >= 2 * size)
+        third = stack.enter_context(connect(budgeted))
+        third.sendall(HEAD + b"Connection: close\r\nContent-Length: 1000000\r\n\r\n")
+        answer = read(third)
+
+        assert statuses(answer) == [503]
+        assert b"ELMO_MAX_RECEIVING_BYTES" in answer
+        assert re.search(rb"retry-after: \d+\r", answer)
+        assert httpx.post(budgeted.url + "/embed", content=GOOD).status_code == 200
+    budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 0)
+
+
+# 3: upgrades
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+@pytest.mark.parametrize("is_split", [True, False])
+def test_an_upgrade_is_ignored_and_the_body_is_no_second_request(
+    server: Running, protocol: bytes, is_split: bool
+) -> None:
+    body = b"DELETE /tasks/victim HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = (
+        HEAD + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: " + protocol + b"\r\n"
+        b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nContent-Length: %d\r\n\r\n"
+    )
+    last = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with connect(server) as connection:
+        for content in (GOOD, body):
+            if is_split:
+                connection.sendall(head % len(content))
+                connection.sendall(content)
+            else:
+                connection.sendall(head % len(content) + content)
+        connection.sendall(last)
+
+        assert statuses(read(connection)) == [200, 400, 200]
+
+
+# 4: bytes that are no request
+
+
+def test_a_blank_line_after_a_response_does_not_hold_the_connection(budgeted: Running) -> None:
+    with connect(budgeted) as connection:
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"\r\n")
+
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+        assert read(connection) == b"", "the server closes it"
+
+
+# 13: the small ones
+
+
+def test_a_line_break_in_a_path_matches_no_route(client: httpx.Client) -> None:
+    for path in ("/embed%0a", "/health/live%0a", "/embed%0d%0a"):
+        assert client.post(path, content=GOOD).status_code in (404, 405)
+        assert client.get(path).status_code == 404
+
+
+def test_the_timeout_may_have_white_space_around_it(server: Running) -> None:
+    with connect(server) as connection:
+        connection.sendall(
+            HEAD + b"X-Request-Timeout: 5 \r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(GOOD), GOOD)
+        )
+
+        assert statuses(read(connection)) == [200]
+
+
+def test_a_layer_of_thousands_of_digits_is_shortened(client: httpx.Client) -> None:
+    content = b'{"sentences": [["a"]], "layers": [%s]}' % (b"9" * 4_000)
+
+    answer = client.post("/embed", content=content)
+
+    assert answer.status_code == 422
+    assert len(answer.content) < 1_000
+
+
+def test_an_accept_header_of_many_kilobytes_is_refused(client: httpx.Client) -> None:
+    accept = ",".join(f"a/b{index};q=0.{index % 10}" for index in range(4_000))
+
+    assert client.post("/embed", content=GOOD, headers={"Accept": accept}).status_code == 406
+    assert client.get("/metrics", headers={"Accept": accept}).status_code == 200
+
+
+def test_unknown_methods_share_one_label(server: Running) -> None:
+    for index in range(5):
+        with connect(server) as connection:
+            connection.sendall(
+                b"BREW%d /embed HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % index
+            )
+            assert statuses(read(connection)) == [405]
+
+    text = httpx.get(server.url + "/metrics").text
+    assert "BREW" not in text
+    assert 'method="other",route="/embed",status="405"' in text
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status"),
+    [
+        (b"GET /info HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET /info HTTP/1.1\r\n\r\n", 400),
+        (b"GET /info HTTP/2.0\r\nHost: a\r\n\r\n", 400),
+        (b"GET /info HTTP/0.9\r\nHost: a\r\n\r\n", 400),
+        (b"GET /info HTTP/1.0\r\n\r\n", 200),
+        (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+    ],
+)
+def test_ambiguous_requests_are_refused_and_closed(
+    server: Running, request_head: bytes, status: int
+) -> None:
+    with connect(server) as connection:
+        connection.sendall(request_head)
+
+        found = statuses(read(connection))
+
+    assert found in ([status], [400])
+
+
+def test_a_half_closed_client_counts_as_gone(server: Running) -> None:
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % (len(GOOD) + 1))
+        connection.shutdown(socket.SHUT_WR)
+
+        assert read(connection) == b""
+
+
+def test_a_flood_of_attackers_leaves_the_others_answered(budgeted: Running) -> None:
+    """Each attacker does one of the attacks above; an honest client is answered beside them."""
+    starts = (
+        HEAD + b"Content-Length: 2000000\r\n\r\n" + b" " * 100_000,
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-T: ",
+        HEAD + b"X-Long: ",
+        HEAD + b"Upgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 90\r\n\r\n{",
+    )
+    with ExitStack() as stack:
+        for start in starts * 7:
+            attacker = stack.enter_context(connect(budgeted))
+            threading.Thread(target=attacker.sendall, args=(start,), daemon=True).start()
+        for _ in range(20):
+            assert httpx.post(budgeted.url + "/embed", content=GOOD).status_code == 200
+    budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 0)

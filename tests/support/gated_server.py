@@ -1,0 +1,74 @@
+"""`elmo serve` with a worker that computes only while its gate is open.
+
+    with gated(folder, max_queue_tokens=1000) as server:
+        close_gate(server)
+
+Settings come from the environment. SIGUSR1 closes the gate, SIGUSR2 opens it: while it is closed
+the queue stays as it is, however fast the machine.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from elmo_serve import logs
+from elmo_serve.http.server import run
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings, variable
+from elmo_serve.settings_text import from_strings
+from elmo_serve.workers.messages import Message, RunnerSettings
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.watchdog import Timeouts
+from tests.support.gated_worker import GatedWorker
+from tests.support.servers import Running, running
+
+_PATIENT = Timeouts(batch=3_600.0)
+"""A worker behind a closed gate does not count as hung."""
+
+
+class SignalledWorker(GatedWorker):
+    """A `GatedWorker` whose gate is moved by signals to its process."""
+
+    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
+        super().start(said, ended)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, self.close)
+        loop.add_signal_handler(signal.SIGUSR2, self.open)
+
+
+def _make(settings: RunnerSettings, segments: SharedMemoryPool) -> SignalledWorker:
+    return SignalledWorker()
+
+
+def main() -> int:
+    """Serve until SIGTERM."""
+    given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
+    settings = from_strings(given)
+    logs.configure(settings.log_level, settings.log_format)
+    return run(assemble(settings, _make, _PATIENT))
+
+
+@contextmanager
+def gated(folder: Path, **settings: object) -> Iterator[Running]:
+    """Run the server with its gate open."""
+    command = (sys.executable, "-m", "tests.support.gated_server")
+    with running(folder, command=command, devices="cpu", **settings) as server:
+        yield server
+
+
+def close_gate(server: Running) -> None:
+    """Let no batch finish that has not begun to be reported."""
+    os.kill(server.pid, signal.SIGUSR1)
+
+
+def open_gate(server: Running) -> None:
+    """Finish the batch that runs, and all later ones."""
+    os.kill(server.pid, signal.SIGUSR2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
