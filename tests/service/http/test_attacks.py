@@ -152,11 +152,10 @@ def test_an_upgrade_is_ignored_and_the_body_is_no_second_request(
 def test_a_blank_line_after_a_response_does_not_hold_the_connection(budgeted: Running) -> None:
     with connect(budgeted) as connection:
         connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        first = connection.recv(12)
         connection.sendall(b"\r\n")
 
-        assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
-        assert read(connection) == b"", "the server closes it"
+        assert statuses(first + read(connection)) == [200, 400], "and the server closes it"
 
 
 # 13: the small ones
