@@ -11,6 +11,7 @@ from elmo_serve.commands.convert import convert
 from elmo_serve.commands.download import download
 from elmo_serve.commands.embed import embed
 from elmo_serve.commands.evaluate import evaluate
+from elmo_serve.commands.fit import fit
 from elmo_serve.commands.info import info
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.serve import serve
@@ -28,5 +29,5 @@ def main() -> None:
     """ELMo vectors over HTTP, and what belongs to it."""
 
 
-for command in (convert, download, embed, evaluate, info, perplexity, serve, tasks, train):
+for command in (convert, download, embed, evaluate, fit, info, perplexity, serve, tasks, train):
     main.add_command(command)

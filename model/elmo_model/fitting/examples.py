@@ -53,7 +53,9 @@ class Examples:
 
         Raises FitError where a sentence has another number of labels than of tokens.
         """
-        sentences, places, labels = [], [], []
+        sentences: list[tuple[str, ...]] = []
+        places: list[tuple[Place, ...]] = []
+        labels: list[str] = []
         for number, (tokens, tags) in enumerate(tagged):
             if len(tokens) != len(tags):
                 raise FitError(

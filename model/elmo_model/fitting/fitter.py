@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
@@ -144,15 +145,12 @@ def fit_once(
     best: Fitted | None = None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        optimiser = torch.optim.AdamW(
-            [
-                {"params": head.linear.parameters()},
-                # A few scalars decide over all features: they are learned faster and not decayed.
-                {"params": head.mix.parameters(), "lr": 5 * options.learning_rate},
-            ],
-            lr=options.learning_rate,
-            weight_decay=0.0,
-        )
+        # A few scalars decide over all features: they are learned faster.
+        groups: list[dict[str, Any]] = [
+            {"params": head.linear.parameters()},
+            {"params": head.mix.parameters(), "lr": 5 * options.learning_rate},
+        ]
+        optimiser = torch.optim.AdamW(groups, lr=options.learning_rate, weight_decay=0.0)
         rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, options.decay)
         for number in range(1, options.rounds + 1):
             _train_round(head, train, labels, options, optimiser)
@@ -178,7 +176,7 @@ def _train_round(
     a_pass = math.ceil(len(train.rows) / options.batch)
     passes = math.ceil(ROUND_STEPS / a_pass)
     order = torch.cat([torch.randperm(len(train.rows)) for _ in range(passes)])
-    for chosen in order.split(options.batch):
+    for chosen in torch.split(order, options.batch):
         layers = train.features.rows(train.rows[chosen.numpy()])
         loss = head.loss(layers, labels[chosen], options.l2_weights)
         optimiser.zero_grad()

@@ -1,0 +1,87 @@
+"""The command `elmo fit`."""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_model.precision import PRECISIONS
+from elmo_model.text_files import TextError
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import fail, steps
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(["token", "sentence", "pair"]),
+    required=True,
+    help="What has a label: each token, each sentence, or each pair of sentences.",
+)
+@click.option("--label", default="label", show_default=True, help="Column that holds the labels.")
+@click.option("--train", type=_FILE, required=True, help="File of labelled examples.")
+@click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
+@click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
+@click.option("--model", default="english", show_default=True, help="Name or path of the model.")
+@click.option(
+    "--tokenizer",
+    type=click.Choice(["ptb", "moses", "whitespace", "characters"]),
+    default="ptb",
+    show_default=True,
+    help="Tokenizer of the column `text`.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder of the task file, such as the task folder of a server.",
+)
+@click.option("--seeds", default=3, show_default=True, help="Fits from different seeds.")
+@click.option("--validation", default=0.1, show_default=True, help="Part that decides the end.")
+@click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
+@click.option("--l2-weights", default=0.001, show_default=True, help="Penalty on the weights s.")
+@click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
+@click.option(
+    "--precision",
+    type=click.Choice(list(PRECISIONS)),
+    default="float32",
+    show_default=True,
+    help="Precision of the network.",
+)
+@click.option("--force", is_flag=True, help="Replace a task of the same name.")
+def fit(name: str, **values: Any) -> None:
+    """Learn the layer weights of a task, with a linear head, on frozen vectors.
+
+    Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head,
+    the report and a picture of the weights. The report compares the learned mix with the average
+    and with every layer alone. docs/tasks.md describes the files.
+
+    \b
+    Examples:
+      $ elmo fit pos --kind token --label upos --train train.conllu --test test.conllu --out tasks
+      $ elmo fit intent --kind sentence --train train.csv --out tasks
+      $ ELMO_TASKS=tasks elmo serve
+    """
+    from elmo_model.checkpoints import CheckpointError
+    from elmo_model.fitting.command import FitCommand
+    from elmo_model.fitting.command import fit as run
+    from elmo_model.fitting.examples import FitError
+    from elmo_model.fitting.fitter import FitOptions
+
+    own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
+    own["dropout"] = values.pop("dropout")
+    try:
+        options = FitOptions(**own)
+        values["model"] = resolve_model(values["model"])
+        with steps() as step:
+            text = run(FitCommand(name, options=options, **values), step)
+    except (FitError, CheckpointError, TextError, OSError) as error:
+        fail(str(error), code=1)
+    click.echo(text)

@@ -1,0 +1,85 @@
+"""`elmo fit`: a task file, a head whose score is found again, and a report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from elmo_model.pretrained import open_model
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL
+
+WORDS = ("cat", "sat", "The", "mat")
+
+
+def write_examples(path: Path, count: int, seed: int) -> list[tuple[list[str], str]]:
+    """Write sentences whose label is the first word; return them."""
+    source = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        words = [WORDS[n] for n in source.integers(4, size=5)]
+        made.append((words, words[0]))
+    lines = [f"{label}\t{' '.join(words)}" for words, label in made]
+    path.write_text("\n".join(["label\tsentence", *lines, ""]), encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def fitted(tmp_path: Path) -> Path:
+    write_examples(tmp_path / "train.tsv", 40, seed=0)
+    write_examples(tmp_path / "test.tsv", 20, seed=1)
+    result = elmo(
+        *("fit", "first", "--kind", "sentence", "--train", tmp_path / "train.tsv"),
+        *("--test", tmp_path / "test.tsv", "--model", SMALL, "--seeds", 1),
+        *("--out", tmp_path / "tasks"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "learned" in result.output and "average" in result.output
+    return tmp_path
+
+
+def test_the_score_of_the_report_is_that_of_task_and_head(fitted: Path) -> None:
+    """From the vectors of all layers alone: mixed by the task file, mapped by the stored head."""
+    task = json.loads((fitted / "tasks" / "first.json").read_text())
+    report = json.loads((fitted / "tasks" / "first.fit" / "report.json").read_text())
+    with safe_open(fitted / "tasks" / "first.fit" / "head.safetensors", "np") as head:
+        labels = json.loads(head.metadata()["labels"])
+        weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
+    shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
+    rows = [line.split("\t") for line in (fitted / "test.tsv").read_text().splitlines()[1:]]
+    right = 0
+    for (label, _), layers in zip(
+        rows, open_model(SMALL).embed([text.split() for _, text in rows]), strict=True
+    ):
+        vector = task["gamma"] * np.einsum("l,lnd->nd", shares, layers.numpy()).mean(0)
+        right += labels[int((weight @ vector + bias).argmax())] == label
+
+    found = report["mixtures"]["learned"]["scores"][0]["accuracy"]
+    assert found == pytest.approx(right / len(rows))
+    assert task["fit"]["revision"] == open_model(SMALL).origin.revision
+    assert (fitted / "tasks" / "first.fit" / "weights.svg").read_text().startswith("<svg")
+
+
+def test_a_task_is_replaced_only_by_force(fitted: Path) -> None:
+    again = ("fit", "first", "--kind", "sentence", "--train", fitted / "train.tsv")
+    again += ("--model", SMALL, "--seeds", 1, "--out", fitted / "tasks")
+
+    refused = elmo(*again)
+
+    assert refused.exit_code == 1 and "exists; --force replaces it" in refused.output
+    assert elmo(*again, "--force").exit_code == 0
+
+
+def test_nothing_is_written_when_the_examples_are_bad(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("label\tsentence\nx\ta\nx\tb\n")
+
+    result = elmo(
+        *("fit", "bad", "--kind", "sentence", "--train", tmp_path / "train.tsv"),
+        *("--model", SMALL, "--out", tmp_path / "tasks"),
+    )
+
+    assert result.exit_code == 1
+    assert "train.tsv: all 2 examples have the label 'x'" in result.output
+    assert not (tmp_path / "tasks").exists()
