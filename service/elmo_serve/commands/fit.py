@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,10 @@ def fit(name: str, **values: Any) -> None:
     from elmo_model.fitting.command import fit as run
     from elmo_model.fitting.examples import FitError
     from elmo_model.fitting.fitter import FitOptions
+    from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE
+
+    if not re.fullmatch(TASK_NAME, name):
+        fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
 
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")

@@ -9,7 +9,11 @@ from elmo_model.fitting.examples import Examples, FitError, Kind, Place
 from elmo_model.fitting.readers import read_examples
 from elmo_model.tokenizers import tokenizer
 
-CONLLU = "# a comment\n1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
+CONLLU = (
+    "# a comment\n"
+    "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n"
+    "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
+)
 
 
 def read(path: Path, text: str, kind: Kind, label: str = "label", **options: int) -> Examples:
@@ -88,13 +92,13 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "kind", "label", "message"),
     [
-        ("a.conllu", CONLLU, "token", "tag", "a.conllu: label is 'tag', expected one of lemma, upos"),
+        ("a.conllu", CONLLU, "token", "tag", "label is 'tag', expected one of lemma, upos"),
         ("a.conllu", "x\n", "token", "upos", "a.conllu: line 1 is 'x'"),
-        ("a.txt", "EU B-ORG\nrejects\n", "token", "label", "a.txt:2: found 'rejects', expected a token"),
-        ("a.txt", "x", "sentence", "label", "ends in .txt, expected .tsv, .csv or .jsonl for --kind sent"),
-        ("a.tsv", "text\nx\n", "sentence", "label", "a.tsv:2: has the columns text; expected label"),
+        ("a.txt", "EU B-ORG\nrejects\n", "token", "label", "a.txt:2: found 'rejects'"),
+        ("a.txt", "x", "sentence", "label", "ends in .txt, expected .tsv, .csv or .jsonl"),
+        ("a.tsv", "text\nx\n", "sentence", "label", "has the columns text; expected label"),
         ("a.tsv", "label\tbody\nx\ty\n", "sentence", "label", "expected text or sentence"),
-        ("a.tsv", "label\ttext\nx\n", "sentence", "label", "a.tsv:2: has 1 columns, expected 2: label, "),
+        ("a.tsv", "label\ttext\nx\n", "sentence", "label", "a.tsv:2: has 1 columns, expected 2"),
         ("a.tsv", "label\ttext\n\tx\n", "sentence", "label", "a.tsv:2: the column label is empty"),
         ("a.jsonl", "[1]\n", "sentence", "label", r"a.jsonl:1: found '\[1\]', expected an object"),
         ("a.jsonl", "{\n", "sentence", "label", "a.jsonl:1: is not JSON"),

@@ -63,13 +63,26 @@ def test_the_score_of_the_report_is_that_of_task_and_head(fitted: Path) -> None:
 
 
 def test_a_task_is_replaced_only_by_force(fitted: Path) -> None:
-    again = ("fit", "first", "--kind", "sentence", "--train", fitted / "train.tsv")
-    again += ("--model", SMALL, "--seeds", 1, "--out", fitted / "tasks")
+    again: list[object] = ["fit", "first", "--kind", "sentence", "--seeds", 1, "--model", SMALL]
+    again += ["--train", fitted / "train.tsv", "--out", fitted / "tasks"]
 
     refused = elmo(*again)
 
     assert refused.exit_code == 1 and "exists; --force replaces it" in refused.output
     assert elmo(*again, "--force").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a b", ".hidden"])
+def test_a_name_that_no_task_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.tsv").write_text("label\tsentence\nx\ta\ny\tb\n")
+
+    result = elmo(
+        *("fit", name, "--kind", "sentence", "--train", tmp_path / "train.tsv"),
+        *("--model", SMALL, "--out", tmp_path / "tasks"),
+    )
+
+    assert result.exit_code == 2
+    assert "1 to 64 of A-Z a-z 0-9" in result.output
 
 
 def test_nothing_is_written_when_the_examples_are_bad(tmp_path: Path) -> None:
