@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from elmo_model.fitting.examples import FitError
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
 from elmo_serve.commands.published import resolve_model
@@ -73,7 +74,6 @@ def fit(name: str, **values: Any) -> None:
     from elmo_model.checkpoints import CheckpointError
     from elmo_model.fitting.command import FitCommand
     from elmo_model.fitting.command import fit as run
-    from elmo_model.fitting.examples import FitError
     from elmo_model.fitting.fitter import FitOptions
     from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE
 
