@@ -1,4 +1,4 @@
-"""The command line, `elmo`: its commands are in `service/commands`, one a file."""
+"""The command line `elmo`; each command has a file in `commands/`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from elmo_serve.commands.serve import serve
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.train import train
 
-# As process 1 a server has no default action for SIGTERM, and one that comes while modules are
-# still imported would be lost.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="elmo-serve", prog_name="elmo")
 def main() -> None:
     """ELMo vectors over HTTP, and what belongs to it."""
+    # Process 1 of a container has no default action for SIGTERM. One that comes before the command
+    # has handlers of its own would be lost.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 for command in (convert, download, embed, evaluate, fit, info, perplexity, serve, tasks, train):

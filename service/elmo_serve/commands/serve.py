@@ -68,12 +68,16 @@ def _settings_options() -> Sequence[click.Option]:
     options = []
     for name, field in Settings.model_fields.items():
         usual = default(name)
+        # A flag also takes a value for one more release: `--offline true`.
+        is_flag = field.annotation is bool
         options.append(
             click.Option(
                 [option(name)],
                 envvar=variable(name),
                 show_envvar=True,
-                metavar="VALUE",
+                is_flag=False,
+                flag_value="true" if is_flag else None,
+                metavar="[VALUE]" if is_flag else "VALUE",
                 help=f"{field.description} Allowed: {allowed(name)}."
                 + (f" Default: {usual}." if usual is not None else ""),
             )

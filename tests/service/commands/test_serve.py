@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from elmo_serve.settings import Settings, option, variable
 from tests.support.command_line import elmo
+from tests.support.servers import SMALL
 
 TAKES_ANY = {"cache", "model", "host", "tasks"}
 
@@ -75,3 +79,47 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant() -> None:
         "elmo: ELMO_PROT is no setting; did you mean ELMO_PORT?"
     )
     assert "ELMO_SERVICE_HOST" not in result.stderr
+
+
+def test_a_port_that_is_taken_stops_the_start_with_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        result = elmo("serve", f"--port={port}", "--model", SMALL)
+
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"elmo: ELMO_PORT={port} (--port) is taken on 127.0.0.1")
+
+
+def test_a_host_without_an_address_stops_the_start_with_one_line() -> None:
+    result = elmo("serve", "--host=no-such-host.invalid", "--model", SMALL)
+
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("elmo: ELMO_HOST='no-such-host.invalid' (--host)")
+
+
+def test_a_model_that_does_not_exist_stops_the_start_before_the_server(tmp_path: Path) -> None:
+    result = elmo("serve", "--model", tmp_path / "nowhere")
+
+    assert result.exit_code != 0
+    (line,) = result.stderr.splitlines()
+    assert "nowhere" in line
+    assert "listening" not in result.output
+
+
+def test_offline_is_a_flag_and_still_takes_a_value(tmp_path: Path) -> None:
+    for arguments in (["--offline"], ["--offline", "true"], ["--offline=true"]):
+        result = elmo("serve", *arguments, "--model=original", f"--cache={tmp_path}")
+
+        assert result.exit_code == 1
+        assert "ELMO_OFFLINE" in result.stderr
+
+
+def test_the_import_of_the_command_line_installs_no_signal_handler() -> None:
+    code = "import signal, elmo_serve.cli; print(signal.getsignal(signal.SIGTERM).name)"
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "SIG_DFL"
