@@ -106,7 +106,9 @@ class ZipSource:
     def files(self) -> list[str]:
         """Return the paths of the entries, sorted, without the shadow entries of macOS."""
         with open_zip(self.path, str(self.path)) as archive:
-            entries = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+            # A damaged archive may have an entry without a name, which `is_dir` cannot take.
+            named = [entry for entry in archive.infolist() if entry.filename]
+            entries = [entry.filename for entry in named if not entry.is_dir()]
         return sorted(entry for entry in entries if "__MACOSX" not in PurePosixPath(entry).parts)
 
     def label(self, file: str) -> str:
@@ -122,7 +124,10 @@ class ZipSource:
     def open(self, file: str) -> Iterator[BinaryIO]:
         """Open a large entry, read into memory, as a seekable stream."""
         with open_zip(self.path, str(self.path)) as archive:
-            entry = archive.getinfo(file)
+            try:
+                entry = archive.getinfo(file)
+            except KeyError:
+                raise _missing(self.label(file)) from None
             refuse_bomb(entry, self.label(file))
             content = self._read(archive, file, entry.file_size)
         yield io.BytesIO(content)
@@ -131,6 +136,8 @@ class ZipSource:
         try:
             with archive.open(file) as stream:
                 return bounded(stream, self.label(file), limit)
+        except KeyError:
+            raise _missing(self.label(file)) from None
         except _ZIP_ERRORS as error:
             raise CheckpointError(f"{self.label(file)}: cannot be unpacked: {error}") from error
 
@@ -157,12 +164,17 @@ class MemorySource:
 
     def read(self, file: str, limit: int) -> bytes:
         """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
-        return bounded(io.BytesIO(self.contents[file]), self.label(file), limit)
+        return bounded(io.BytesIO(self._content(file)), self.label(file), limit)
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
         """Open a file as a seekable stream."""
-        yield io.BytesIO(self.contents[file])
+        yield io.BytesIO(self._content(file))
+
+    def _content(self, file: str) -> bytes:
+        if file not in self.contents:
+            raise _missing(self.label(file))
+        return self.contents[file]
 
 
 Source = FolderSource | ZipSource | MemorySource
@@ -226,6 +238,10 @@ def bounded(stream: Readable, label: str, limit: int) -> bytes:
     if len(content) > limit:
         raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")
     return content
+
+
+def _missing(label: str) -> CheckpointError:
+    return CheckpointError(f"{label}: does not exist, expected it with the other files")
 
 
 def _unreadable(path: Path, error: OSError) -> CheckpointError:

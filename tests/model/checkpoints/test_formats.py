@@ -1,6 +1,8 @@
 """The table of formats: its order, the folder of a run, paths that are no checkpoint."""
 
+import random
 import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -108,3 +110,65 @@ def test_a_damaged_file_of_two_is_named(tmp_path: Path, damaged: str) -> None:
 
     with pytest.raises(CheckpointError, match=f"^{pair / damaged}: is not "):
         load_pair(pair / "options.json", pair / "weights.hdf5")
+
+
+def archive_of(folder: Path, path: Path) -> Path:
+    """Write the files of a folder to a zip or a gzipped tar."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as file:
+            for each in folder.iterdir():
+                if each.suffix in (".dic", ".json", ".pkl", ".hdf5"):
+                    file.write(each, each.name)
+    else:
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(folder, arcname=".")
+    return path
+
+
+def whole(kind: str, folder: Path) -> Path:
+    """Write a sound checkpoint; return the file of it that is to be damaged."""
+    pair = write_pair(folder / "pair")
+    native.save(load(pair), folder / "a.safetensors")
+    shutil.copytree(GOLDEN / "tensorflow" / "bilm_tf", folder / "bilm")
+    languages = GOLDEN / "elmoformanylangs" / "char_only"
+    return {
+        "native": folder / "a.safetensors",
+        "options": pair / "options.json",
+        "weights": pair / "weights.hdf5",
+        "index": folder / "bilm" / "model.ckpt-6.index",
+        "pair.zip": archive_of(pair, folder / "pair.zip"),
+        "elmoformanylangs.zip": archive_of(languages, folder / "model.zip"),
+        "hub.tar.gz": archive_of(GOLDEN / "tensorflow" / "tf_hub", folder / "hub.tar.gz"),
+    }[kind]
+
+
+def damaged(content: bytes, drawn: random.Random) -> bytes:
+    """Change, drop or scramble a few bytes, the last ones more often than others."""
+    changed = bytearray(content)
+    for _ in range(drawn.choice((1, 1, 3, 10))):
+        place = drawn.randrange(len(changed))
+        match drawn.randrange(4):
+            case 0 | 1:
+                changed[place] = drawn.randrange(256)
+            case 2 if len(changed) > 200:
+                del changed[place : place + drawn.choice((1, 4, 100))]
+            case _:
+                place = max(0, len(changed) - drawn.randrange(1, 600))
+                changed[place : place + 2] = drawn.randbytes(2)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["native", "options", "weights", "pair.zip", "elmoformanylangs.zip", "hub.tar.gz", "index"],
+)
+def test_damage_of_any_kind_is_read_or_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+    path, drawn = whole(kind, tmp_path), random.Random(kind)
+    content = path.read_bytes()
+
+    for _ in range(60):
+        path.write_bytes(damaged(content, drawn))
+        try:
+            read(path)
+        except CheckpointError as refusal:
+            assert "\n" not in str(refusal)

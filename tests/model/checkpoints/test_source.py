@@ -94,6 +94,36 @@ def test_a_local_name_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
         load(path)
 
 
+def test_an_entry_without_a_name_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x", "")
+        archive.writestr("b", "")
+    content = path.read_bytes()
+    first = content.index(b"PK\x01\x02")
+    # The directory of the archive names the first entry by no bytes at all.
+    directory = content[first : first + 28] + bytes(2) + content[first + 30 : first + 46]
+    shorter = content[:first] + directory + content[first + 47 :]
+    end = shorter.index(b"PK\x05\x06")
+    size = struct.unpack("<I", shorter[end + 12 : end + 16])[0] - 1
+    path.write_bytes(shorter[: end + 12] + struct.pack("<I", size) + shorter[end + 16 :])
+
+    assert ZipSource(path).files() == ["b"]
+
+
+@pytest.mark.parametrize("kind", ["zip", "memory"])
+def test_a_missing_file_of_an_archive_is_one_line(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w"):
+        pass
+    source: Source = ZipSource(path) if kind == "zip" else MemorySource(path, {})
+
+    with pytest.raises(CheckpointError, match=r"^.*model\.zip:a: does not exist"):
+        source.read("a", 100)
+    with pytest.raises(CheckpointError, match=r"^.*model\.zip:a: does not exist"), source.open("a"):
+        pass
+
+
 def test_an_archive_of_too_many_entries_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -74,6 +74,15 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
+def test_an_archive_without_its_index_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "elmo.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(HOME / "tf_hub" / "variables" / "variables.data-00000-of-00001", "variables/data")
+
+    with pytest.raises(CheckpointError, match=r"tar\.gz:variables\.index: does not exist"):
+        load(path)
+
+
 def test_a_module_is_told_from_an_archive_of_allennlp_by_its_first_names(tmp_path: Path) -> None:
     """The truncated weights come after the telling name, so recognition does not reach them."""
     path = tmp_path / "model.tar.gz"
