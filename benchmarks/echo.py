@@ -28,8 +28,8 @@ from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from tests.support.servers import free_port
 
-_PORT = 8399
 _INFO = ModelInfo("echo", "0", "echo", layers=3, dimension=256, parameters=0, precision="none")
 _SCRIPT = """
 wrk.method = "POST"
@@ -82,38 +82,38 @@ def echo(parent: Parent) -> None:
         parent.send(Done(batch.id, 0.0, 0, 0))
 
 
-def serve() -> int:
-    """Serve with echo workers, as ``elmo serve`` does with real ones."""
-    settings = from_strings({"port": str(_PORT), "log_level": "warning", "devices": "cpu"})
+def serve(port: int) -> int:
+    """Serve with echo workers, as `elmo serve` does with real ones."""
+    settings = from_strings({"port": str(port), "log_level": "warning", "devices": "cpu"})
     logs.configure(settings.log_level, settings.log_format)
     return run(assemble(settings, EchoWorker))
 
 
 @contextlib.contextmanager
-def served() -> Iterator[None]:
-    """Run the service while the body of the `with` statement runs."""
-    server = subprocess.Popen([sys.executable, "-m", "benchmarks.echo", "--serve"])
+def served() -> Iterator[str]:
+    """Yield the address of a service that runs while the body of the `with` statement does."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen([sys.executable, "-m", "benchmarks.echo", "--serve", str(port)])
     try:
         for _ in range(200):
             time.sleep(0.05)
             with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/health/ready")
+                urllib.request.urlopen(f"{url}/health/ready")
                 break
-        yield
+        yield url
     finally:
         server.terminate()
         server.wait(20)
 
 
-def measure(clients: int, seconds: int, accept: str) -> tuple[float, float, float, int]:
+def measure(url: str, clients: int, seconds: int, accept: str) -> tuple[float, float, float, int]:
     """Return requests/s, p50 and p99 in milliseconds, and errors."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "request.lua")
         script.write_text(_SCRIPT.format(accept=accept))
         command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "-s", str(script)]
-        done = subprocess.run(
-            [*command, f"http://127.0.0.1:{_PORT}"], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([*command, url], capture_output=True, text=True, check=True)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
     line = re.search(r"p50 (\d+) p99 (\d+) errors (\d+)", done.stdout)
     assert rate and line, done.stdout
@@ -126,21 +126,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        return serve()
+        return serve(arguments.serve)
     if shutil.which("wrk") is None:
         print("wrk is not installed (Debian's package wrk)", file=sys.stderr)
         return 2
     print(describe())
     print("| answer | clients | requests/s | p50 ms | p99 ms | errors |")
     print("|---|--:|--:|--:|--:|--:|")
-    with served():
+    with served() as url:
         for accept in ("application/vnd.safetensors", "application/json"):
             for clients in arguments.clients:
-                measure(clients, 1, accept)
-                rate, p50, p99, errors = measure(clients, arguments.seconds, accept)
+                measure(url, clients, 1, accept)
+                rate, p50, p99, errors = measure(url, clients, arguments.seconds, accept)
                 print(f"| {accept} | {clients} | {rate:,.0f} | {p50:.2f} | {p99:.2f} | {errors} |")
     return 0
 
