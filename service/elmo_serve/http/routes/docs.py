@@ -1,7 +1,5 @@
 """GET /docs: Swagger UI for the OpenAPI document; loads nothing from other hosts."""
 
-from __future__ import annotations
-
 import importlib.resources
 from pathlib import Path
 

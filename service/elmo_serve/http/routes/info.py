@@ -1,7 +1,5 @@
 """GET /info: the model, and every limit in force."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unauthorized, Unavailable
@@ -18,9 +16,9 @@ router = APIRouter()
     "/info", summary="Describe the model", responses=documented((Unauthorized, Unavailable))
 )
 async def info(server: TheServer) -> InfoResponse:
-    """Return what is served, where it runs and what it allows."""
+    """Return the model, its devices and the limits of the server."""
     model, settings = server.info, server.settings
-    seats = server.engine.pool.slots
+    slots = server.engine.pool.slots
     return InfoResponse(
         model=model.name,
         revision=model.revision,
@@ -29,9 +27,9 @@ async def info(server: TheServer) -> InfoResponse:
         dimension=model.dimension,
         parameters=model.parameters,
         precision=model.precision,
-        devices=[seat.device for seat in seats],
+        devices=[slot.device for slot in slots],
         limits=LimitsResponse(
-            max_batch_tokens=max(seat.budget for seat in seats),
+            max_batch_tokens=max(slot.budget for slot in slots),
             **{
                 name: getattr(settings, name)
                 for name in LimitsResponse.model_fields

@@ -3,8 +3,6 @@
 Reading is answered from the registry's cache. Only PUT and DELETE touch files, in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Annotated
@@ -34,7 +32,7 @@ from elmo_serve.http.state import TheServer
 
 router = APIRouter()
 
-# Only said, not checked here: a name that cannot be is that of an unknown task.
+# For the document alone: a request with another name is answered 404, as an unknown task.
 Name = Annotated[
     str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{TASK_NAME}$"})
 ]
@@ -61,7 +59,7 @@ async def get_task(name: Name, server: TheServer) -> TaskResponse:
     "/tasks/{name}",
     summary="Register a task, or replace it",
     responses={
-        201: {"model": TaskResponse, "description": "There was none of this name."},
+        201: {"model": TaskResponse, "description": "There was no task of this name."},
         **documented(
             (
                 *_ALWAYS,
@@ -79,7 +77,7 @@ async def get_task(name: Name, server: TheServer) -> TaskResponse:
 async def put_task(
     name: Name, request: Request, server: TheServer, response: Response
 ) -> TaskResponse:
-    """Keep a task on disk; the next request sees it."""
+    """Register a task. The next request to this server sees it, other servers within a second."""
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
     body = request_body.parse_task(
@@ -99,13 +97,13 @@ async def put_task(
 
 @router.delete(
     "/tasks/{name}",
-    summary="Forget a task",
+    summary="Delete a task",
     status_code=204,
     response_class=Response,
     responses=documented((*_ALWAYS, UnknownTask, Conflict)),
 )
 async def delete_task(name: Name, server: TheServer) -> None:
-    """Remove a task."""
+    """Delete a task."""
     await asyncio.to_thread(server.tasks.delete, name)
 
 
