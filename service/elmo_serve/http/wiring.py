@@ -58,11 +58,11 @@ def assemble(
         receiving=ReceivingBudget(settings.max_receiving_bytes),
         request_metrics=RequestMetrics(metrics),
     )
-    _watch(server)
+    _watch(server, segments)
     return server
 
 
-def _watch(server: Server) -> None:
+def _watch(server: Server, segments: SharedMemoryPool) -> None:
     """Add the gauges that are read when the metrics are asked for."""
     engine, watch = server.engine, server.metrics.watch
     watch("queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences)
@@ -76,6 +76,11 @@ def _watch(server: Server) -> None:
         "receiving_bytes",
         "Bytes of request bodies that are being received or parsed.",
         lambda: server.receiving.used,
+    )
+    watch(
+        "shared_memory_bytes",
+        "Bytes of shared memory: large bodies, results and free segments.",
+        lambda: segments.size,
     )
 
 
