@@ -205,8 +205,9 @@ async def test_stopping_while_a_process_is_replaced_leaves_none() -> None:
 async def test_while_no_process_can_be_started_tasks_are_refused() -> None:
     async with bench() as b:
         (struck,) = pids()
-        body = b.pool.body()
-        body.add(orjson.dumps({"sentences": [["word"] * 8_000]}))
+        b.segments.acquire(60_000)  # it is free again at once, and needs no descriptor
+        body = Body({"headers": []}, ReceivingBudget(1 << 30))
+        await body.receive(partial(_whole, orjson.dumps({"sentences": [["word"] * 8_000]})))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # open files stay open
         try:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, ServiceError
-from elmo_serve.http.parsing import Parsed, RequestLimits
+from elmo_serve.http.request_body import Parsed, RequestLimits
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.json_worker import (
     JsonMessage,
