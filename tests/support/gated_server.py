@@ -33,8 +33,8 @@ _PATIENT = Timeouts(batch=3_600.0)
 class SignalledWorker(GatedWorker):
     """A `GatedWorker` whose gate is moved by signals to its process."""
 
-    def start(self, said: Callable[[Message], None], ended: Callable[[str], None]) -> None:
-        super().start(said, ended)
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        super().start(on_message, on_exit)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, self.close)
         loop.add_signal_handler(signal.SIGUSR2, self.open)
