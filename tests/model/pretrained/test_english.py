@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from elmo_model.elmo import Elmo
+from elmo_model.evaluation.score import table
+from elmo_model.evaluation.senses import senses
 from elmo_model.pretrained import describe_model, load_built_in
 
 ROOT = Path(__file__).parents[3]
@@ -56,13 +58,13 @@ def test_a_word_is_nearer_to_its_own_sense_in_the_top_layer(english: Elmo, word:
     assert all(float(pair[0]) == pytest.approx(1, abs=1e-6) for pair in same + other)
 
 
-def test_the_readme_shows_these_cosines(english: Elmo) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| ([\d., ]+) \| ([\d., ]+) \|$", text, re.MULTILINE)
-    assert [word for word, _, _ in rows] == list(SENSES)
-    for word, *shown in rows:
-        for pairs, cell in zip(cosines(english, word), shown, strict=True):
-            assert cell == ", ".join(f"{float(pair[2]):.2f}" for pair in pairs)
+def test_the_documented_sense_scores_are_those_of_this_model(english: Elmo) -> None:
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    block = re.findall(
+        r"^\$ elmo evaluate english --senses\n(.*?)```", text, re.DOTALL | re.MULTILINE
+    )
+
+    assert block == [table([senses(english)]) + "\n"]
 
 
 def test_the_card_names_this_network(english: Elmo) -> None:
