@@ -184,3 +184,31 @@ def test_a_client_cannot_write_to_the_log(narrow: Running, narrow_client: httpx.
     assert len(narrow.log.splitlines()) <= before + 3
     for line in narrow.log.splitlines():
         assert line.startswith("{")
+
+
+def test_the_access_log_names_the_client_and_its_key(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("alice: from-a-file\nunnamed\n")
+    with running(tmp_path, model=SMALL, api_keys_file=file, log_format="json") as server:
+        for key in ("from-a-file", "unnamed"):
+            headers = {"Authorization": f"Bearer {key}", "X-Request-Id": key[:2]}
+            httpx.get(server.url + "/info", headers=headers)
+        records = [logged(server, name)[0] for name in ("fr", "un")]
+        log = server.log
+
+    assert [record["key"] for record in records] == ["alice", "2"]
+    assert {record["client"] for record in records} == {"127.0.0.1"}
+    assert "from-a-file" not in log
+
+
+def test_a_request_without_a_key_counts_under_its_route(narrow: Running) -> None:
+    def counted() -> float:
+        return narrow.metric(
+            "elmo_http_requests_total", method="POST", route="/embed", status="401"
+        )
+
+    before = counted()
+    httpx.post(narrow.url + "/embed", json={}, headers={"X-Request-Id": "keyless"})
+
+    assert counted() == before + 1
+    assert logged(narrow, "keyless")[0]["route"] == "/embed"

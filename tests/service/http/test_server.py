@@ -1,11 +1,15 @@
 """How the server is run: as many files can be open as its connections need."""
 
 import re
+import socket
 import sys
+import threading
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.support.gated_server import close_gate, gated
 from tests.support.servers import SMALL, running
 
 
@@ -24,3 +28,37 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     found = re.search(r"Max open files +(\d+) +(\d+)", limits)
     assert found and found.groups() == (str(allowed), "1500")
     assert ("few files can be open" in log) is warns
+
+
+def test_a_drain_that_takes_too_long_answers_503(tmp_path: Path) -> None:
+    with gated(tmp_path, drain_timeout_seconds=0.5, request_timeout_seconds=600) as server:
+        close_gate(server)
+        answers: list[httpx.Response] = []
+
+        def ask() -> None:
+            body = {"sentences": [["a"]], "layers": "top"}
+            answers.append(httpx.post(server.url + "/embed", json=body, timeout=600))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as half:
+            half.sendall(b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            server.until(lambda: server.metric("elmo_answer_bytes") > 0)
+            assert server.stop(60) == 1
+            asking.join()
+            half.settimeout(60)
+            cut = half.recv(65536)
+
+    assert answers[0].status_code == 503
+    assert answers[0].headers["content-type"] == "application/problem+json"
+    assert cut.startswith(b"HTTP/1.1 503 ")
+    assert "Traceback" not in server.log
+
+
+def test_the_last_line_of_the_start_is_the_address_to_open(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server:
+        server.until(lambda: "Serving " in server.log)
+        lines = server.log.splitlines()
+
+    (ready,) = [line for line in lines if "Serving small on " in line]
+    assert f"Serving small on {server.url} (docs: /docs)" in ready
