@@ -65,7 +65,8 @@ def test_a_body_that_finds_no_memory_is_refused_alone(server: Running) -> None:
     large = json.dumps({"sentences": [["large"]]}).encode() + b" " * (64 * MIB)
     with server.client(headers={"content-type": "application/json"}) as client:
         assert client.post("/embed", json={"sentences": [["before"]]}).status_code == 200
-        before = limit(server, resource.RLIMIT_AS, address_space(server) + 48 * MIB)
+        # Enough to receive the body, and less than the segment of 128 MiB to parse it from.
+        before = limit(server, resource.RLIMIT_AS, address_space(server) + 120 * MIB)
         refused = client.post("/embed", content=large)
         small = client.post("/embed", json={"sentences": [["small"]]})
         resource.prlimit(server.pid, resource.RLIMIT_AS, before)
