@@ -17,8 +17,7 @@ ServiceError
 │   ├── Conflict               409
 │   ├── TooLarge               413
 │   ├── UnsupportedMediaType   415
-│   ├── InvalidRequest         422
-│   └── HeadTooLarge           431
+│   └── InvalidRequest         422
 ├── TryLater                   the request is valid: Retry-After says when to send it again
 │   ├── ClientOverShare        429
 │   ├── Overloaded             503
@@ -181,12 +180,6 @@ class InvalidRequest(RequestError):
     slug = "invalid-request"
 
 
-class HeadTooLarge(RequestError):
-    status = 431
-    title = "The head of the request is too large"
-    slug = "head-too-large"
-
-
 class TryLater(ServiceError):
     """`retry_after` is in seconds; the header has it rounded up, and at least 1."""
 
@@ -268,7 +261,6 @@ ERRORS: tuple[type[ServiceError], ...] = (
     UnsupportedMediaType,
     InvalidRequest,
     ClientOverShare,
-    HeadTooLarge,
     SentenceFailed,
     InternalError,
     Overloaded,

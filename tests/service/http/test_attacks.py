@@ -189,7 +189,9 @@ def test_a_layer_of_thousands_of_digits_is_shortened(client: httpx.Client) -> No
 def test_an_accept_header_of_many_kilobytes_is_refused(client: httpx.Client) -> None:
     accept = ",".join(f"a/b{index};q=0.{index % 10}" for index in range(4_000))
 
-    assert client.post("/embed", content=GOOD, headers={"Accept": accept}).status_code == 406
+    refused = client.post("/embed", content=GOOD, headers={"Accept": accept})
+    assert refused.status_code == 406
+    assert "4096 characters" in refused.json()["detail"], "it was refused by its length, unread"
     assert client.get("/metrics", headers={"Accept": accept}).status_code == 200
 
 

@@ -62,7 +62,7 @@ async def embed(request: Request) -> Response:
     server: Server = request.app.state.server
     timeout_seconds = headers.timeout_seconds(scope, server.settings.request_timeout_seconds)
     deadline = time.monotonic() + timeout_seconds
-    encoding = _choose(headers.every(scope, b"accept"))
+    encoding = _choose(headers.accept(scope))
     headers.check_json(scope)
     with ExitStack() as unless_answered:
         async with server.stop_signal.ends_wait():

@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.responses import Response
 
+from elmo_serve.http.headers import MAX_ACCEPT_CHARACTERS
 from elmo_serve.http.state import TheServer
 
 router = APIRouter()
@@ -45,7 +46,9 @@ async def metrics(request: Request, server: TheServer) -> Response:
 
 
 def _is_openmetrics(accept: str) -> bool:
-    """Say whether OpenMetrics is preferred; text is for whoever asks for nothing or nonsense."""
+    """Tell whether OpenMetrics is preferred; text is the default, also for a faulty header."""
+    if len(accept) > MAX_ACCEPT_CHARACTERS:
+        return False
     try:
         return bool(mimeparse.best_match([_OPENMETRICS, _TEXT], accept.lower()) == _OPENMETRICS)
     except mimeparse.MimeTypeParseException:
