@@ -360,7 +360,7 @@ def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None
             time.sleep(0.01)
 
         second = httpx.post(server.url + "/embed", json=bulk)
-        third = httpx.post(server.url + "/embed", json={"sentences": [["small"]]}, timeout=60)
+        third = httpx.post(server.url + "/embed", json={"sentences": [["small"]]}, timeout=None)
 
         members = problem(second, "overloaded")
         assert "6000 tokens" in members["detail"]
@@ -377,6 +377,7 @@ def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) 
         "max_sentence_tokens": 1,
         "max_batch_tokens": 3,
         "max_client_tokens": 30_000,
+        "request_timeout_seconds": 86_400,  # no request is hopeless on a slow machine
         "api_keys": "mine,yours",
     }
     bulk = {"sentences": [[f"{index}"] for index in range(10_000)], "pooling": "mean"}
@@ -388,12 +389,11 @@ def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) 
         server.client(headers=mine) as bulky,
     ):
         first = pool.submit(bulky.post, "/embed", json=bulk)
-        deadline = time.monotonic() + 10
-        while not server.metric("elmo_queue_sentences") and time.monotonic() < deadline:
+        while not server.metric("elmo_queue_sentences"):
             time.sleep(0.01)
 
         second = httpx.post(server.url + "/embed", json=small, headers=mine)
-        third = httpx.post(server.url + "/embed", json=small, headers=yours, timeout=60)
+        third = httpx.post(server.url + "/embed", json=small, headers=yours, timeout=None)
 
         members = problem(second, "client-over-share")
         assert second.status_code == 429
