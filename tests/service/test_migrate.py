@@ -1,4 +1,4 @@
-"""The code in the documents on moving here, on the client and on `elmo embed`, run as it stands."""
+"""The code blocks of docs/migrate.md, docs/client.md and docs/embed.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 
 from elmo_serve.commands.embed import embed
 from tests.support.golden import GOLDEN
-from tests.support.servers import SMALL, Running
+from tests.support.servers import SMALL, Running, running
 
 DOCS = Path(__file__).parents[2] / "docs"
-URL = "http://127.0.0.1:8000"
+URL = "http://localhost:8000"
 TOOLS = ("AllenNLP", "bilm-tf", "TensorFlow Hub", "simple_elmo", "ELMoForManyLangs")
 
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,8 +56,15 @@ def blocks(document: str) -> list[Block]:
     return found
 
 
+@pytest.fixture(scope="module")
+def documented_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server started as the documents say: `ELMO_MODEL=<your model> elmo serve`."""
+    with running(tmp_path_factory.mktemp("documented"), model=SMALL) as server:
+        yield server
+
+
 @pytest.fixture
-def place(tmp_path: Path, server: Running, tasks: Path) -> Iterator[Path]:
+def place(tmp_path: Path) -> Iterator[Path]:
     """A folder with the files that the blocks name."""
     for name in ("options.json", "weights.hdf5"):
         (tmp_path / name).symlink_to(SMALL / name)
@@ -88,8 +95,8 @@ def run(block: Block, server: Running, names: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "block", [block for block in blocks("migrate.md") if block.before == "**After**"], ids=str
 )
-def test_new_code_runs(block: Block, place: Path, server: Running) -> None:
-    run(block, server, {"__name__": "__main__"})
+def test_new_code_runs(block: Block, place: Path, documented_server: Running) -> None:
+    run(block, documented_server, {"__name__": "__main__"})
 
 
 def test_every_tool_has_old_and_new_code_in_turn() -> None:
@@ -107,12 +114,14 @@ def test_every_tool_has_old_and_new_code_in_turn() -> None:
 
 
 @pytest.mark.parametrize("document", ["client.md", "embed.md"])
-def test_examples_run_in_their_order(document: str, place: Path, server: Running) -> None:
+def test_examples_run_in_their_order(
+    document: str, place: Path, documented_server: Running
+) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     found = blocks(document)
 
     for block in found:
-        run(block, server, names)
+        run(block, documented_server, names)
 
     assert len(found) > 4
     vectors = [path.name for path in place.iterdir() if path.name.startswith("vectors")]
