@@ -59,7 +59,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
 def fit(name: str, **values: Any) -> None:
-    """Learn the layer weights of a task, with a linear head, on frozen vectors.
+    """Learn the layer weights of a task on frozen vectors.
 
     Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head,
     the report and a picture of the weights. The report compares the learned mix with the average
