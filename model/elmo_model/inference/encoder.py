@@ -82,11 +82,11 @@ class Encoder:
         """Return an encoder for a network, on the device of the network, which stays as it is.
 
         The products of the biLM have 16-bit factors with `precision` "bfloat16" or "float16" and
-        8-bit factors with "int8"; the character CNN, the gates and the vectors stay float32.
-        `token_cache_size` words keep their vectors, and on a CPU `gate_cache_bytes` bytes hold the
-        first layer's input products of frequent words. `threads` is the number of torch threads for
-        the biLM on a CPU, by default that of the calling thread. `cuda_graphs` captures the biLM as
-        CUDA graphs on a CUDA device; without it, or if the capture fails, a loop over time runs.
+        8-bit factors with "int8"; the rest stays float32. `token_cache_size` words keep their
+        vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent words.
+        `threads` is the number of torch threads for the biLM on a CPU, by default that of the
+        calling thread. `cuda_graphs` captures the biLM as CUDA graphs on a CUDA device; without it,
+        or if the capture fails, a loop over time runs.
 
         The encoder shares the memory of the token embedder and the alignment with `elmo` and holds
         the biLM in a form of its own. So the biLM is in memory twice until the caller drops its
@@ -95,22 +95,19 @@ class Encoder:
 
         Raises ValueError for an unknown precision, or for int8 without an exact 8-bit product.
         """
-        known = precision_of(precision)
         with torch.inference_mode():
             words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size)
-            bilm = InferenceBiLM(elmo.bilm, known, ParallelDirections(threads))
-            boundaries = (elmo.alphabet.begin, elmo.alphabet.end)
-            vectors = words.compute(boundaries)
-            index = torch.arange(2, device=vectors.device)
-            opening = bilm.opening_state(DistinctWords(boundaries, vectors, index))
-            projections = InputProjectionCache.of_size(gate_cache_bytes, bilm.project(vectors))
+            bilm = InferenceBiLM(elmo.bilm, precision_of(precision), ParallelDirections(threads))
+            boundaries = _boundaries(words, elmo.alphabet)
+            like = bilm.project(boundaries.vectors)
+            opening = bilm.opening_state(boundaries)
         return cls(
             elmo.config,
             elmo.alphabet,
             elmo.origin,
             words,
             bilm,
-            projections,
+            InputProjectionCache.of_size(gate_cache_bytes, like),
             opening,
             None if elmo.alignment is None else elmo.alignment.detach(),
             capture(bilm) if cuda_graphs else None,
@@ -227,3 +224,10 @@ class Encoder:
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
         return self.words.encode(words), tuple(len(sentence) + 2 for sentence in sentences)
+
+
+def _boundaries(words: WordEncoder, alphabet: Alphabet) -> DistinctWords:
+    """Return the begin and the end boundary, without a look-up in the cache."""
+    names = (alphabet.begin, alphabet.end)
+    vectors = words.compute(names)
+    return DistinctWords(names, vectors, torch.arange(2, device=vectors.device))
