@@ -28,7 +28,6 @@ from elmo_model.elmo import Elmo
 from elmo_serve.cli import main
 from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.sources.local import even_batches
 from tests.support import golden
 from tests.support.scripted_server import after, scripted_server
 from tests.support.servers import SMALL, Running
@@ -310,19 +309,6 @@ def test_a_server_spares_this_process_the_network(
     )
 
     assert run.stdout.splitlines()[1:] == ["set()"]
-
-
-def test_batches_are_even_and_take_every_sentence_once() -> None:
-    generator = np.random.default_rng(3)
-    for count, budget in ((1, 10), (50, 100), (700, 1024), (3, 1)):
-        lengths = generator.integers(0, 60, count).tolist()
-        cut = list(even_batches(lengths, budget))
-        assert sorted(row for batch in cut for row in batch) == list(range(count))
-        costs = [sum(lengths[row] + 2 for row in batch) for batch in cut]
-        assert all(c <= budget or len(b) == 1 for c, b in zip(costs, cut, strict=True))
-        if count == 700:
-            assert min(costs) > 0.9 * max(costs)
-            assert len(cut) <= -(-sum(costs) // budget) + 1
 
 
 # What a run survives

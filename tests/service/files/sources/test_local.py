@@ -1,0 +1,55 @@
+"""Vectors computed in this process: batches of even size, windows that keep the order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from elmo_serve.files.sources.local import LengthSorted, even_batches
+from elmo_serve.files.sources.source import Tokens, Vectors
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import ModelInfo
+
+
+def test_batches_are_even_and_take_every_sentence_once() -> None:
+    generator = np.random.default_rng(3)
+    for count, budget in ((1, 10), (50, 100), (700, 1024), (3, 1)):
+        lengths = generator.integers(0, 60, count).tolist()
+        cut = list(even_batches(lengths, budget))
+        assert sorted(row for batch in cut for row in batch) == list(range(count))
+        costs = [sum(lengths[row] + 2 for row in batch) for batch in cut]
+        assert all(c <= budget or len(b) == 1 for c, b in zip(costs, cut, strict=True))
+        if count == 700:
+            assert min(costs) > 0.9 * max(costs)
+            assert len(cut) <= -(-sum(costs) // budget) + 1
+
+
+class Lengths:
+    """A network whose vectors are the number that the first token spells."""
+
+    info = ModelInfo("lengths", "1", "none", 1, 2, 0, "float32")
+    batch_tokens = 6
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+
+    def embed(self, sentences: Sequence[Tokens], output: Output) -> list[Vectors]:
+        self.batches.append([len(each) for each in sentences])
+        return [np.full((len(each), 2), float(each[0]), np.float32) for each in sentences]
+
+
+def test_windows_keep_the_order_of_the_file() -> None:
+    network = Lengths()
+    sentences = [[str(number)] * (1 + number % 4) for number in range(200)]
+    counted: list[int] = []
+
+    groups = list(LengthSorted(network, Output(layers=(0,))).groups(sentences, counted.append))
+
+    arrays = [array for group in groups for array in group]
+    assert [(array[0, 0], len(array)) for array in arrays] == [
+        (number, len(tokens)) for number, tokens in enumerate(sentences)
+    ]
+    assert len(groups) > 1
+    assert sum(counted) == sum(map(len, sentences))
+    assert all(sum(n + 2 for n in batch) <= 6 or len(batch) == 1 for batch in network.batches)
