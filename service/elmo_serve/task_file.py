@@ -3,16 +3,22 @@
 import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from elmo_model.task import Task
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer, shown
-from elmo_serve.http.request_body import parse_task
-from elmo_serve.http.schemas import TaskBody
+from elmo_serve.http.schemas import TaskBody, optional
+from elmo_serve.http.validation import validated
 from elmo_serve.output import mix_faults
 
 MAX_FILE_BYTES: Final = 64 * 1024
 """A task of 256 layers with the longest description has some 20 KiB; larger files are refused."""
+
+
+class TaskFile(TaskBody):
+    """A task file: the members of a PUT, and how `elmo fit` learned the weights."""
+
+    fit: dict[str, Any] = optional(None, "Written by `elmo fit`; the service does not use it.")
 
 
 def encode(task: Task) -> bytes:
@@ -56,9 +62,9 @@ def check(data: bytes, name: str, layers: int) -> None:
         raise InvalidRequest(f"Task {shown(name)}: {fault.detail}", errors=[fault]) from None
 
 
-def _parse(data: bytes, layers: int) -> TaskBody:
+def _parse(data: bytes, layers: int) -> TaskFile:
     """Read a task by the rules of a PUT. Raises MalformedBody and InvalidRequest."""
-    body = parse_task(data)
+    body = validated(TaskFile, data)
     if faults := mix_faults(body.weights, body.gamma, layers):
         raise InvalidRequest("; ".join(fault.detail for fault in faults), errors=faults)
     return body

@@ -41,6 +41,17 @@ def test_a_file_is_held_to_the_rules_of_a_put(
         load(file, "ner", 3)
 
 
+def test_a_file_of_elmo_fit_has_one_object_more(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    members = {"name": "ner", "weights": [1, 2, 3], "fit": {"score": 0.9}}
+    file.write_text(json.dumps(members))
+
+    assert load(file, "ner", 3).weights == (1, 2, 3)
+    with pytest.raises(InvalidRequest, match="/fit"):
+        file.write_text(json.dumps({**members, "fit": 1}))
+        load(file, "ner", 3)
+
+
 def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "ner.json"
     file.write_text('{"weights": [1, 2, 3]}')

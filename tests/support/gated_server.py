@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from elmo_serve import logs
 from elmo_serve.http.server import run
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 @contextmanager
-def gated(folder: Path, **settings: object) -> Iterator[Running]:
+def gated(folder: Path, **settings: Any) -> Iterator[Running]:
     """Run the server with its gate open."""
     command = (sys.executable, "-m", "tests.support.gated_server")
     with running(folder, command=command, devices="cpu", **settings) as server:

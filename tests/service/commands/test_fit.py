@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from elmo_model.pretrained import open_model
 from tests.support.command_line import elmo
-from tests.support.servers import SMALL
+from tests.support.servers import SMALL, running
 
 WORDS = ("cat", "sat", "The", "mat")
 
@@ -60,6 +60,22 @@ def test_the_score_of_the_report_is_that_of_task_and_head(fitted: Path) -> None:
     assert found == pytest.approx(right / len(rows))
     assert task["fit"]["revision"] == open_model(SMALL).origin.revision
     assert (fitted / "tasks" / "first.fit" / "weights.svg").read_text().startswith("<svg")
+
+
+def test_a_server_serves_the_mix_that_was_learned(fitted: Path) -> None:
+    task = json.loads((fitted / "tasks" / "first.json").read_text())
+    shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
+    sentences = [["The", "cat", "sat"], ["mat"]]
+    with (
+        running(fitted / "server", model=SMALL, tasks=fitted / "tasks") as server,
+        server.client() as client,
+    ):
+        served = client.post("/embed", json={"sentences": sentences, "task": "first"}).json()
+        layers = client.post("/embed", json={"sentences": sentences}).json()
+
+    for found, each in zip(served["embeddings"], layers["embeddings"], strict=True):
+        expected = task["gamma"] * np.einsum("l,lnd->nd", shares, np.array(each))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
 def test_a_task_is_replaced_only_by_force(fitted: Path) -> None:

@@ -94,7 +94,7 @@ def test_openmetrics_is_for_whoever_asks(client: httpx.Client) -> None:
             "application/openmetrics-text; version=1.0.0; charset=utf-8"
         )
         assert answer.text.endswith("# EOF\n")
-        families = list(openmetrics.text_string_to_metric_families(answer.text))
+        families = list(openmetrics.text_string_to_metric_families(answer.text))  # type: ignore[no-untyped-call]
         assert len(families) > 20
         assert "_created" not in answer.text
 
