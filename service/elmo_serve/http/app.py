@@ -15,7 +15,7 @@ from elmo_serve.http.middleware.body_limit import BodyLimit
 from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.load_shedding import LoadShedding
-from elmo_serve.http.middleware.malformed import MalformedRequests
+from elmo_serve.http.middleware.malformed_requests import MalformedRequests
 from elmo_serve.http.routes import docs, embed, health, info, metrics, tasks
 from elmo_serve.http.state import VERSION, Server
 

@@ -17,11 +17,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from elmo_serve import logs
+from elmo_serve.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection_limits import ConnectionFactory, ConnectionLimits
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
-from elmo_serve.loop_failure import LoopFailureHandler
 from elmo_serve.settings import Settings, SettingsError
 
 _BACKLOG: Final = 2_048

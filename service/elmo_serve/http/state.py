@@ -12,7 +12,7 @@ from elmo_serve.errors import Unavailable
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
-from elmo_serve.http.stopping import StopSignal
+from elmo_serve.http.stop_signal import StopSignal
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError

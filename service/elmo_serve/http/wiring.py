@@ -16,9 +16,9 @@ from elmo_serve.workers import devices
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
 from elmo_serve.workers.pool import WorkerPool
-from elmo_serve.workers.process import ProcessWorker
+from elmo_serve.workers.process_worker import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.thread import ThreadWorker
+from elmo_serve.workers.thread_worker import ThreadWorker
 from elmo_serve.workers.watchdog import Timeouts
 from elmo_serve.workers.worker_slot import WorkerSpec
 

@@ -20,7 +20,7 @@ from elmo_serve.workers.messages import (
     RunnerSettings,
 )
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, view
-from elmo_serve.workers.thread import BatchRunner, Load, ThreadWorker, load_model
+from elmo_serve.workers.thread_worker import BatchRunner, Load, ThreadWorker, load_model
 from tests.support.checkpoints import write_pair
 
 TOP = Output(layers=(2,))
