@@ -21,6 +21,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_serve.errors import RequestTimeout
+from elmo_serve.http.coalescing_transport import CoalescingTransport
 from elmo_serve.http.problem_details import MEDIA_TYPE, problem
 
 if sys.platform == "linux":
@@ -87,14 +88,16 @@ class LimitedConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve a connection; close it at once when there are twice as many as the limit."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's have another base class
+        # uvloop's transports have another base class.
+        inner = cast(asyncio.Transport, transport)
+        self._transport = cast(asyncio.Transport, CoalescingTransport(inner, self._loop))
         self._factory.open += 1
         self.is_surplus = self._factory.open > self._limits.connections
         if self._factory.open > 2 * self._limits.connections:
             self._transport.abort()
             return
         self._is_served = True
-        self.protocol.connection_made(transport)
+        self.protocol.connection_made(self._transport)
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

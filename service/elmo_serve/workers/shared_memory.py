@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import mmap
 import os
 import tempfile
@@ -160,7 +161,7 @@ class Vectors:
 def view(array: Bytes, offset: int, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     """Return part of a segment's array as vectors; the view keeps the segment in use."""
     wanted = np.dtype(dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * wanted.itemsize
+    size = math.prod(shape) * wanted.itemsize
     return array[offset : offset + size].view(wanted).reshape(shape)
 
 
