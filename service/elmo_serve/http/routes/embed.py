@@ -25,7 +25,7 @@ from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body, Options, Parsed, RequestLimits
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.state import Server
-from elmo_serve.output import Output, SelectionError, mix_faults, select
+from elmo_serve.output import Dtype, Output, Pooling, SelectionError, mix_faults, select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
@@ -80,7 +80,7 @@ async def embed(request: Request) -> Response:
     encoding = _choose(headers.accept(scope))
     headers.check_json(scope)
     with ExitStack() as unless_answered:
-        async with server.stop_signal.ends_wait():
+        with server.stop_signal.ends_wait():
             parsed = await _parsed_body(server, scope, receive, timeout_seconds)
             output = _output(parsed.options, server)
             reservation = _reserve(server, parsed, output, encoding)
@@ -175,10 +175,17 @@ def _output(options: Options, server: Server) -> Output:
         if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
             raise _invalid(faults)
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
+    names = options.layers if isinstance(options.layers, str) else tuple(options.layers)
     try:
-        return select(options.layers, layers, pooling=options.pooling, dtype=options.dtype)
+        return _selected(names, layers, options.pooling, options.dtype)
     except SelectionError as error:
         raise _invalid(error.faults) from None
+
+
+@functools.lru_cache(maxsize=256)
+def _selected(layers: str | tuple[int, ...], count: int, pooling: Pooling, dtype: Dtype) -> Output:
+    """Return one object for equal selections: a message to a worker holds it only once."""
+    return select(layers, count, pooling=pooling, dtype=dtype)
 
 
 def _mixture(
