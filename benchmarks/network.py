@@ -38,7 +38,7 @@ Rates = dict[tuple[int, str, str], list[float]]
 def encoders(path: Path, precisions: Sequence[str]) -> dict[str, Encoder]:
     """Load a network and build an encoder for each precision."""
     elmo = open_model(path)
-    return {precision: Encoder.of(elmo, precision) for precision in precisions}
+    return {precision: Encoder.of(elmo, precision, owns_process=True) for precision in precisions}
 
 
 def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:

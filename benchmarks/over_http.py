@@ -109,7 +109,7 @@ def _read(text: Path, tokens: int) -> list[Sentence]:
 
 def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
     """Return the network's own tokens/s."""
-    encoder = Encoder.of(open_model(model), precision)
+    encoder = Encoder.of(open_model(model), precision, owns_process=True)
     batches: list[list[Sentence]] = [[]]
     for sentence in sorted(sentences, key=len):
         if (len(sentence) + 2) * (len(batches[-1]) + 1) > BATCH_TOKENS_CPU:

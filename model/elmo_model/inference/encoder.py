@@ -78,6 +78,7 @@ class Encoder:
         gate_cache_bytes: int = GATE_CACHE_BYTES,
         threads: int | None = None,
         cuda_graphs: bool = False,
+        owns_process: bool = False,
     ) -> "Encoder":
         """Return an encoder for a network, on the device of the network, which stays as it is.
 
@@ -86,7 +87,8 @@ class Encoder:
         vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent words.
         `threads` is the number of torch threads for the biLM on a CPU, by default that of the
         calling thread. `cuda_graphs` captures the biLM as CUDA graphs on a CUDA device; without it,
-        or if the capture fails, a loop over time runs.
+        or if the capture fails, a loop over time runs. `owns_process` is for a process that does
+        nothing besides, see `ParallelDirections`.
 
         The encoder shares the memory of the token embedder and the alignment with `elmo` and holds
         the biLM in a form of its own. So the biLM is in memory twice until the caller drops its
@@ -97,7 +99,8 @@ class Encoder:
         """
         with torch.inference_mode():
             words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size)
-            bilm = InferenceBiLM(elmo.bilm, precision_of(precision), ParallelDirections(threads))
+            directions = ParallelDirections(threads, owns_process=owns_process)
+            bilm = InferenceBiLM(elmo.bilm, precision_of(precision), directions)
             boundaries = _boundaries(words, elmo.alphabet)
             like = bilm.project(boundaries.vectors)
             opening = bilm.opening_state(boundaries)

@@ -255,7 +255,9 @@ def _network(options: dict[str, Any]) -> InProcess:
 
     model = resolve_model(options["model"] or str(default("model")))
     try:
-        network = InProcess.open(model, device=options["device"], precision=options["precision"])
+        network = InProcess.open(
+            model, device=options["device"], precision=options["precision"], owns_process=True
+        )
     except CheckpointError as error:
         raise FileError(str(error)) from error
     except (RuntimeError, ValueError) as error:

@@ -42,11 +42,12 @@ class InProcess:
         device: str = "auto",
         precision: str = "float32",
         token_cache_size: int = TOKEN_CACHE_SIZE,
+        owns_process: bool = False,
     ) -> InProcess:
         """Load a model by a built-in name or a path and build its encoder.
 
-        Raises CheckpointError when there is no such model, ValueError for a device or a precision
-        that is not available.
+        `owns_process` as for `Encoder.of`. Raises CheckpointError when there is no such model,
+        ValueError for a device or a precision that is not available.
         """
         available = devices.available()
         place = available[0] if device == "auto" else device
@@ -54,7 +55,10 @@ class InProcess:
             raise ValueError(f"there is no {place}; there is {', '.join({*available, 'cpu'})}")
         elmo = open_model(model) if isinstance(model, str) else model
         encoder = Encoder.of(
-            elmo.to(torch.device(place)), precision, token_cache_size=token_cache_size
+            elmo.to(torch.device(place)),
+            precision,
+            token_cache_size=token_cache_size,
+            owns_process=owns_process,
         )
         batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
         return cls(encoder, model_info(encoder, precision), place, batch_tokens)

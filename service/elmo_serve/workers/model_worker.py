@@ -177,7 +177,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     """
     if owns_process:
         torch.set_num_threads(settings.threads)
-    encoder, expected = _encoder(settings)
+    encoder, expected = _encoder(settings, owns_process=owns_process)
     if owns_process:
         keep_freed_memory()  # now: the network that was loaded has been freed
     encoder = self_test(encoder, expected, settings)
@@ -185,7 +185,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     return Runner(encoder, settings.precision, torch.device(settings.device), seconds_per_token)
 
 
-def _encoder(settings: RunnerSettings) -> tuple[Encoder, Tensor]:
+def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:
     """Load the network; return its encoder and the vectors that the encoder should give."""
     try:
         elmo = open_model(settings.model)
@@ -200,6 +200,7 @@ def _encoder(settings: RunnerSettings) -> tuple[Encoder, Tensor]:
             gate_cache_bytes=settings.gate_cache_bytes,
             threads=settings.threads,
             cuda_graphs=settings.cuda_graphs,
+            owns_process=owns_process,
         )
     except (RuntimeError, ValueError) as error:
         raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error

@@ -34,6 +34,15 @@ def test_on_one_core_both_run_in_one_thread_with_one_torch_thread(threads: int) 
     assert first[1] == 1 and first[0] != threading.get_ident()
 
 
+def test_in_a_process_of_its_own_short_steps_run_in_the_calling_thread() -> None:
+    before = torch.get_num_threads()
+
+    found = ParallelDirections(2, owns_process=True).run_on_one_core(thread, thread)
+
+    assert found == ((threading.get_ident(), 1),) * 2
+    assert torch.get_num_threads() == before
+
+
 def test_with_one_torch_thread_both_run_in_the_calling_thread() -> None:
     directions = ParallelDirections(1)
     assert directions.run(thread, thread) == (thread(), thread())
