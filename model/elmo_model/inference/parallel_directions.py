@@ -21,9 +21,9 @@ class ParallelDirections:
     inside of them, once each: the thread count of the caller, and the one that torch gives to new
     threads of the process, stay as they are.
 
-    With `owns_process` the process does nothing besides. Short steps then run in the calling thread,
-    whose count is one meanwhile: a tenth faster for one sentence of a small model, because no other
-    thread has to wake up.
+    With `owns_process` the process does nothing besides. Short steps then run in the calling
+    thread, whose count is one meanwhile: a tenth faster for one sentence of a small model, because
+    no other thread has to wake up.
     """
 
     def __init__(self, threads: int | None = None, *, owns_process: bool = False) -> None:
