@@ -23,7 +23,7 @@ INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constr
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
-	@echo 'make coverage     the tests with branch coverage and its floor'
+	@echo 'make coverage     the tests with branch coverage of their own process'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
@@ -36,7 +36,6 @@ serve: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m 'not docker and not faults'
 
-# The floor of the coverage is `fail_under` in pyproject.toml; it only rises.
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m 'not docker and not faults' --cov --cov-branch
 
