@@ -8,6 +8,7 @@ from torch import Tensor
 
 from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import Encoder
+from elmo_model.sentence_batches import by_length
 
 # Tokens of a batch, boundaries included; more of them take more memory.
 _BATCH_TOKENS = 4096
@@ -23,25 +24,10 @@ def vectors_of(
     counts = np.array([len(chosen) for chosen in places], dtype=np.int64)
     firsts = np.cumsum(counts) - counts
     found = torch.empty(elmo.layers, int(counts.sum()), elmo.dimension)
-    order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
     encoder = Encoder.of(elmo)
-    for batch in _batches(order, sentences):
+    for batch in by_length(range(len(sentences)), sentences, _BATCH_TOKENS):
         vectors = encoder.embed([sentences[number] for number in batch])
         for number, layers in zip(batch, vectors, strict=True):
             chosen = layers[:, list(places[number])].float().cpu()
             found[:, firsts[number] : firsts[number] + counts[number]] = chosen
     return found
-
-
-def _batches(order: Sequence[int], sentences: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Cut the numbers of sentences into batches of up to _BATCH_TOKENS tokens."""
-    batches: list[list[int]] = []
-    tokens = 0
-    for number in order:
-        length = len(sentences[number]) + 2
-        if not batches or tokens + length > _BATCH_TOKENS:
-            batches.append([])
-            tokens = 0
-        batches[-1].append(number)
-        tokens += length
-    return batches

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from elmo_model.fitting.examples import Examples, Place
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
+from elmo_model.sentence_batches import by_length
 
 Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
 """Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
@@ -82,7 +83,7 @@ def features_of(
         by_sentence.setdefault(place.sentence, []).append((row, place.token))
     with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
         vectors: NDArray[np.float32] | None = None
-        for batch in _batches(list(by_sentence), examples.sentences):
+        for batch in by_length(by_sentence, examples.sentences, BATCH_TOKENS):
             found = encode([examples.sentences[number] for number in batch])
             for number, layers in zip(batch, found, strict=True):
                 inside = _inside(layers, layer_norm=layer_norm)
@@ -117,18 +118,3 @@ def _at(inside: Tensor, token: int | None) -> NDArray[np.float32]:
         chosen = inside.new_zeros(inside.shape[0], inside.shape[2])
     array: NDArray[np.float32] = chosen.numpy()
     return array
-
-
-def _batches(numbers: list[int], sentences: Sequence[Sequence[str]]) -> Iterator[list[int]]:
-    """Cut sentence numbers, in order of length, into batches of about BATCH_TOKENS tokens."""
-    batch: list[int] = []
-    tokens = 0
-    for number in sorted(numbers, key=lambda number: len(sentences[number])):
-        cost = len(sentences[number]) + 2
-        if batch and tokens + cost > BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(number)
-        tokens += cost
-    if batch:
-        yield batch
