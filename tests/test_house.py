@@ -271,7 +271,8 @@ def test_every_module_has_a_test_file_of_its_name() -> None:
     assert len(missing) <= MOST_WITHOUT_TEST_FILE, missing
 
 
-MOST_WITHOUT_TEST_FILE = 130
+MOST_WITHOUT_TEST_FILE = 45
+"""Falls with each test file that is added, and never rises."""
 
 
 def _test_file(module: str) -> Path:

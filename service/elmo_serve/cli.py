@@ -22,7 +22,7 @@ from elmo_serve.commands.train import train
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="elmo-serve", prog_name="elmo")
 def main() -> None:
-    """ELMo vectors over HTTP, and what belongs to it."""
+    """Serve, embed, train, evaluate and convert ELMo models."""
     # Process 1 of a container has no default action for SIGTERM. One that comes before the command
     # has handlers of its own would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

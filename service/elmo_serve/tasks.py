@@ -33,6 +33,7 @@ REFRESH_SECONDS: Final = 0.5
 """Seconds between two refreshes of the cache; a change by another server is seen within 1 s."""
 
 _SUFFIX: Final = ".json"
+_FIT: Final = ".fit"  # folder of `elmo fit` with the head and the report of a task
 _NAMES_SHOWN: Final = 5
 _NAME: Final = re.compile(TASK_NAME)
 _TRANSIENT: Final = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # of network file systems
@@ -180,7 +181,7 @@ class TaskRegistry:
             name = file.removesuffix(_SUFFIX)
             if file.endswith(_SUFFIX) and _NAME.fullmatch(name):
                 names.append(name)
-            elif not file.startswith(".") and file not in self._foreign:
+            elif not file.startswith(".") and not file.endswith(_FIT) and file not in self._foreign:
                 self._foreign.add(file)
                 _log.warning(
                     "%s in the task folder is left out: a task file is called NAME%s, where NAME "

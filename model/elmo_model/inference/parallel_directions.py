@@ -22,8 +22,8 @@ class ParallelDirections:
     threads of the process, stay as they are.
 
     With `owns_process` the process does nothing besides. Short steps then run in the calling
-    thread, whose count is one meanwhile: a tenth faster for one sentence of a small model, because
-    no other thread has to wake up.
+    thread, whose count is one meanwhile, so that no other thread has to wake up for each batch
+    (benchmarks/network.py, one sentence of the embedded model).
     """
 
     def __init__(self, threads: int | None = None, *, owns_process: bool = False) -> None:

@@ -72,6 +72,7 @@ def test_a_server_serves_the_mix_that_was_learned(fitted: Path) -> None:
     ):
         served = client.post("/embed", json={"sentences": sentences, "task": "first"}).json()
         layers = client.post("/embed", json={"sentences": sentences}).json()
+        assert "left out" not in server.log  # the folder first.fit is no task file
 
     for found, each in zip(served["embeddings"], layers["embeddings"], strict=True):
         expected = task["gamma"] * np.einsum("l,lnd->nd", shares, np.array(each))
