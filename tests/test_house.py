@@ -135,6 +135,26 @@ def test_only_a_few_modules_of_the_service_use_torch(module: str) -> None:
     assert "torch" not in libraries(imports(module))
 
 
+HTTP_OUTSIDE = {
+    "elmo_serve.commands.serve",
+    "elmo_serve.files.outputs.npz",
+    "elmo_serve.files.resume",
+    "elmo_serve.workers.json_pool",
+    "elmo_serve.workers.json_worker",
+}
+"""The modules outside `http/` that use it: to serve, to read a body, to write an encoding."""
+
+
+@pytest.mark.parametrize(
+    "module", sorted(set(inside("elmo_serve")) - set(inside("elmo_serve.http")))
+)
+def test_only_a_few_modules_outside_http_import_it(module: str) -> None:
+    if module in HTTP_OUTSIDE:
+        return
+
+    assert not [name for name in imports(module) if name.startswith("elmo_serve.http")]
+
+
 @pytest.mark.parametrize("module", inside("elmo_serve.scheduling"))
 def test_scheduling_knows_no_web_framework_and_no_tensor(module: str) -> None:
     foreign = {"torch", "orjson", *WEB} - {"prometheus_client"}

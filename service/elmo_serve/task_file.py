@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from elmo_model.task import Task
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, pointer, shown
-from elmo_serve.http.schemas import TaskBody, optional
-from elmo_serve.http.validation import validated
 from elmo_serve.output import mix_faults
+from elmo_serve.task_schema import TaskBody, optional
+from elmo_serve.validation import validated
 
 MAX_FILE_BYTES: Final = 64 * 1024
 """A task of 256 layers with the longest description has some 20 KiB; larger files are refused."""

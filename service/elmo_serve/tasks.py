@@ -22,9 +22,9 @@ from elmo_serve.errors import (
     UnknownTask,
     shown,
 )
-from elmo_serve.http.schemas import TASK_NAME
 from elmo_serve.settings import variable
 from elmo_serve.task_file import check, encode, load
+from elmo_serve.task_schema import TASK_NAME
 
 MAX_TASKS: Final = 1_000
 """Tasks that `put` keeps: a refresh of the cache costs one `stat` each, some 5 ms for all."""

@@ -15,7 +15,7 @@ import pytest
 
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
-from elmo_serve.http.schemas import MAX_DESCRIPTION_CHARACTERS
+from elmo_serve.task_schema import MAX_DESCRIPTION_CHARACTERS
 from elmo_serve.tasks import MAX_TASKS, TaskRegistry
 from tests.support.folders import read_only
 

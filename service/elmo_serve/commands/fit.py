@@ -75,7 +75,7 @@ def fit(name: str, **values: Any) -> None:
     from elmo_model.fitting.command import FitCommand
     from elmo_model.fitting.command import fit as run
     from elmo_model.fitting.fitter import FitOptions
-    from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE
+    from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)

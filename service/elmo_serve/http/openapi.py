@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem, TaskBody
+from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem
 from elmo_serve.http.state import Server
+from elmo_serve.task_schema import TaskBody
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.

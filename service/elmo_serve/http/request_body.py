@@ -19,9 +19,10 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http import headers
 from elmo_serve.http.disconnect import DisconnectError
-from elmo_serve.http.schemas import EmbedRequest, Mix, TaskBody
-from elmo_serve.http.validation import validated
+from elmo_serve.http.schemas import EmbedRequest
 from elmo_serve.output import Dtype, Pooling
+from elmo_serve.task_schema import Mix, TaskBody
+from elmo_serve.validation import validated
 
 if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
     from starlette.types import Receive, Scope

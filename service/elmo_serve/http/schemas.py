@@ -7,34 +7,11 @@ with `default` required, and openapi-generator's Go client does not compile with
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    FiniteFloat,
-    JsonValue,
-    Strict,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, JsonValue
 from pydantic_core import PydanticKnownError
 
-from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA, Dtype, LayerName, Pooling
-
-TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
-"""The rule for people; it follows "must be"."""
-
-MAX_DESCRIPTION_CHARACTERS: Final = 1_000
-
-MOST_LAYERS: Final = 256
-"""Longest list of layers or weights that is read. No model has more layers."""
-
-
-def _a_number(value: JsonValue) -> JsonValue:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticKnownError("float_type")
-    return value
+from elmo_serve.output import Dtype, LayerName, Pooling
+from elmo_serve.task_schema import MOST_LAYERS, TASK_EXAMPLE, Mix, TaskName, optional
 
 
 def _a_whole_number(value: JsonValue) -> JsonValue:
@@ -44,46 +21,11 @@ def _a_whole_number(value: JsonValue) -> JsonValue:
     return value
 
 
-def _without_default(schema: dict[str, Any]) -> None:
-    schema.pop("default", None)
-
-
-def optional(default: Any, description: str, **rules: Any) -> Any:
-    """Return a field that may be left out; its schema has no `default`."""
-    return Field(default, description=description, json_schema_extra=_without_default, **rules)
-
-
-Number = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(_a_number)
-]
-Gamma = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(_a_number)
-]
 LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(_a_whole_number)]
-TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
 LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
-Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
 # FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
 Sentence = Annotated[list[str], FailFast()]
 Sentences = Annotated[list[Sentence], FailFast()]
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Mix(_Body):
-    """A scalar mix: gamma x sum_j softmax(weights)_j h_j (Peters et al. 2018, equation 1)."""
-
-    weights: Weights = Field(
-        description="One raw scalar a layer, before the softmax: AllenNLP's `scalar_parameters`."
-    )
-    gamma: Gamma = optional(1.0, "Scale of the mix. Default: 1.")
-    layer_norm: Annotated[bool, Strict()] = optional(
-        False,
-        "Normalise each layer first, by its mean and variance over the sentence. Default: false.",
-    )
-
 
 _EMBED_EXAMPLE: Final[dict[str, Any]] = {
     "sentences": [["The", "bank", "of", "the", "river", "."]],
@@ -162,29 +104,10 @@ class EmbedResponse(BaseModel):
     usage: Usage
 
 
-_TASK_EXAMPLE: Final[dict[str, Any]] = {
-    "weights": [0.5, -1.0, 2.0],
-    "gamma": 1.5,
-    "layer_norm": False,
-    "description": "named entities",
-}
-
-
-class TaskBody(Mix):
-    """A task to register; its name is the one in the path."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_TASK_EXAMPLE]})
-
-    name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
-    description: str = optional(
-        "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
-    )
-
-
 class TaskResponse(BaseModel):
     """A registered task."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ner", **_TASK_EXAMPLE}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ner", **TASK_EXAMPLE}]})
 
     name: str
     weights: list[float]

@@ -10,14 +10,8 @@ import pytest
 
 from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.schemas import (
-    EmbedRequest,
-    EmbedResponse,
-    InfoResponse,
-    Problem,
-    TaskBody,
-    TaskResponse,
-)
+from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, InfoResponse, Problem, TaskResponse
+from elmo_serve.task_schema import TaskBody
 from tests.support.checkpoints import write_pair
 from tests.support.servers import running
 

@@ -27,8 +27,9 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http import headers, request_body
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import TASK_NAME, TASK_NAME_RULE, TaskList, TaskResponse
+from elmo_serve.http.schemas import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
+from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter()
 

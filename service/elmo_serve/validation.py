@@ -14,7 +14,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.http.schemas import TASK_NAME_RULE, Mix
+from elmo_serve.task_schema import TASK_NAME_RULE, Mix
 
 _MOST_FAULTS: Final = 20
 """Faults that one response lists."""

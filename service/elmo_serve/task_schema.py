@@ -1,0 +1,81 @@
+"""A task and its scalar mix as pydantic models: the body of a PUT, of a task file, of a request.
+
+The defaults stand in the descriptions alone, see `http/schemas.py`.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, JsonValue, Strict
+from pydantic_core import PydanticKnownError
+
+from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
+
+TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
+"""The rule for people; it follows "must be"."""
+
+MAX_DESCRIPTION_CHARACTERS: Final = 1_000
+
+MOST_LAYERS: Final = 256
+"""Longest list of layers or weights that is read. No model has more layers."""
+
+
+def _a_number(value: JsonValue) -> JsonValue:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def optional(default: Any, description: str, **rules: Any) -> Any:
+    """Return a field that may be left out; its schema has no `default`."""
+    return Field(default, description=description, json_schema_extra=_without_default, **rules)
+
+
+Number = Annotated[
+    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(_a_number)
+]
+Gamma = Annotated[
+    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(_a_number)
+]
+TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
+Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Mix(_Body):
+    """A scalar mix: gamma x sum_j softmax(weights)_j h_j (Peters et al. 2018, equation 1)."""
+
+    weights: Weights = Field(
+        description="One raw scalar a layer, before the softmax: AllenNLP's `scalar_parameters`."
+    )
+    gamma: Gamma = optional(1.0, "Scale of the mix. Default: 1.")
+    layer_norm: Annotated[bool, Strict()] = optional(
+        False,
+        "Normalise each layer first, by its mean and variance over the sentence. Default: false.",
+    )
+
+
+TASK_EXAMPLE: Final[dict[str, Any]] = {
+    "weights": [0.5, -1.0, 2.0],
+    "gamma": 1.5,
+    "layer_norm": False,
+    "description": "named entities",
+}
+
+
+class TaskBody(Mix):
+    """A task to register; its name is the one in the path."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [TASK_EXAMPLE]})
+
+    name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
+    description: str = optional(
+        "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
+    )

@@ -1,0 +1,115 @@
+"""A faulty body is refused with the place, the value and the allowed values of each fault."""
+
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import BaseModel
+
+from elmo_serve.errors import SHOWN_CHARACTERS, InvalidRequest, MalformedBody
+from elmo_serve.http.schemas import EmbedRequest
+from elmo_serve.task_schema import TASK_NAME_RULE, TaskBody
+from elmo_serve.validation import validated
+
+
+def faults(model: type[BaseModel], body: Any) -> dict[str, str]:
+    """Return the faults of a body: its details by pointer."""
+    with pytest.raises(InvalidRequest) as refusal:
+        validated(model, orjson.dumps(body))
+    return {error.pointer: error.detail for error in refusal.value.errors}
+
+
+def task(**members: Any) -> dict[str, Any]:
+    return {"weights": [0.0], **members}
+
+
+def embed(**members: Any) -> dict[str, Any]:
+    return {"sentences": [["a"]], **members}
+
+
+def test_a_valid_body_is_returned() -> None:
+    body = validated(TaskBody, memoryview(b'{"weights": [1, 2.5], "name": "ner"}'))
+
+    assert (body.weights, body.name) == ([1.0, 2.5], "ner")
+
+
+def test_a_body_that_is_not_json_is_malformed() -> None:
+    with pytest.raises(MalformedBody, match=r"not JSON: .*line 1 column 13"):
+        validated(TaskBody, b'{"weights": ]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        (task(gamma="2"), "/gamma", "must be a number; found '2'"),
+        (task(gamma=True), "/gamma", "must be a number; found true"),
+        (task(gamma=None), "/gamma", "must be a number; found null"),
+        (task(gamma=1e9), "/gamma", "must be at most 1000; found 1000000000.0"),
+        (task(layer_norm=1), "/layer_norm", "must be true or false; found 1"),
+        (task(weights=3), "/weights", "must be a list; found 3"),
+        (task(weights=[]), "/weights", "must not be empty"),
+        (task(weights=[0.0] * 257), "/weights", "must have at most 256 numbers; found a list"),
+        (task(weights=[0, [1]]), "/weights/1", "must be a number; found a list"),
+        (task(weights=[0, {}]), "/weights/1", "must be a number; found an object"),
+        (task(name="a b"), "/name", f"must be {TASK_NAME_RULE}; found 'a b'"),
+        ({"gamma": 1}, "/weights", "is required"),
+        ([], "", "must be an object; found a list"),
+        (
+            task(wieghts=[1]),
+            "/wieghts",
+            "is no field; there are weights, gamma, layer_norm, name, description; found a list",
+        ),
+    ],
+)
+def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, detail: str) -> None:
+    assert faults(TaskBody, body) == {pointer: detail}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "detail"),
+    [
+        (
+            embed(layers="topp"),
+            "/layers",
+            "must be 'all', 'top', 'average' or a list of layer numbers; found 'topp'",
+        ),
+        (embed(layers=[0, -1]), "/layers/1", "must be at least 0; found -1"),
+        (embed(layers=[0.5]), "/layers/0", "must be a whole number; found 0.5"),
+        (
+            embed(mix={"weights": [0], "scale": 2}),
+            "/mix/scale",
+            "is no field; there are weights, gamma, layer_norm; found 2",
+        ),
+        ({"sentences": [["a"], [None]]}, "/sentences/1/0", "must be a string; found null"),
+        (embed(pooling="min"), "/pooling", "must be 'none', 'mean' or 'max'; found 'min'"),
+    ],
+)
+def test_only_the_branch_of_the_union_that_was_meant_is_reported(
+    body: Any, pointer: str, detail: str
+) -> None:
+    """`layers` is a name or a list: pydantic reports a fault for each branch."""
+    assert faults(EmbedRequest, body) == {pointer: detail}
+
+
+def test_at_most_twenty_faults_are_listed() -> None:
+    with pytest.raises(InvalidRequest, match=r"^/weights/0: .* \(the first 20 are listed\)$") as e:
+        validated(TaskBody, orjson.dumps(task(weights=["x"] * 25)))
+
+    assert [error.pointer for error in e.value.errors] == [f"/weights/{n}" for n in range(20)]
+
+
+def test_a_long_value_is_cut() -> None:
+    detail = faults(TaskBody, task(name="a" * 1_000))["/name"]
+
+    assert detail.endswith("aaa...")
+    assert len(detail) < len(TASK_NAME_RULE) + SHOWN_CHARACTERS + 30
+
+
+def test_a_long_unknown_name_is_in_the_text_and_not_in_the_pointer() -> None:
+    name = "n" * (SHOWN_CHARACTERS + 1)
+
+    found = faults(TaskBody, task(**{name: 1}))
+
+    assert list(found) == [""]
+    assert "..." in found[""]
+    assert name not in found[""]
