@@ -30,7 +30,8 @@ class Output:
     """The vectors of one sentence; sentences with different outputs may share a batch.
 
     `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
-    a mix, before the softmax. Exactly one of the two is given. `stacked` keeps the layer axis.
+    a mix, before the softmax. Exactly one of the two is given. `layer_norm` normalises each layer
+    over the sentence first. `stacked` keeps the layer axis.
     """
 
     layers: tuple[int, ...] | None = None

@@ -55,11 +55,15 @@ class Bench:
         output: Output = TOP,
         timeout: float = 60.0,
         client: str = "",
+        *,
+        is_bulk: bool = False,
     ) -> asyncio.Task[Embedded]:
         """Send a request."""
         texts = [orjson.dumps(sentence) for sentence in sentences]
         lengths = [len(sentence) for sentence in sentences]
-        return asyncio.ensure_future(self.engine.embed(texts, lengths, output, timeout, client))
+        return asyncio.ensure_future(
+            self.engine.embed(texts, lengths, output, timeout, client, is_bulk=is_bulk)
+        )
 
     def count(self, name: str, **labels: str) -> float:
         """Return the value of a metric; 0 when there is none."""

@@ -96,6 +96,8 @@ class Engine:
         timeout_seconds: float,
         client: str = "",
         model: str = DEFAULT_MODEL,
+        *,
+        is_bulk: bool = False,
     ) -> Embedded:
         """Compute the vectors of all sentences, or of none.
 
@@ -106,6 +108,8 @@ class Engine:
             timeout_seconds: after this time, sentences that have not begun are never computed.
             client: the name that the client's quota is counted under.
             model: the name of the model.
+            is_bulk: whether interactive requests come first however small this request is. A
+                request that is larger than a batch is bulk anyway.
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
@@ -116,7 +120,7 @@ class Engine:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
             request = await self._answered(
-                sentences, lengths, output, timeout_seconds, client, model
+                sentences, lengths, output, timeout_seconds, client, model, is_bulk
             )
         except DeadlineExceeded:
             self._metrics.failures.labels("deadline").inc()
@@ -135,6 +139,7 @@ class Engine:
         timeout_seconds: float,
         client: str,
         model: str,
+        is_bulk: bool,
     ) -> Request:
         """Return a request that has all its results or an error."""
         admitted = self.admission.admit(lengths, timeout_seconds, client, model)
@@ -143,7 +148,15 @@ class Engine:
         on_end = partial(_resolve, is_over)
         now = self._clock.now()
         request = Request(
-            sentences, lengths, output, admitted.tokens, now, admitted.spacing, on_end, model
+            sentences,
+            lengths,
+            output,
+            admitted.tokens,
+            now,
+            admitted.spacing,
+            on_end,
+            model,
+            is_bulk,
         )
         self._requests.add(request)
         try:

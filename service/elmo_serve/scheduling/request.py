@@ -10,6 +10,9 @@ from elmo_serve.output import Output
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.workers.shared_memory import Vectors
 
+BULK_COST = 1 << 62
+"""The cost of a bulk request in the order of the queue: more than any batch holds."""
+
 DEFAULT_MODEL = "default"
 """The name of the one model that a server has today."""
 
@@ -39,6 +42,8 @@ class Request:
         spacing: seconds between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
         model: the name of the model that computes the request.
+        is_bulk: whether the request is bulk however small it is.
+        cost: its tokens, boundaries included, or `BULK_COST`; it orders the queue.
     """
 
     sentences: Sequence[bytes]
@@ -49,6 +54,7 @@ class Request:
     spacing: float
     on_end: Callable[[], None]
     model: str = DEFAULT_MODEL
+    is_bulk: bool = False
     cost: int = field(init=False)
     jobs: list[SentenceJob] = field(init=False, default_factory=list)  # of the first sentences
     next_virtual_start: float = field(init=False)  # of the first sentence that is not queued yet
@@ -60,7 +66,7 @@ class Request:
     finished_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        self.cost = self.held.left
+        self.cost = BULK_COST if self.is_bulk else self.held.left
         self.next_virtual_start = self.arrived_at
         self.missing = len(self.sentences)
         self.results = [None] * self.missing

@@ -65,10 +65,9 @@ def select(
     for index, (layers, output) in enumerate(zip(sentences, wanted, strict=True)):
         if output.layers is None:
             own = mixture_of[index]
-        elif output.stacked:
-            own = _stacked(layers, output.layers)
         else:
-            own = layers[output.layers[0]]
+            own = layer_norm(layers) if output.layer_norm else layers
+            own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
         vectors.append(_pool(own[..., representations.inside, :], output.pooling))
     return vectors
 

@@ -380,3 +380,21 @@ async def stormy_client(b: Bench, name: int, source: random.Random) -> Counter[s
             if isinstance(error, Unavailable):
                 await asyncio.sleep(0.02)
     return outcomes
+
+
+async def test_a_small_bulk_request_waits_for_interactive_ones() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as bench_:
+        worker = bench_.workers[0]
+        running = bench_.ask(same_length("first", 2))
+        await until(lambda: len(worker.batches) == 1)
+        bulk = bench_.ask(same_length("bulk", 2), is_bulk=True)
+        await turns()
+        small = bench_.ask(same_length("small", 2))
+        await turns()
+
+        worker.finish()
+        await until(lambda: len(worker.batches) == 2)
+        assert set(worker.batches[1].sentences) == texts(same_length("small", 2))
+
+        worker.open()
+        await asyncio.gather(running, bulk, small)

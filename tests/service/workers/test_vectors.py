@@ -8,6 +8,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
+from elmo_model.layers.scalar_mix import layer_norm
 from elmo_serve.output import Output
 from elmo_serve.workers.vectors import on_host, select, vectors_of
 from tests.support.checkpoints import write_pair
@@ -53,6 +54,18 @@ def test_sentences_with_and_without_layer_norm_keep_their_order(tmp_path: Path) 
         found = vectors_of(Encoder.of(elmo), sentences, wanted)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
+
+
+def test_all_layers_are_normalised_over_the_sentence_with_its_boundaries(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path))
+    wanted = [Output(layers=(0, 1, 2), stacked=True, layer_norm=True), Output(layers=(1,))] * 2
+    with torch.inference_mode():
+        bounded, _ = elmo([SENTENCES[0]])
+        expected = layer_norm(bounded.sentences()[0])[:, 1:-1]
+        found = vectors_of(Encoder.of(elmo), [SENTENCES[0], *SENTENCES], wanted)
+
+    torch.testing.assert_close(found[0], expected, rtol=0, atol=5e-6)
+    assert (found[1] - expected[1]).abs().max() > 0.01  # the plain layer differs
 
 
 def test_mixes_of_an_aligned_model_are_aligned_and_single_layers_are_not(tmp_path: Path) -> None:
