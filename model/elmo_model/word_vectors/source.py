@@ -1,0 +1,77 @@
+"""A file of word vectors as a stream of bytes, decompressed where it is compressed."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import cast
+
+GZIP = b"\x1f\x8b"
+"""First bytes of a gzip file."""
+
+_BUFFER_BYTES = 1 << 20
+"""Bytes that are read at once, and the most that `Source.peek` shows."""
+
+
+class WordVectorsError(ValueError):
+    """A file holds no word vectors, or damaged ones; the message names file and line or word."""
+
+
+class Source:
+    """The decompressed bytes of a file, with a look ahead."""
+
+    def __init__(self, path: Path, stream: io.BufferedReader) -> None:
+        self.path = path
+        self._stream = stream
+
+    def peek(self, size: int) -> bytes:
+        """Return up to `size` bytes, at most 1 MiB, without a step forward."""
+        return self._stream.peek(size)[:size]
+
+    def exactly(self, size: int, what: str) -> bytes:
+        """Return the next `size` bytes. Raises WordVectorsError where the file ends before."""
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise WordVectorsError(
+                f"{self.path}: ends after {len(data):,} of {size:,} bytes of {what}"
+            )
+        return data
+
+    def until(self, end: bytes, most: int, what: str) -> bytes:
+        """Return the bytes before the next `end`, one byte, and step behind it.
+
+        Raises WordVectorsError where it is not among the next `most` bytes.
+        """
+        found = bytearray()
+        while True:
+            ahead = self._stream.peek(1)
+            place = ahead.find(end)
+            found += ahead if place < 0 else ahead[:place]
+            self._stream.read(len(ahead) if place < 0 else place + 1)
+            if place >= 0 and len(found) <= most:
+                return bytes(found)
+            if not ahead or len(found) > most:
+                raise WordVectorsError(f"{self.path}: {what} has no end within {most} bytes")
+
+    def rest(self) -> bytes:
+        """Return everything that is left."""
+        return self._stream.read()
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the rest line by line, each with its newline."""
+        return iter(self._stream)
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    """Open a file, gzip or not. Raises WordVectorsError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            is_packed = file.read(len(GZIP)) == GZIP
+            file.seek(0)
+            with gzip.open(file) if is_packed else nullcontext(file) as plain:
+                yield Source(path, io.BufferedReader(cast(io.RawIOBase, plain), _BUFFER_BYTES))
+    except (OSError, EOFError, zlib.error) as error:
+        raise WordVectorsError(f"{path}: cannot be read: {error}") from error

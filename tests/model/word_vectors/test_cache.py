@@ -1,0 +1,132 @@
+"""Files of word vectors of every format, read once into a map of the cache folder."""
+
+import gzip
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.tensor_format import tensors_of
+
+WORDS = ["the", "Zürich", "a b", "\u00a0", "東京"]
+VECTORS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+
+def glove() -> bytes:
+    rows = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, VECTORS, strict=True)]
+    return "".join(rows).encode()
+
+
+def word2vec_text() -> bytes:
+    return b"5 3\n" + glove().replace(b"\n", b" \r\n")
+
+
+def word2vec_binary() -> bytes:
+    rows = [word.encode() + b" " + row.tobytes() + b"\n" for word, row in _binary_pairs()]
+    return b"5 3\n" + b"".join(rows)
+
+
+def without_newlines() -> bytes:
+    return b"5 3\n" + b"".join(
+        word.encode() + b" " + row.tobytes() for word, row in _binary_pairs()
+    )
+
+
+def tensors() -> bytes:
+    return tensors_of([word.encode() for word in WORDS], VECTORS)
+
+
+def _binary_pairs() -> list[tuple[str, np.ndarray]]:
+    return [(word.replace("a b", "a_b"), row) for word, row in zip(WORDS, VECTORS, strict=True)]
+
+
+FORMATS = [glove, word2vec_text, word2vec_binary, without_newlines, tensors]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_gives_the_rows_of_the_file(
+    tmp_path: Path, form: Callable[[], bytes], packed: bool
+) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(gzip.compress(form()) if packed else form())
+
+    found = open_word_vectors(path, tmp_path / "cache")
+
+    is_binary = form in (word2vec_binary, without_newlines)
+    rows, unknown = found.look_up([word.replace(" ", "_") if is_binary else word for word in WORDS])
+    np.testing.assert_array_equal(rows, VECTORS)
+    np.testing.assert_array_equal(found.vectors, VECTORS)
+    assert not unknown.any()
+    assert found.info.words == 5 and found.dimension == 3
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    path.write_bytes(b"the 1 2\n")
+    first = map_folder(path, cache)
+    written = (first / "map.json").stat().st_mtime_ns
+
+    assert map_folder(path, cache) == first
+    assert (first / "map.json").stat().st_mtime_ns == written
+    path.write_bytes(b"the 3 4\n")
+    os.utime(path, ns=(1, 1))
+    changed = open_word_vectors(path, cache)
+
+    assert changed.look_up(["the"])[0].tolist() == [[3, 4]]
+    assert map_folder(first, cache) == first  # the folder of a map stands for its file
+
+
+def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    path.write_bytes(b"the 1 2\ncat 1\n")
+
+    with pytest.raises(WordVectorsError, match=r"vectors\.txt:2: has 1 numbers behind 'cat'"):
+        map_folder(path, cache)
+
+    assert not [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no word"),
+        (b"the 1 2\ncat 1\n", r":2: has 1 numbers behind 'cat', expected 2"),
+        (b"the 1 2\ncat 1 2 3\n", r":2: has 3 numbers behind 'cat', expected 2"),
+        (b"the 1 2\ncat 1 x\n", r":2: found 'x', expected 2 numbers behind 'cat'"),
+        (b"the 1 2\ncat 1 nan\n", r":2: a number behind 'cat' is not finite"),
+        (b"the 1 2\n\n", r":2: has 0 numbers behind '', expected 2"),
+        (b"the\n", r":1: has 0 numbers behind 'the', expected 1 or more"),
+        (b"2 2\nthe 1 2\n", ":2: the file ends after 1 words, and line 1 says 2"),
+        (b"1 2\nthe 1 2\ncat 1 2\n", ":3: is word 2, and line 1 says 1"),
+        (b"1 0\nthe\n", ":1: the width is 0"),
+        (word2vec_binary()[:-4], "ends after 9 of 12 bytes of the vector of word 5 of 5"),
+        (word2vec_binary() + b"x", "goes on with b'x' after 5 words of width 3"),
+        (word2vec_binary().replace(b"5 3", b"5 4", 1), "word 4 of 5|ends after|has no end"),
+        (b"1 1\nx " + struct.pack("<f", np.nan), "word 1 of 1: a number is not finite"),
+        (tensors()[:-3], "is not whole safetensors"),
+        (tensors().replace(b"words", b"texts"), "has the tensors texts, vectors; expected"),
+        (gzip.compress(glove())[:-9], "cannot be read: Compressed file ended"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_with_its_line(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(content)
+
+    with pytest.raises(WordVectorsError, match=message):
+        map_folder(path, tmp_path / "cache")
+
+
+def test_a_missing_file_and_a_cache_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    with pytest.raises(WordVectorsError, match="missing: cannot be read: No such file"):
+        map_folder(tmp_path / "missing", tmp_path)
+    (tmp_path / "file").write_bytes(b"the 1 2\n")
+    with pytest.raises(WordVectorsError, match="its map cannot be kept in"):
+        map_folder(tmp_path / "file", tmp_path / "file")

@@ -1,0 +1,69 @@
+"""fastText's binary files: the vectors are those of fastText's library, to the bit.
+
+`tests/golden/fasttext` was written by the library (fasttext-wheel 0.9.2).
+"""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.source import WordVectorsError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "fasttext"
+
+
+@pytest.mark.parametrize("name", ["subwords", "words"])
+def test_words_and_words_never_seen_have_the_vectors_of_the_library(
+    tmp_path: Path, name: str
+) -> None:
+    expected = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    found = open_word_vectors(GOLDEN / f"{name}.bin", tmp_path)
+
+    rows, unknown = found.look_up(list(expected))
+
+    assert [row.tobytes().hex() for row in rows] == list(expected.values())
+    never_seen = list(expected)[-6:]
+    assert unknown.tolist() == [name == "words" and word in never_seen for word in expected]
+
+
+def test_a_library_that_is_installed_agrees(tmp_path: Path) -> None:
+    library = pytest.importorskip("fasttext", reason="fasttext-wheel is not installed")
+    text = tmp_path / "text.txt"
+    text.write_text("a naïve cat sat on the mat\nthe river bank\n" * 50, encoding="utf-8")
+    model = library.train_unsupervised(
+        str(text), dim=7, minCount=1, bucket=50, minn=2, maxn=5, epoch=1, thread=1, verbose=0
+    )
+    model.save_model(str(tmp_path / "model.bin"))
+    tokens = ["cat", "naïve", "rivers", "京都", "unseen", "</s>"]
+
+    rows, _ = open_word_vectors(tmp_path / "model.bin", tmp_path / "cache").look_up(tokens)
+
+    np.testing.assert_array_equal(rows, [model.get_word_vector(token) for token in tokens])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:100], "ends after .* bytes of|has no end"),
+        (lambda data: data[:-4], None),  # the output matrix is not read
+        (lambda data: data[:4] + struct.pack("<i", 13) + data[8:], "fastText's version 13"),
+        (lambda data: data[:8] + struct.pack("<i", 6) + data[12:], "its matrix is 80 x 5"),
+        (lambda data: data.replace(b"\xff" * 8, bytes(8), 1), "is pruned"),
+    ],
+)
+def test_damaged_and_other_models_are_refused(
+    tmp_path: Path, change: Callable[[bytes], bytes], message: str | None
+) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(change((GOLDEN / "subwords.bin").read_bytes()))
+
+    if message is None:
+        map_folder(path, tmp_path)
+        return
+    with pytest.raises(WordVectorsError, match=message):
+        map_folder(path, tmp_path)
