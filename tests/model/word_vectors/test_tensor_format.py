@@ -1,0 +1,41 @@
+"""Word vectors as safetensors."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.tensor_format import tensors_of
+
+VECTORS = np.random.default_rng(0).normal(size=(2, 3))
+WHOLE = tensors_of([b"the", b"cat"], VECTORS.astype(np.float32))
+
+
+def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(tensors_of([b"the", b"cat"], VECTORS.astype(np.float16)))
+
+    rows, _ = open_word_vectors(path, tmp_path).look_up(["the", "cat"])
+
+    np.testing.assert_array_equal(rows, VECTORS.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (WHOLE[:-3], "is not whole safetensors"),
+        (WHOLE.replace(b"words", b"texts"), "has the tensors texts, vectors; expected"),
+        (tensors_of([b"a", b"b"], VECTORS[:1].astype(np.float32)), "has 2 words and 1 vectors"),
+        (tensors_of([b"a", b"b"], VECTORS.astype(np.float32) * np.inf), "is not finite"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_with_the_reason(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(content)
+
+    with pytest.raises(WordVectorsError, match=message):
+        map_folder(path, tmp_path / "cache")
