@@ -20,6 +20,7 @@ BATCH_TOKENS_CUDA: Final = 16_384
 small request waits for the batch that runs."""
 
 _DAY: Final = 86_400  # seconds
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
 
 
@@ -176,6 +177,12 @@ class Settings(BaseModel):
         description="File of more keys, read at the start: one a line, # begins a comment.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
+    cors_origins: tuple[str, ...] = Field(
+        (),
+        description="Origins whose pages may call the server from a browser; unset: none but its "
+        "own.",
+        json_schema_extra={"allowed": "* or origins with commas: https://example.org"},
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe level that is logged."
     )
@@ -227,6 +234,15 @@ class Settings(BaseModel):
         # A header can carry these characters alone: any other key could never be sent.
         if not all(key_file.KEY.fullmatch(key) for key in plain):
             raise ValueError("a key is empty or holds other characters")
+        return tuple(dict.fromkeys(plain))
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _parse_cors_origins(cls, value: Any) -> Any:
+        origins = value.split(",") if isinstance(value, str) else value
+        plain = [str(origin).strip().rstrip("/").lower() for origin in origins]
+        if plain != ["*"] and not all(_ORIGIN.fullmatch(origin) for origin in plain):
+            raise ValueError("not a list of origins: scheme, host and port")
         return tuple(dict.fromkeys(plain))
 
     @field_validator("api_keys_file", mode="before")

@@ -57,6 +57,7 @@ def test_texts_become_values() -> None:
             "max_batch_tokens": "2048",
             "request_timeout_seconds": "0.5",
             "api_keys": "one,two,one",
+            "cors_origins": "https://example.org/, http://localhost:3000",
             "log_level": "WARNING",
         }
     )
@@ -66,6 +67,7 @@ def test_texts_become_values() -> None:
     assert settings.max_batch_tokens == 2048
     assert settings.request_timeout_seconds == 0.5
     assert settings.api_keys == (SecretStr("one"), SecretStr("two"))
+    assert settings.cors_origins == ("https://example.org", "http://localhost:3000")
     assert settings.log_level == "warning"
 
 
@@ -89,6 +91,9 @@ def test_texts_become_values() -> None:
         ("devices", "cpu,", "cuda:0"),
         ("devices", "auto,cpu", "cuda:0"),
         ("devices", "cpu,cpu", "ELMO_WORKERS_PER_DEVICE"),
+        ("cors_origins", "example.org", "https://example.org"),
+        ("cors_origins", "https://example.org/path", "https://example.org"),
+        ("cors_origins", "*,https://example.org", "https://example.org"),
     ],
 )
 def test_a_wrong_value_is_named_with_the_good_ones(name: str, value: str, good: str) -> None:

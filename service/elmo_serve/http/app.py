@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 
 from elmo_serve.http import openapi
@@ -16,13 +18,16 @@ from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.load_shedding import LoadShedding
 from elmo_serve.http.middleware.malformed_requests import MalformedRequests
-from elmo_serve.http.routes import docs, embed, health, info, metrics, tasks
+from elmo_serve.http.routes import docs, embed, health, info, metrics, root, tasks
 from elmo_serve.http.state import VERSION, Server
+
+_EXPOSED_HEADERS: Final = ("Location", "Retry-After", "Server-Timing", "X-Request-Id", "X-Warnings")
+"""Response headers that a script of another origin may read, beyond those of every response."""
 
 
 def create_app(server: Server) -> FastAPI:
     """Return the application; its lifespan starts and stops the processes of `server`."""
-    modules = (embed, tasks, info, health, metrics, docs)
+    modules = (embed, tasks, info, health, metrics, docs, root)
     routes: list[BaseRoute] = [route for module in modules for route in module.router.routes]
     app = FastAPI(
         title="elmo-serve",
@@ -47,6 +52,7 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
     settings = server.settings
     layers = [
         Middleware(RequestContext, metrics=server.request_metrics, routes=routes),
+        *_cross_origin(settings.cors_origins),
         Middleware(problems.Problems),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
         Middleware(MalformedRequests),
@@ -55,6 +61,24 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
     if keys := settings.api_key_names():
         layers.append(Middleware(ApiKeys, keys=keys))
     return [*layers, Middleware(LoadShedding, shedder=server.load_shedder)]
+
+
+def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:
+    """Return the layer that lets pages of other origins read responses, errors as well.
+
+    It answers preflights itself, so that they need no API key: a browser sends none with them.
+    """
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=_EXPOSED_HEADERS,
+        )
+    ]
 
 
 def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

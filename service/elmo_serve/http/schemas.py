@@ -161,6 +161,18 @@ class Health(BaseModel):
     status: Literal["live", "ready"]
 
 
+class RootResponse(BaseModel):
+    """Addresses to begin with, relative to this one."""
+
+    name: str
+    version: str
+    docs: str = Field(description="The page that shows this document.")
+    openapi: str
+    info: str
+    health: str
+    metrics: str
+
+
 class FieldProblem(BaseModel):
     """One fault of a request body."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.public_paths import OPEN
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, InfoResponse, Problem, TaskResponse
 from elmo_serve.task_schema import TaskBody
 from tests.support.checkpoints import write_pair
@@ -21,6 +22,9 @@ ROUTES = {
     "/tasks": {"get"},
     "/tasks/{name}": {"get", "put", "delete"},
     "/info": {"get"},
+    "/": {"get"},
+    "/health": {"get"},
+    "/ping": {"get"},
     "/health/live": {"get"},
     "/health/ready": {"get"},
     "/metrics": {"get"},
@@ -198,5 +202,5 @@ def test_a_server_with_keys_declares_where_it_needs_one(narrow_client: httpx.Cli
     scheme = document["components"]["securitySchemes"]["ApiKey"]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     for path, method, operation in operations(document):
-        wanted: Any = None if path.startswith("/health") or path == "/metrics" else [{"ApiKey": []}]
+        wanted: Any = None if path in OPEN else [{"ApiKey": []}]
         assert operation.get("security") == wanted, (path, method)

@@ -37,7 +37,9 @@ def command(pid: int) -> str:
 
 def test_a_server_that_answers_is_live_and_ready(client: httpx.Client) -> None:
     assert client.get("/health/live").json() == {"status": "live"}
-    assert client.get("/health/ready").json() == {"status": "ready"}
+    for path in ("/health/ready", "/health", "/ping"):
+        assert client.get(path).json() == {"status": "ready"}
+        assert client.head(path).status_code == 200
 
 
 def test_while_the_model_loads_it_is_live_and_not_ready(tmp_path: Path) -> None:
@@ -48,6 +50,8 @@ def test_while_the_model_loads_it_is_live_and_not_ready(tmp_path: Path) -> None:
         assert ready.status_code == 503
         assert "loading" in ready.json()["detail"]
         assert int(ready.headers["retry-after"]) >= 1
+        for path in ("/health", "/ping"):
+            assert httpx.get(server.url + path).json()["detail"] == ready.json()["detail"]
         assert status(server, "live") == 200
         for path in ("/info", "/tasks"):
             answer = httpx.get(server.url + path)

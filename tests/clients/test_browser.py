@@ -1,0 +1,120 @@
+"""Pages in a browser: scripts of other origins, and the button of /docs that sends a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Page, browser
+from tests.support.servers import SMALL, Running, free_port, running
+
+KEY = "open-sesame"
+
+EMBED = """
+fetch("%s/embed", {
+  method: "POST",
+  headers: {"Content-Type": "application/json", "Authorization": "Bearer %s"},
+  body: JSON.stringify({sentences: [["one", "bank"]], layers: "top"}),
+}).then(async (response) => [
+  response.status,
+  response.headers.get("X-Request-Id").length,
+  (await response.json()),
+])
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("browser")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The origin of a server of empty pages."""
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "index.html").write_text("<!doctype html><title>another origin</title>")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Write nothing."""
+
+    handler = partial(Quiet, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", free_port()), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def allowing(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with a key that allows the other origin."""
+    folder = tmp_path_factory.mktemp("allowing")
+    with running(folder, model=SMALL, worker="thread", api_keys=KEY, cors_origins=origin) as server:
+        yield server
+
+
+def fetched(page: Page, server: Running, key: str) -> Any:
+    return page.run(EMBED % (server.url, key))
+
+
+def test_a_page_of_an_allowed_origin_embeds(page: Page, origin: str, allowing: Running) -> None:
+    page.open(origin)
+
+    status, id_length, body = fetched(page, allowing, KEY)
+
+    assert (status, id_length) == (200, 32)
+    assert len(body["embeddings"][0]) == 2
+
+
+def test_it_can_read_an_error(page: Page, origin: str, allowing: Running) -> None:
+    page.open(origin)
+
+    status, id_length, body = fetched(page, allowing, "wrong")
+
+    assert (status, id_length) == (401, 32)
+    assert "Authorization: Bearer KEY" in body["detail"]
+
+
+def test_no_other_origin_is_allowed(page: Page, origin: str, allowing: Running) -> None:
+    page.open(origin.replace("127.0.0.1", "localhost"))
+
+    with pytest.raises(AssertionError, match="Failed to fetch"):
+        fetched(page, allowing, KEY)
+
+
+def test_without_the_setting_no_origin_is_allowed(page: Page, origin: str, server: Running) -> None:
+    page.open(origin)
+
+    with pytest.raises(AssertionError, match="Failed to fetch"):
+        fetched(page, server, KEY)
+
+
+def test_the_authorize_button_of_the_docs_sends_the_key(page: Page, allowing: Running) -> None:
+    operation = "#operations-Server-getInfo"
+    page.open(allowing.url + "/docs")
+    page.click(".btn.authorize")
+    page.type(".auth-container input", KEY)
+    page.click(".auth-btn-wrapper .authorize")
+    page.click(".auth-btn-wrapper .btn-done")
+    page.click(f"{operation} .opblock-summary-control")
+    page.click(f"{operation} .try-out__btn")
+    page.click(f"{operation} .execute")
+
+    status = page.wait_for(
+        f"document.querySelector('{operation} .live-responses-table .response-col_status')"
+    )
+    assert status
+    assert page.run(
+        f"[...document.querySelectorAll('{operation} .live-responses-table .response-col_status')]"
+        ".map((cell) => cell.textContent.trim())"
+    ) == ["Code", "200"]

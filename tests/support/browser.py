@@ -1,0 +1,131 @@
+"""A headless Chromium, driven over its remote debugging pipe: no driver and no library is needed.
+
+with browser(tmp_path) as page:
+    page.open("http://127.0.0.1:8000/docs")
+    page.run("document.title")
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_SECONDS = 120
+
+
+class Page:
+    """One page of the browser."""
+
+    def __init__(self, commands: int, events: int) -> None:
+        self._commands = commands
+        self._events = events
+        self._unread = b""
+        self._last_id = 0
+        self._session = ""
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        self._call("Page.enable")
+
+    def open(self, url: str) -> None:
+        """Load a page and wait for its `load` event."""
+        self._call("Page.navigate", url=url)
+        while self._receive().get("method") != "Page.loadEventFired":
+            pass
+
+    def run(self, script: str) -> Any:
+        """Return the value of an expression; a promise is awaited.
+
+        Raises AssertionError when the script throws.
+        """
+        found = self._call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def wait_for(self, condition: str) -> bool:
+        """Wait until an expression is truthy, now or after a change of the page."""
+        found: bool = self.run(
+            f"new Promise((resolve) => {{ const look = () => {{ if ({condition}) resolve(true); }};"
+            "new MutationObserver(look).observe(document, "
+            "{childList: true, subtree: true, attributes: true, characterData: true}); look(); })"
+        )
+        return found
+
+    def click(self, selector: str) -> None:
+        """Wait for an element and click it."""
+        self.wait_for(f"document.querySelector('{selector}')")
+        self.run(f"document.querySelector('{selector}').click()")
+
+    def type(self, selector: str, text: str) -> None:
+        """Wait for an input field and set its text."""
+        self.wait_for(f"document.querySelector('{selector}')")
+        # React takes a value that was set by the setter of the element's class.
+        self.run(
+            f"(() => {{ const field = document.querySelector('{selector}');"
+            "Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')"
+            f".set.call(field, {json.dumps(text)});"
+            "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
+        )
+
+    def _call(self, method: str, **parameters: object) -> dict[str, Any]:
+        self._last_id += 1
+        message: dict[str, Any] = {"id": self._last_id, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while (answer := self._receive()).get("id") != self._last_id:
+            pass
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._unread:
+            some = os.read(self._events, 1 << 16)
+            assert some, "the browser has ended"
+            self._unread += some
+        text, _, self._unread = self._unread.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[Page]:
+    """Start Chromium with a profile in `folder`; skip the test where there is none."""
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    if program is None:
+        pytest.skip(f"none of {', '.join(_NAMES)} is installed: browsers are not tested")
+    # Chromium reads commands from descriptor 3 and writes events to descriptor 4.
+    command_end, our_commands = os.pipe()
+    our_events, event_end = os.pipe()
+    process = subprocess.Popen(
+        [
+            *("bash", "-c", f'exec "$@" 3<&{command_end} 4>&{event_end}', "bash", program),
+            *("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"),
+            *("--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}"),
+        ],
+        pass_fds=(command_end, event_end),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(command_end)
+    os.close(event_end)
+    try:
+        yield Page(our_commands, our_events)
+    finally:
+        os.close(our_commands)
+        os.close(our_events)
+        process.kill()
+        process.wait(_SECONDS)
