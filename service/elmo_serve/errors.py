@@ -9,6 +9,7 @@ ServiceError
 │   ├── MalformedBody          400
 │   ├── Unauthorized           401
 │   ├── NotFound
+│   │   ├── UnknownModel       404
 │   │   ├── UnknownTask        404
 │   │   └── UnknownRoute       404
 │   ├── MethodNotAllowed       405
@@ -122,6 +123,11 @@ class NotFound(RequestError):
     status = 404
     title = "Not found"
     slug = "not-found"
+
+
+class UnknownModel(NotFound):
+    title = "Unknown model"
+    slug = "unknown-model"
 
 
 class UnknownTask(NotFound):
@@ -251,6 +257,7 @@ ERRORS: tuple[type[ServiceError], ...] = (
     MalformedRequest,
     MalformedBody,
     Unauthorized,
+    UnknownModel,
     UnknownTask,
     UnknownRoute,
     MethodNotAllowed,

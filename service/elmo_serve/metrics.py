@@ -37,7 +37,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._watched: list[_Watched] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
-        self.model = Info("elmo_model", "The model that is served.", registry=self.registry)
+        self.model = Info(
+            "elmo_model", "The models that are served.", ["model"], registry=self.registry
+        )
         self._declare_http()
         self._declare_batches()
         self._declare_failures()

@@ -7,9 +7,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
-from elmo_model.precision import Precision
+from elmo_model.precision import PRECISIONS, Precision, precision_of
 from elmo_serve import api_keys as key_file
+from elmo_serve import model_specs
 from elmo_serve.api_keys import KeyFile
+from elmo_serve.model_specs import ModelSpec
 from elmo_serve.output import BOUNDARIES
 
 PREFIX = "ELMO_"
@@ -35,6 +37,12 @@ class Settings(BaseModel):
         description="The model: a built-in name, the name of a published one, or the path of a "
         "checkpoint.",
         json_schema_extra={"allowed": "a name or a path"},
+    )
+    models: tuple[ModelSpec, ...] = Field(
+        (),
+        description="Models to serve from one process tree, in place of ELMO_MODEL: the first is "
+        "the default of a request. NAME=PATH gives a model another name.",
+        json_schema_extra={"allowed": "names and paths with commas: english,original,pt=path"},
     )
     cache: Path | None = Field(
         None,
@@ -65,10 +73,13 @@ class Settings(BaseModel):
         "process",
         description="Kind of worker; a thread is for tests and debugging.",
     )
-    precision: Precision = Field(
+    precision: str = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
-        "int8: on a CPU with VNNI.",
+        "int8: on a CPU with VNNI. NAME=FORMAT sets it for one of several models.",
+        json_schema_extra={
+            "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
+        },
     )
     host: str = Field(
         "127.0.0.1",
@@ -190,6 +201,16 @@ class Settings(BaseModel):
         "text", description="Form of the log: lines for people, or one JSON object a line."
     )
 
+    @property
+    def specs(self) -> tuple[ModelSpec, ...]:
+        """The models to serve; the first is the default of a request."""
+        return self.models or (model_specs.spec_of(self.model),)
+
+    def precision_of(self, name: str) -> Precision:
+        """Return the precision of the model with this name."""
+        common, own = _precisions(self.precision)
+        return own.get(name.casefold(), common)
+
     def batch_tokens(self, device: str) -> int:
         """Return the largest batch of `device` in padded tokens; the longest sentence fits."""
         if self.max_batch_tokens is not None:
@@ -207,6 +228,21 @@ class Settings(BaseModel):
         names = self.api_keys_file.names if self.api_keys_file else {}
         keys = self.every_api_key()
         return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _parse_models(cls, value: Any) -> Any:
+        return model_specs.parse(value) if isinstance(value, str) else value
+
+    @field_validator("precision")
+    @classmethod
+    def _check_precision(cls, value: str, info: ValidationInfo) -> str:
+        _, own = _precisions(value)
+        specs = info.data.get("models") or (model_specs.spec_of(info.data.get("model", "")),)
+        names = {spec.name.casefold() for spec in specs}
+        if unknown := [name for name in own if name not in names]:
+            raise ValueError(f"no model is called {unknown[0]}")
+        return value
 
     @field_validator("devices", mode="before")
     @classmethod
@@ -265,6 +301,24 @@ class Settings(BaseModel):
                 f"{variable('max_sentence_tokens')}={longest} and its boundaries"
             )
         return value
+
+
+def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:
+    """Return the precision of most models, and those that are set by name, which is in lower case.
+
+    Raises ValueError for an unknown precision and for two common ones.
+    """
+    common: list[Precision] = []
+    own: dict[str, Precision] = {}
+    for entry in text.split(","):
+        name, _, precision = entry.strip().rpartition("=")
+        if name:
+            own[name.casefold()] = precision_of(precision)
+        else:
+            common.append(precision_of(precision))
+    if len(common) > 1:
+        raise ValueError(f"{common[0]} and {common[1]} are both without a name")
+    return (common or ["float32"])[0], own
 
 
 class SettingsError(ValueError):

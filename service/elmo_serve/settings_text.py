@@ -29,6 +29,9 @@ def from_strings(
     # Compose files and shells write "not set" as "": `ELMO_TASKS: ${ELMO_TASKS:-}`.
     given = {name: text for name, text in values.items() if text is not None and text.strip()}
     known = {name: text for name, text in given.items() if name in Settings.model_fields}
+    if "model" in given and "models" in given:
+        names = " and ".join(called.get(name, variable(name)) for name in ("model", "models"))
+        raise SettingsError(f"{names} are both set: set one of them")
     refusals = {
         name: f"{name!r} is no setting; there are {', '.join(Settings.model_fields)}"
         for name in given

@@ -14,6 +14,9 @@ TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
 """The rule for people; it follows "must be"."""
 
+MAX_NAME_CHARACTERS: Final = 256
+"""Longest name of a model that is looked up."""
+
 MAX_DESCRIPTION_CHARACTERS: Final = 1_000
 
 MOST_LAYERS: Final = 256
@@ -41,6 +44,7 @@ Number = Annotated[
 Gamma = Annotated[
     FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(_a_number)
 ]
+ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]
 Weights = Annotated[list[Number], Field(min_length=1, max_length=MOST_LAYERS)]
 

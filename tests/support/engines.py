@@ -14,7 +14,6 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
-from elmo_serve.scheduling.request import DEFAULT_MODEL
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -102,7 +101,7 @@ async def bench(
     metrics, clock = Metrics(), LoopClock()
     specs = [WorkerSpec("cpu", budget, kept(make), timeouts) for make in makes or (GatedWorker,)]
     engine = Engine(
-        {DEFAULT_MODEL: WorkerPool(specs, metrics, clock)},
+        {"default": WorkerPool(specs, metrics, clock)},
         SharedMemoryPool(),
         Limits(queue_tokens, answer_bytes, client_tokens),
         metrics,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from elmo_serve.settings import Settings
 
 
+class _MissingError(Exception):
+    """A model does not exist, or cannot be had."""
+
+
 def resolve_model(model: str) -> str:
     """Return a built-in name, the folder of a published model, or an existing path.
 
@@ -33,17 +38,34 @@ def resolve_model(model: str) -> str:
 
     try:
         return _resolve(model, cache_options)
+    except _MissingError as error:
+        fail(str(error), code=1)
     except SettingsError as error:
         fail(str(error), code=2)
 
 
-def with_resolved_model(settings: Settings) -> Settings:
-    """Return settings whose model is resolved as by `resolve_model`."""
+def with_resolved_models(settings: Settings) -> Settings:
+    """Return settings whose models are resolved as by `resolve_model`.
+
+    One of several models that does not exist or cannot be had is kept with its `fault`, for the
+    others are served all the same. The command ends where none is left.
+    """
     from elmo_serve.model_cache import cache_settings
 
-    # The cache folder is looked up for published names alone: a user may have no home folder.
-    path = _resolve(settings.model, lambda: cache_settings(settings))
-    return settings.model_copy(update={"model": path})
+    specs = []
+    for spec in settings.specs:
+        try:
+            # The cache folder is looked up for published names alone: a user may have no home.
+            source = _resolve(spec.source, lambda: cache_settings(settings))
+            specs.append(replace(spec, source=source))
+        except _MissingError as error:
+            specs.append(replace(spec, fault=str(error)))
+    faults = [spec.fault for spec in specs if spec.fault]
+    for fault in faults[: -1 if len(faults) == len(specs) else None]:
+        click.echo(f"elmo: {fault}", err=True)
+    if len(faults) == len(specs):
+        fail(faults[-1], code=1)
+    return settings.model_copy(update={"models": tuple(specs)})
 
 
 def cache_options(**options: str | None) -> CacheSettings:
@@ -67,7 +89,7 @@ def _resolve(model: str, settings: Callable[[], CacheSettings]) -> str:
         return canonical(model)
     if published_model(model) is None:
         if not Path(model).exists():
-            fail(missing(model), code=1)
+            raise _MissingError(missing(model))
         return model
     _note_path_of_this_name(model, "published")
     return _downloaded(model, settings)
@@ -90,4 +112,4 @@ def _downloaded(model: str, settings: Callable[[], CacheSettings]) -> str:
         with download_progress() as on_progress:
             return locate(model, settings(), on_progress)
     except DownloadError as error:
-        fail(str(error), code=1)
+        raise _MissingError(str(error)) from error

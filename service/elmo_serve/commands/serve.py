@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 from click.core import ParameterSource
 
-from elmo_serve.commands.published import with_resolved_model
+from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.commands.terminal import fail
 
 
@@ -52,7 +52,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         if settings.devices != "auto":
             devices.check(settings.devices, spoken.get("devices", variable("devices")))
 
-        code = run(with_resolved_model(settings))
+        code = run(with_resolved_models(settings))
     except SettingsError as error:
         for refusal in error.refusals[:-1]:
             click.echo(f"elmo: {refusal}", err=True)

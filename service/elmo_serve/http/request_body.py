@@ -166,8 +166,12 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The output a request asks for: a task, a mix, or, where both are None, the layers."""
+    """The output a request asks for: a task, a mix, or, where both are None, the layers.
 
+    `model` is the name of the model; None for the first one.
+    """
+
+    model: str | None
     layers: Literal["all", "top", "average"] | list[int]
     task: str | None
     mix: Mix | None
@@ -202,7 +206,9 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
             errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
         )
     return Parsed(
-        Options(request.layers, request.task, request.mix, request.pooling, request.dtype),
+        Options(
+            request.model, request.layers, request.task, request.mix, request.pooling, request.dtype
+        ),
         [orjson.dumps(sentence) for sentence in request.sentences],
         [len(sentence) for sentence in request.sentences],
     )

@@ -11,7 +11,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Js
 from pydantic_core import PydanticKnownError
 
 from elmo_serve.output import Dtype, LayerName, Pooling
-from elmo_serve.task_schema import MOST_LAYERS, TASK_EXAMPLE, Mix, TaskName, optional
+from elmo_serve.task_schema import (
+    MOST_LAYERS,
+    TASK_EXAMPLE,
+    Mix,
+    ModelName,
+    TaskName,
+    optional,
+)
 
 
 def _a_whole_number(value: JsonValue) -> JsonValue:
@@ -51,6 +58,7 @@ class EmbedRequest(BaseModel):
         description="One list of tokens a sentence. An empty sentence and an empty token are "
         "legal and keep their place."
     )
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
     layers: LayerName | LayerNumbers = optional(
         "all",
         "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` is "
@@ -94,7 +102,7 @@ class EmbedResponse(BaseModel):
         }
     )
 
-    model: str
+    model: str = Field(description="The name of the model that computed the vectors.")
     dimension: int = Field(description="Width of a vector: 2P, forward half first.")
     layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
     embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(

@@ -8,15 +8,14 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
-from elmo_serve.errors import Unavailable
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
+from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.stop_signal import StopSignal
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.task_folder import open_registry
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
@@ -31,12 +30,13 @@ class Server:
     """Everything that lives as long as one server.
 
     `fatal` says why it can never become ready, and `failed` is set then. `address` is for browsers
-    and empty until the port is known. The tasks are read once the number of layers is known.
+    and empty until the port is known.
     """
 
     settings: Settings
     metrics: Metrics
     engine: Engine
+    models: ServedModels
     json_workers: JsonWorkerPool
     load_shedder: LoadShedder
     receiving: ReceivingBudget
@@ -45,41 +45,36 @@ class Server:
     address: str = ""
     fatal: str | None = None
     failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: TaskRegistry | None = None
 
     @property
     def info(self) -> ModelInfo:
-        """The model; raises Unavailable while none is loaded."""
-        if self.engine.info is None:
-            raise self._unavailable()
-        return self.engine.info
+        """The first model; raises Unavailable while it is not loaded."""
+        return self.models.first.info
 
     @property
     def tasks(self) -> TaskRegistry:
-        """The registered tasks; raises Unavailable while no model is loaded."""
-        if self._tasks is None:
-            raise self._unavailable()
-        return self._tasks
+        """The tasks of the first model; raises Unavailable while it is not loaded."""
+        return self.models.first.tasks
 
     def not_ready_because(self) -> str | None:
-        """Return why no request can be answered now; None when the server is ready."""
-        reason = self.engine.why_not()
-        if reason is None and self._tasks is None:
-            return self.fatal or "the tasks are being read"
-        return reason
+        """Return why the server is not ready; None when it is.
 
-    def _unavailable(self) -> Unavailable:
-        return Unavailable(f"Not ready: {self.not_ready_because()}.", retry_after=1)
+        It is ready once each model has been loaded or has failed, while one of them can answer.
+        """
+        if self.fatal is not None:
+            return self.fatal
+        for model in self.models:
+            if model.state == "loading":
+                return model.not_ready_because()
+        reasons = [model.not_ready_because() for model in self.models]
+        return None if None in reasons else "; ".join(dict.fromkeys(filter(None, reasons)))
 
     async def open(self) -> None:
-        """Wait for the first worker, then read the tasks; set `fatal` when that fails for good."""
+        """Wait until each model is loaded or has failed; set `fatal` when all have failed."""
         try:
-            self.fatal = await self.engine.pool.first_outcome()
-            if self.fatal is None:
-                layers = self.info.layers
-                self._tasks = await asyncio.to_thread(open_registry, self.settings.tasks, layers)
-                self._tasks.watch()
-                self._announce()
+            await asyncio.gather(*map(self._open, self.models))
+            if all(model.fault is not None for model in self.models):
+                self.fatal = "; ".join(str(model.fault) for model in self.models)
         except SettingsError as error:
             self.fatal = str(error)
         except Exception as error:  # the start must not end in silence, whatever went wrong
@@ -91,13 +86,21 @@ class Server:
 
     async def close(self) -> None:
         """End the processes, and the watch over the tasks."""
-        if self._tasks is not None:
-            self._tasks.close()
-        await asyncio.gather(self.engine.pool.stop(), self.json_workers.stop())
+        for model in self.models:
+            model.close()
+        await asyncio.gather(self.engine.stop(), self.json_workers.stop())
 
-    def _announce(self) -> None:
-        model = self.info
-        self.metrics.model.info(
+    async def _open(self, served: ServedModel) -> None:
+        is_first = served is self.models.first
+        await served.open(self.settings.tasks, is_first=is_first)
+        if served.fault is None:
+            self._announce(served)
+        elif len(self.models) > 1:
+            await served.give_up()
+
+    def _announce(self, served: ServedModel) -> None:
+        model = served.info
+        self.metrics.model.labels(served.name).info(
             {
                 "name": model.name,
                 "revision": model.revision,
@@ -110,13 +113,13 @@ class Server:
             _log.warning(
                 "the model is %s: its weights are random and its vectors mean nothing; "
                 "set ELMO_MODEL to a checkpoint",
-                model.name,
+                served.name,
             )
         _log.info(
             "Serving %s on %s (docs: /docs)",
-            model.name,
+            served.name,
             self.address,
-            extra={"model": model.name, "revision": model.revision},
+            extra={"model": served.name, "revision": model.revision},
         )
 
 

@@ -6,13 +6,15 @@ from typing import Final
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
+from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.metrics import Metrics
+from elmo_serve.model_specs import ModelSpec
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.scheduling.request import DEFAULT_MODEL
 from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
+from elmo_serve.workers.absent_worker import AbsentWorker
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
 from elmo_serve.workers.pool import WorkerPool
@@ -43,12 +45,17 @@ def assemble(
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
     make = make_worker or _makers[settings.worker]
-    pool = WorkerPool(_specs(settings, segments, make, timeouts), metrics)
-    engine = Engine({DEFAULT_MODEL: pool}, segments, limits, metrics)
+    pools = {
+        spec.name: WorkerPool(_workers(spec, settings, segments, make, timeouts), metrics)
+        for spec in settings.specs
+    }
+    engine = Engine(pools, segments, limits, metrics)
+    models = [ServedModel(spec, pools[spec.name], engine) for spec in settings.specs]
     server = Server(
         settings=settings,
         metrics=metrics,
         engine=engine,
+        models=ServedModels(models),
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -84,17 +91,22 @@ def _watch(server: Server, segments: SharedMemoryPool) -> None:
     )
 
 
-def _specs(
-    settings: Settings, segments: SharedMemoryPool, make: MakeWorker, timeouts: Timeouts
+def _workers(
+    model: ModelSpec,
+    settings: Settings,
+    segments: SharedMemoryPool,
+    make: MakeWorker,
+    timeouts: Timeouts,
 ) -> list[WorkerSpec]:
+    """Return the workers of one model: `workers_per_device` on each device."""
     names = devices.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
     specs: list[WorkerSpec] = []
     for name in names:
         runner = RunnerSettings(
-            model=settings.model,
+            model=model.source,
             device=name,
-            precision=settings.precision,
+            precision=settings.precision_of(model.name),
             token_cache_size=settings.token_cache_size,
             gate_cache_bytes=settings.gate_cache_bytes,
             cuda_graphs=settings.cuda_graphs,
@@ -103,15 +115,17 @@ def _specs(
             log_level=settings.log_level,
             log_format=settings.log_format,
         )
-        make_one = _bind(make, runner, segments)
+        make_one = _bind(make, runner, segments, model.fault)
         spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts)
         specs += [spec] * settings.workers_per_device
     return specs
 
 
 def _bind(
-    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool
+    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, fault: str
 ) -> Callable[[], Worker]:
+    if fault:
+        return lambda: AbsentWorker(fault)
     return lambda: make(runner, segments)
 
 

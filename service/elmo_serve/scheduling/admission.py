@@ -8,7 +8,7 @@ from typing import Protocol
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.scheduling.quotas import Budget, ClientQuotas, Hold
-from elmo_serve.scheduling.request import DEFAULT_MODEL, cost_of
+from elmo_serve.scheduling.request import cost_of
 
 _LONGEST_RETRY_SECONDS = 60.0
 """Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
@@ -79,6 +79,7 @@ class Admission:
         clock: Callable[[], float],
     ) -> None:
         self._backlogs = backlogs
+        self._default = next(iter(backlogs))
         self._clock = clock
         self._requests = Budget()
         self._tokens = Budget(limits.queue_tokens)
@@ -107,7 +108,7 @@ class Admission:
         """Clients with requests that are not yet answered."""
         return len(self._clients)
 
-    def reserve(self, size: int, model: str = DEFAULT_MODEL) -> Hold:
+    def reserve(self, size: int, model: str | None = None) -> Hold:
         """Count the bytes of an answer until the hold is released, when the answer is sent.
 
         Raises:
@@ -123,7 +124,7 @@ class Admission:
             raise Overloaded(
                 f"{self.reserved_bytes} of {self._answer_bytes} bytes of answers are waiting to be "
                 f"sent; {size} more do not fit.",
-                retry_after=_retry_after(self._backlogs[model], self.outstanding),
+                retry_after=_retry_after(self._backlogs[model or self._default], self.outstanding),
             )
         return self._answers.hold(size)
 
@@ -132,7 +133,7 @@ class Admission:
         lengths: Sequence[int],
         timeout_seconds: float,
         client: str = "",
-        model: str = DEFAULT_MODEL,
+        model: str | None = None,
     ) -> Admitted:
         """Count a request with sentences of these lengths, or refuse it.
 
@@ -142,7 +143,7 @@ class Admission:
         """
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        backlog, cost = self._backlogs[model], cost_of(lengths)
+        backlog, cost = self._backlogs[model or self._default], cost_of(lengths)
         if cost > self._queue_tokens:
             raise _too_large(cost, self._queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
@@ -159,7 +160,7 @@ class Admission:
         return Admitted(self._tokens.hold(cost), spacing, others)
 
     def refusal(
-        self, cost: int, timeout_seconds: float, model: str = DEFAULT_MODEL
+        self, cost: int, timeout_seconds: float, model: str | None = None
     ) -> Overloaded | None:
         """Return the reason why a request of `cost` tokens has no room now, or None.
 
@@ -167,7 +168,7 @@ class Admission:
         """
         if cost > self._queue_tokens:
             return None
-        backlog = self._backlogs[model]
+        backlog = self._backlogs[model or self._default]
         if excess := self._tokens.excess(cost):
             return Overloaded(
                 f"{self.outstanding} of {self._queue_tokens} tokens are queued; {cost} more do "

@@ -12,7 +12,8 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
-from elmo_serve.scheduling.request import DEFAULT_MODEL, Request
+from elmo_serve.scheduling.model_queue import ModelQueue
+from elmo_serve.scheduling.request import Request
 from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.pool import WorkerPool
@@ -35,7 +36,8 @@ class Embedded:
 class Engine:
     """Computes vectors for many requests at a time: one queue and one worker pool for each model.
 
-    All of it runs on the event loop; the computation is behind the pools.
+    All of it runs on the event loop; the computation is behind the pools. One admission counts the
+    requests of all models. `default` is the first model.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Engine:
         self._dispatchers = {
             model: Dispatcher(pool, memory, metrics, clock) for model, pool in pools.items()
         }
+        self.default = next(iter(pools))
         self.admission = Admission(limits, self._dispatchers, clock.now)
         self._metrics = metrics
         self._clock = clock
@@ -61,10 +64,20 @@ class Engine:
         for dispatcher in self._dispatchers.values():
             dispatcher.pool.start(dispatcher)
 
+    async def stop(self) -> None:
+        """Let every worker end."""
+        pools = (dispatcher.pool for dispatcher in self._dispatchers.values())
+        await asyncio.gather(*(pool.stop() for pool in pools))
+
     @property
     def pool(self) -> WorkerPool:
         """The workers of the default model."""
-        return self._dispatchers[DEFAULT_MODEL].pool
+        return self._dispatchers[self.default].pool
+
+    @property
+    def queues(self) -> Mapping[str, ModelQueue]:
+        """The queue of each model."""
+        return {model: dispatcher.queue for model, dispatcher in self._dispatchers.items()}
 
     @property
     def info(self) -> ModelInfo | None:
@@ -81,11 +94,11 @@ class Engine:
         """Their tokens, boundaries included."""
         return sum(dispatcher.queue.tokens for dispatcher in self._dispatchers.values())
 
-    def why_not(self, model: str = DEFAULT_MODEL) -> str | None:
-        """Return the reason why no request can be answered now; None when it can."""
+    def why_not(self, model: str | None = None) -> str | None:
+        """Return the reason why no request to a model can be answered now; None when it can."""
         if self._is_draining:
             return "the server is draining"
-        pool = self._dispatchers[model].pool
+        pool = self._dispatchers[model or self.default].pool
         return None if pool.is_ready else pool.reason
 
     async def embed(
@@ -95,7 +108,7 @@ class Engine:
         output: Output,
         timeout_seconds: float,
         client: str = "",
-        model: str = DEFAULT_MODEL,
+        model: str | None = None,
         *,
         is_bulk: bool = False,
     ) -> Embedded:
@@ -107,7 +120,7 @@ class Engine:
             output: the layers or mixture to compute of each sentence.
             timeout_seconds: after this time, sentences that have not begun are never computed.
             client: the name that the client's quota is counted under.
-            model: the name of the model.
+            model: the name of the model; None: the first.
             is_bulk: whether interactive requests come first however small this request is. A
                 request that is larger than a batch is bulk anyway.
 
@@ -116,6 +129,7 @@ class Engine:
             DeadlineExceeded: the time is over, or too short.
             SentenceFailed: the model failed on one of the sentences by itself.
         """
+        model = model or self.default
         if (reason := self.why_not(model)) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
@@ -155,7 +169,6 @@ class Engine:
             now,
             admitted.spacing,
             on_end,
-            model,
             is_bulk,
         )
         self._requests.add(request)

@@ -13,9 +13,6 @@ from elmo_serve.workers.shared_memory import Vectors
 BULK_COST = 1 << 62
 """The cost of a bulk request in the order of the queue: more than any batch holds."""
 
-DEFAULT_MODEL = "default"
-"""The name of the one model that a server has today."""
-
 BOUNDARIES = 2
 """Tokens that the network adds to a sentence: one before it and one after it."""
 
@@ -41,7 +38,6 @@ class Request:
         arrived_at: when the request was admitted.
         spacing: seconds between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
-        model: the name of the model that computes the request.
         is_bulk: whether the request is bulk however small it is.
         cost: its tokens, boundaries included, or `BULK_COST`; it orders the queue.
     """
@@ -53,7 +49,6 @@ class Request:
     arrived_at: float
     spacing: float
     on_end: Callable[[], None]
-    model: str = DEFAULT_MODEL
     is_bulk: bool = False
     cost: int = field(init=False)
     jobs: list[SentenceJob] = field(init=False, default_factory=list)  # of the first sentences

@@ -11,7 +11,7 @@ import pytest
 from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
 from elmo_model.pretrained import load_built_in
-from elmo_serve.commands.published import with_resolved_model
+from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.settings_text import from_strings
 from tests.support.command_line import elmo
 from tests.support.mirror import Mirror, serving
@@ -39,7 +39,7 @@ def test_a_published_model_is_served_by_its_name(mirror: Mirror, tmp_path: Path)
     assert facts["name"] == "elmo_2x1024_128_2048cnn_1xhighway"
     assert facts["revision"] == load_built_in("random-small").origin.revision
     settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
-    assert with_resolved_model(settings).model == str(tmp_path / "cache" / "small")
+    assert with_resolved_models(settings).specs[0].source == str(tmp_path / "cache" / "small")
     assert len(mirror.requests) == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
 from elmo_model.pretrained import load_built_in
-from elmo_serve.commands.published import with_resolved_model
+from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.settings_text import from_strings
 from tests.support.command_line import elmo
 from tests.support.mirror import serving
@@ -47,7 +47,7 @@ def test_every_command_takes_published_names(
 
     assert [result.exit_code for result in results] == [0, 0, 0], results[2].output
     settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
-    resolved = with_resolved_model(settings).model
+    resolved = with_resolved_models(settings).specs[0].source
     assert resolved == f"{places['ELMO_CACHE']}/small"
 
 

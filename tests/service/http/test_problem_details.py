@@ -92,7 +92,7 @@ def test_what_is_not_json_is_400(client: httpx.Client, content: bytes, said: str
         (
             {"sentences": GIVEN, "a/b~": 1},
             "/a~1b~0",
-            "sentences, layers, task, mix, pooling, dtype",
+            "sentences, model, layers, task, mix, pooling, dtype",
         ),
         ({"sentences": GIVEN, "list[": 1}, "/list[", "is no field"),
         ({"sentences": GIVEN, "layers": "first"}, "/layers", "'all', 'top', 'average' or a list"),

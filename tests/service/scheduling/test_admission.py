@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.scheduling.admission import Admission, Limits
-from elmo_serve.scheduling.request import DEFAULT_MODEL
 
 
 @dataclass
@@ -32,7 +31,7 @@ def admission_of(
     client_tokens: int | None = None,
 ) -> Admission:
     limits = Limits(queue_tokens, answer_bytes, client_tokens)
-    return Admission(limits, {DEFAULT_MODEL: backlog or FakeBacklog()}, lambda: 0.0)
+    return Admission(limits, {"default": backlog or FakeBacklog()}, lambda: 0.0)
 
 
 def test_an_admitted_request_is_counted_until_it_is_closed() -> None:

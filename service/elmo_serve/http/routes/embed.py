@@ -24,12 +24,12 @@ from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body, Options, Parsed, RequestLimits
 from elmo_serve.http.routes import embed_document
+from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
 from elmo_serve.output import Dtype, Output, Pooling, SelectionError, mix_faults, select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.shared_memory import Vectors
 
 
@@ -82,8 +82,9 @@ async def embed(request: Request) -> Response:
     with ExitStack() as unless_answered:
         with server.stop_signal.ends_wait():
             parsed = await _parsed_body(server, scope, receive, timeout_seconds)
-            output = _output(parsed.options, server)
-            reservation = _reserve(server, parsed, output, encoding)
+            model = server.models.get(parsed.options.model)
+            output = _output(parsed.options, model)
+            reservation = _reserve(server, model, parsed, output, encoding)
             unless_answered.callback(reservation.release)
             embedded = await unless_disconnected(
                 receive,
@@ -93,9 +94,10 @@ async def embed(request: Request) -> Response:
                     output,
                     deadline - time.monotonic(),
                     _client(scope),
+                    model.name,
                 ),
             )
-        answer = _answer(server.info, parsed, output, embedded)
+        answer = _answer(model, parsed, output, embedded)
         start = time.perf_counter()
         pieces = await _encode(answer, embedded, encoding, server, deadline)
         timing = _note(scope, answer, embedded, time.perf_counter() - start)
@@ -165,11 +167,11 @@ async def _parsed_body(
     return parsed
 
 
-def _output(options: Options, server: Server) -> Output:
-    """Return the output that the options mean for the model of `server`."""
-    layers = server.info.layers
+def _output(options: Options, model: ServedModel) -> Output:
+    """Return the output that the options mean for `model`."""
+    layers = model.info.layers
     if options.task is not None:
-        task = server.tasks.get(options.task)
+        task = model.tasks.get(options.task)
         return _mixture(options, task.weights, task.gamma, task.layer_norm)
     if (mix := options.mix) is not None:
         if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
@@ -204,25 +206,29 @@ def _invalid(faults: Sequence[FieldError]) -> InvalidRequest:
     return InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
 
 
-def _reserve(server: Server, parsed: Parsed, output: Output, encoding: Encoder) -> Hold:
+def _reserve(
+    server: Server, model: ServedModel, parsed: Parsed, output: Output, encoding: Encoder
+) -> Hold:
     """Count the bytes of the response that is about to be made."""
-    dimension = server.info.dimension
+    dimension = model.info.dimension
     size = sum(
         output.size(length, dimension) * count for length, count in Counter(parsed.lengths).items()
     )
-    return server.engine.admission.reserve(size * (_JSON_FACTOR if encoding is _JSON else 1))
+    size *= _JSON_FACTOR if encoding is _JSON else 1
+    return server.engine.admission.reserve(size, model.name)
 
 
-def _answer(model: ModelInfo, parsed: Parsed, output: Output, embedded: Embedded) -> Embeddings:
+def _answer(model: ServedModel, parsed: Parsed, output: Output, embedded: Embedded) -> Embeddings:
+    info = model.info
     return Embeddings(
         model=model.name,
-        revision=model.revision,
-        dimension=model.dimension,
+        revision=info.revision,
+        dimension=info.dimension,
         layers=output.layers,
         tokens=sum(parsed.lengths),
         arrays=_Arrays(embedded.vectors),
         sentences=parsed.sentences,
-        shape=output.shape(-1, model.dimension),
+        shape=output.shape(-1, info.dimension),
         dtype=output.dtype,
     )
 

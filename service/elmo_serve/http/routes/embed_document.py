@@ -16,6 +16,7 @@ from elmo_serve.errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    UnknownModel,
     UnknownTask,
     UnsupportedMediaType,
 )
@@ -61,6 +62,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         (
             MalformedBody,
             Unauthorized,
+            UnknownModel,
             UnknownTask,
             NotAcceptable,
             TooLarge,

@@ -30,7 +30,7 @@ CONTRACT = (
     "cancelled_sentences_total{stage}",
     "worker_up{device}",
     "worker_restarts_total{device}",
-    "model_info{name,revision,format,precision,version}",
+    "model_info{model,name,revision,format,precision,version}",
 )
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 PROMETHEUS = {

@@ -1,0 +1,139 @@
+"""The models of one server, looked up by name."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+from elmo_serve.errors import Unavailable, UnknownModel, shown
+from elmo_serve.model_specs import ModelSpec
+from elmo_serve.scheduling.engine import Engine
+from elmo_serve.task_folder import open_registry
+from elmo_serve.tasks import TaskRegistry
+from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.pool import WorkerPool
+
+ModelState = Literal["loading", "ready", "down", "failed"]
+
+_RETRY_SECONDS: Final = 1.0
+_FAILED_RETRY_SECONDS: Final = 60.0
+"""Retry-After of requests to a model that failed to load: it needs a restart of the server."""
+
+_log = logging.getLogger("elmo_serve")
+
+
+class ServedModel:
+    """One model: its workers and, once it is loaded, its description and its tasks.
+
+    `fault` says why it will not be loaded before the server starts again.
+    """
+
+    def __init__(self, spec: ModelSpec, pool: WorkerPool, engine: Engine) -> None:
+        self.name = spec.name
+        self.source = spec.source
+        self.pool = pool
+        self.fault: str | None = None
+        self._engine = engine
+        self._tasks: TaskRegistry | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """The description of the model; raises Unavailable while it is not loaded."""
+        if self.pool.info is None:
+            raise self._unavailable()
+        return self.pool.info
+
+    @property
+    def tasks(self) -> TaskRegistry:
+        """The tasks of the model; raises Unavailable while it is not loaded."""
+        if self._tasks is None:
+            raise self._unavailable()
+        return self._tasks
+
+    @property
+    def state(self) -> ModelState:
+        """`loading` before its first start has ended, `failed` if that start failed for good.
+
+        Later it is `ready` while a worker can answer, and `down` while none can.
+        """
+        if self.fault is not None:
+            return "failed"
+        if self._tasks is None:
+            return "loading"
+        return "ready" if self.pool.is_ready else "down"
+
+    @property
+    def is_fit(self) -> bool:
+        """Tell whether the model may answer again without a restart of the server."""
+        return self.fault is None and self.pool.is_fit
+
+    def not_ready_because(self) -> str | None:
+        """Return why no request to the model can be answered now; None when it can."""
+        if self.fault is not None:
+            return self.fault
+        reason = self._engine.why_not(self.name)
+        return "the tasks are being read" if reason is None and self._tasks is None else reason
+
+    async def open(self, folder: Path | None, *, is_first: bool) -> None:
+        """Wait for the first worker, then read the tasks.
+
+        Sets `fault` when no worker can be started. Raises SettingsError when `folder`, which the
+        settings name, cannot be used.
+        """
+        self.fault = await self.pool.first_outcome()
+        if self.fault is None:
+            registry = await asyncio.to_thread(open_registry, folder, self.info.layers)
+            self._tasks = registry
+            registry.watch()
+
+    async def give_up(self) -> None:
+        """Start no further worker: each attempt would take processor time from other models."""
+        _log.error("model %s is not served: %s", self.name, self.fault)
+        await self.pool.stop()
+
+    def close(self) -> None:
+        """End the watch over the tasks."""
+        if self._tasks is not None:
+            self._tasks.close()
+
+    def _unavailable(self) -> Unavailable:
+        seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
+        reason = f"Not ready: {self.not_ready_because()}."
+        return Unavailable(reason, retry_after=seconds)
+
+
+class ServedModels:
+    """All models of a server, in the order of the settings."""
+
+    def __init__(self, models: Iterable[ServedModel]) -> None:
+        self._models = tuple(models)
+        self._by_name = {model.name.casefold(): model for model in self._models}
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    @property
+    def first(self) -> ServedModel:
+        """The model that answers requests which name none."""
+        return self._models[0]
+
+    def get(self, name: str | None) -> ServedModel:
+        """Return the model of this name, in any case; the first one for None.
+
+        The name that a checkpoint has for itself, once it is loaded, is also found. Raises
+        UnknownModel, which lists the names.
+        """
+        if name is None:
+            return self.first
+        model = self._by_name.get(name.casefold())
+        if model is not None:
+            return model
+        for model in self._models:
+            if model.pool.info is not None and model.pool.info.name == name:
+                return model
+        names = ", ".join(repr(model.name) for model in self._models)
+        raise UnknownModel(f"Unknown model {shown(name)}; there are {names}")

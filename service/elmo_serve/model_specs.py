@@ -1,0 +1,63 @@
+"""The models that a server is told to serve: a name for each, and where its weights lie."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from elmo_model.catalogue import canonical
+
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""A name that a user may give to a model: `NAME=SOURCE`."""
+
+_NAMED: Final = re.compile(rf"({NAME})=(.+)")
+_ENDINGS: Final = (".safetensors", ".hdf5", ".tar.gz", ".tgz", ".tar", ".zip", ".json")
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._:/-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model to serve: its name in requests, and its built-in name, published name or path.
+
+    `fault` is the reason why it cannot be served although the server starts, such as a download
+    that failed; empty for none.
+    """
+
+    name: str
+    source: str
+    fault: str = ""
+
+
+def spec_of(source: str) -> ModelSpec:
+    """Return the model of a built-in or published name, or of a path: its last part is the name."""
+    name = canonical(source)
+    if name == source and ("/" in source or Path(source).suffix):
+        name = Path(source).resolve().name
+        ending = next((each for each in _ENDINGS if name.endswith(each)), "")
+        name = name.removesuffix(ending) or name
+    return ModelSpec(_UNFIT.sub("-", name), source)
+
+
+def parse(text: str) -> tuple[ModelSpec, ...]:
+    """Read a list such as `english,original,pt=path/to/model`.
+
+    Raises ValueError for an empty entry, and for two models of one name in any case.
+    """
+    specs = []
+    for entry in (part.strip() for part in text.split(",")):
+        if not entry:
+            raise ValueError("an entry is empty")
+        named = _NAMED.fullmatch(entry)
+        specs.append(ModelSpec(named[1], named[2]) if named else spec_of(entry))
+    refuse_twins(specs)
+    return tuple(specs)
+
+
+def refuse_twins(specs: Sequence[ModelSpec]) -> None:
+    """Raise ValueError for two models of one name; names are looked up in any case."""
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name.casefold() in seen:
+            raise ValueError(f"two models are called {spec.name}; NAME=PATH gives another name")
+        seen.add(spec.name.casefold())
