@@ -1,20 +1,17 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
-
 from elmo_model.atomic_files import write_bytes
-from elmo_model.elmo import Origin
 from elmo_model.fitting import report
-from elmo_model.fitting.comparison import LEARNED, Comparison, compare
+from elmo_model.fitting.comparison import compare
 from elmo_model.fitting.examples import FitError, Kind
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
+from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.tokenizers import tokenizer
@@ -69,45 +66,19 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         return encoder.encode_whole(sentences, bounded=True).sentences()
 
     found = compare(encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"))
-    _write(command, found, encoder.origin, task, folder)
+    fitted = FittedTask(command.name, command.kind, command.options, found, encoder.origin)
+    fitted.write(folder)
+    write_bytes(task, json_bytes(_task(fitted)))
     return f"{report.text(found)}\nWrote {task} and {folder}"
 
 
-def _write(
-    command: FitCommand, found: Comparison, origin: Origin, task: Path, folder: Path
-) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {"model": asdict(origin), "options": asdict(command.options)}
-    document |= report.document(found)
-    head = found.best.head.linear.state_dict()
-    metadata = {"labels": json.dumps(found.best.classes), "kind": command.kind}
-    write_bytes(folder / "head.safetensors", save(head, metadata))
-    write_bytes(folder / "report.json", _json(document))
-    write_bytes(folder / "weights.svg", report.picture(found, command.name).encode())
-    write_bytes(task, _json(_task(command, found, origin)))
-
-
-def _task(command: FitCommand, found: Comparison, origin: Origin) -> dict[str, Any]:
+def _task(fitted: FittedTask) -> dict[str, Any]:
     """Return the task file: the keys of PUT /tasks/{name}, and the object `fit`."""
-    learned = found.row(LEARNED)
     return {
-        "name": command.name,
-        "weights": list(found.best.weights),
-        "gamma": found.best.gamma,
-        "layer_norm": command.options.layer_norm,
+        "name": fitted.name,
+        "weights": list(fitted.found.best.weights),
+        "gamma": fitted.found.best.gamma,
+        "layer_norm": fitted.options.layer_norm,
         "description": DESCRIPTION,
-        "fit": {
-            "kind": command.kind,
-            "data": found.data,
-            "model": origin.name,
-            "revision": origin.revision,
-            "seeds": command.options.seeds,
-            "scored_on": found.scored_on,
-            "score": learned.mean,
-            "spread": learned.spread,
-        },
+        "fit": fitted.fit,
     }
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

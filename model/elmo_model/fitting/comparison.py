@@ -73,11 +73,13 @@ def compare(
         raise FitError("test examples: holds no example")
     with features_of(encode, train, layer_norm=options.layer_norm) as features:
         progress("training vectors")
+        own = Known(features, train)
         if test is None:
-            return _compare(features, train, None, None, options, progress)
+            return compare_known(own, None, options, lambda row: progress(row.name))
         with features_of(encode, test, layer_norm=options.layer_norm) as test_features:
             progress("test vectors")
-            return _compare(features, train, test_features, test, options, progress)
+            tested = Known(test_features, test)
+            return compare_known(own, tested, options, lambda row: progress(row.name))
 
 
 def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
@@ -89,27 +91,40 @@ def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
     return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
 
 
-def _compare(
-    features: Features,
-    train: Examples,
-    test_features: Features | None,
-    test: Examples | None,
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Examples whose vectors have been computed: example i is row i of the features' index."""
+
+    features: Features
+    examples: Examples
+
+
+def compare_known(
+    train: Known,
+    test: Known | None,
     options: FitOptions,
-    progress: Callable[[str], None],
+    on_row: Callable[[Row], None] = lambda _: None,
+    on_fit: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    splits = [split(train, options.validation, seed) for seed in range(options.seeds)]
+    """Fit every mixture from every seed, as `compare` does, on vectors that are there.
+
+    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it.
+    Raises FitError where a validation part leaves nothing to learn from.
+    """
+    splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
     mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
-    mixtures |= fixed_mixtures(features.layers)
+    mixtures |= fixed_mixtures(train.features.layers)
     rows, best, scored = [], None, 0
     for name, weights in mixtures.items():
-        own = features if weights is None else features.mixed(weights)
+        own = _mixed(train.features, weights)
         tested = None
-        if test_features is not None and test is not None:
-            mixed = test_features if weights is None else test_features.mixed(weights)
-            tested = _part(mixed, test, range(len(test)))
+        if test is not None:
+            mixed = _mixed(test.features, weights)
+            tested = _part(mixed, test.examples, range(len(test.examples)))
         scores, learned = [], []
         for seed, (kept, held) in enumerate(splits):
-            part, validation = _part(own, train, kept), _part(own, train, held)
+            part = _part(own, train.examples, kept)
+            validation = _part(own, train.examples, held)
             classes = tuple(sorted(set(part.labels)))
             fitted = fit_once(part, validation, classes, options, seed)
             scores.append(fitted.validation if tested is None else fitted.score(tested))
@@ -117,16 +132,17 @@ def _compare(
             scored = len((validation if tested is None else tested).rows)
             if weights is None and (best is None or fitted.validation.main > best.validation.main):
                 best = fitted
+            on_fit()
         rows.append(Row(name, tuple(learned), tuple(scores)))
-        progress(name)
+        on_row(rows[-1])
     assert best is not None  # the learned mixture is one of them
     return Comparison(
         tuple(rows),
         best,
         "validation" if test is None else "test",
-        len(train),
+        len(train.examples),
         scored,
-        digest(train),
+        digest(train.examples),
     )
 
 
@@ -168,6 +184,10 @@ def _part(features: Features, examples: Examples, numbers: Sequence[int]) -> Par
         [examples.labels[number] for number in numbers],
         [groups[number] for number in numbers],
     )
+
+
+def _mixed(features: Features, weights: tuple[float, ...] | None) -> Features:
+    return features if weights is None else features.mixed(weights)
 
 
 def _softmax(weights: Sequence[float]) -> tuple[float, ...]:

@@ -1,0 +1,65 @@
+"""The files of a fitted task: a head, a report and a picture, and the object `fit`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from elmo_model.atomic_files import write_bytes
+from elmo_model.elmo import Origin
+from elmo_model.fitting import report
+from elmo_model.fitting.comparison import LEARNED, Comparison
+from elmo_model.fitting.examples import Kind
+from elmo_model.fitting.fitter import FitOptions
+
+HEAD = "head.safetensors"
+REPORT = "report.json"
+PICTURE = "weights.svg"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedTask:
+    """A comparison, the task that it was made for, and the model whose vectors it used."""
+
+    name: str
+    kind: Kind
+    options: FitOptions
+    found: Comparison
+    origin: Origin
+
+    def write(self, folder: Path) -> None:
+        """Write `head.safetensors`, `report.json` and `weights.svg`; make the folder if needed.
+
+        Raises OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        document = {"model": asdict(self.origin), "options": asdict(self.options)}
+        document |= report.document(self.found)
+        head = self.found.best.head.linear.state_dict()
+        metadata = {"labels": json.dumps(self.found.best.classes), "kind": self.kind}
+        write_bytes(folder / HEAD, save(head, metadata))
+        write_bytes(folder / REPORT, json_bytes(document))
+        write_bytes(folder / PICTURE, report.picture(self.found, self.name).encode())
+
+    @property
+    def fit(self) -> dict[str, Any]:
+        """The object `fit` of the task file: what the weights were learned from."""
+        learned = self.found.row(LEARNED)
+        return {
+            "kind": self.kind,
+            "data": self.found.data,
+            "model": self.origin.name,
+            "revision": self.origin.revision,
+            "seeds": self.options.seeds,
+            "scored_on": self.found.scored_on,
+            "score": learned.mean,
+            "spread": learned.spread,
+        }
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return a JSON object as an indented text that ends with a line feed."""
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
