@@ -33,11 +33,17 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published model: its name, its training text in a few words, and its files."""
+    """A published model: its name, its training text in a few words, and its files.
+
+    `tokenizer` is the name in `elmo_model.tokenizers` of the one that split its training text, and
+    `language` the code of the text's language (ISO 639-1), by which `moses` splits.
+    """
 
     name: str
     text: str
     files: tuple[File, ...]
+    tokenizer: str = "moses"
+    language: str = "en"
 
 
 def _pair(name: str, text: str, options: str, weights: str, parameters: int) -> Published:
@@ -59,6 +65,7 @@ def _aligned(language: str, text: str) -> Published:
             _weights(f"{prefix}_weights.hdf5", ORIGINAL, least=SMALL),  # the size is not published
             File(f"{prefix}_best_mapping.pth", 1, _MAX_MATRIX),
         ),
+        language=language,
     )
 
 
@@ -103,6 +110,7 @@ CATALOGUE = {
                     f"{_PORTUGUESE}_weights.hdf5", ORIGINAL, least=SMALL
                 ),  # the size is not published
             ),
+            language="pt",
         ),
         _aligned("en", "English"),
         _aligned("es", "Spanish"),
@@ -115,6 +123,8 @@ CATALOGUE = {
 }
 """The published models by name."""
 
+_BUILT_IN_TOKENIZERS = {"english": "ptb"}
+
 _SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
 
 
@@ -126,6 +136,17 @@ def canonical(name: str) -> str:
 def published_model(name: str) -> Published | None:
     """Return the published model of this name, in any case; None if there is none."""
     return CATALOGUE.get(canonical(name))
+
+
+def tokenization(name: str) -> tuple[str, str]:
+    """Return the tokenizer and the language of a model, by its name: `("moses", "en")` if unknown.
+
+    A checkpoint is known by the name in it, or by that of its folder.
+    """
+    model = published_model(name)
+    if model is None:
+        return _BUILT_IN_TOKENIZERS.get(canonical(name), "moses"), "en"
+    return model.tokenizer, model.language
 
 
 def missing(name: str) -> str:

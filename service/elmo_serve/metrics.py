@@ -23,6 +23,8 @@ _FAILURES = (
     "worker_hung",
     "json_lost",
     "json_hung",
+    "text_lost",
+    "text_hung",
     "deadline",
 )
 

@@ -175,6 +175,13 @@ class Settings(BaseModel):
     json_workers: int | None = Field(
         None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."
     )
+    text_workers: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="Processes that split text into tokens, started with the first text; unset: by "
+        "the cores.",
+    )
     max_connections: int = Field(
         1_024, ge=1, le=1_000_000, description="Open connections; more are answered 503."
     )

@@ -10,7 +10,9 @@ from elmo_model.catalogue import (
     canonical,
     missing,
     published_model,
+    tokenization,
 )
+from elmo_model.tokenizers import TOKENIZERS
 
 
 def test_the_catalogue_has_the_published_addresses() -> None:
@@ -52,3 +54,21 @@ def test_names_are_found_in_any_case() -> None:
 def test_a_missing_path_is_explained(name: str, expected: str) -> None:
     assert missing(name).startswith(f"{name}: does not exist")
     assert expected in missing(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("english", ("ptb", "en")),
+        ("original", ("moses", "en")),
+        ("Portuguese", ("moses", "pt")),
+        ("multilingual-fr", ("moses", "fr")),
+        ("a checkpoint of one's own", ("moses", "en")),
+    ],
+)
+def test_a_model_says_how_its_text_was_split(name: str, expected: tuple[str, str]) -> None:
+    assert tokenization(name) == expected
+
+
+def test_every_tokenizer_of_the_catalogue_exists() -> None:
+    assert {tokenization(name)[0] for name in (*CATALOGUE, *BUILT_IN)} <= set(TOKENIZERS)

@@ -19,6 +19,7 @@ from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.text_pool import TextWorkerPool
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
 
@@ -38,6 +39,7 @@ class Server:
     engine: Engine
     models: ServedModels
     json_workers: JsonWorkerPool
+    text_workers: TextWorkerPool
     load_shedder: LoadShedder
     receiving: ReceivingBudget
     request_metrics: RequestMetrics
@@ -88,7 +90,9 @@ class Server:
         """End the processes, and the watch over the tasks."""
         for model in self.models:
             model.close()
-        await asyncio.gather(self.engine.stop(), self.json_workers.stop())
+        await asyncio.gather(
+            self.engine.stop(), self.json_workers.stop(), self.text_workers.stop()
+        )
 
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self.models.first

@@ -20,6 +20,7 @@ from elmo_serve.workers.messages import RunnerSettings, Worker
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.process_worker import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.text_pool import TextWorkerPool
 from elmo_serve.workers.thread_worker import ThreadWorker
 from elmo_serve.workers.watchdog import Timeouts
 from elmo_serve.workers.worker_slot import WorkerSpec
@@ -57,6 +58,7 @@ def assemble(
         engine=engine,
         models=ServedModels(models),
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
+        text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
             timeout_seconds=settings.request_timeout_seconds,

@@ -13,6 +13,7 @@ from elmo_serve.http.media_types import json_text
 from elmo_serve.http.request_body import Parsed, RequestLimits, parse
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
+from elmo_serve.workers.task_messages import Part, Started
 
 _SLICE_BYTES, _SLICE_SENTENCES = 1 << 18, 1_000
 """Bytes and sentences of a parsed request in one message.
@@ -53,26 +54,10 @@ JsonTask = Write | Parse
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The process can take tasks."""
-
-
-@dataclass(frozen=True, slots=True)
 class Written:
     """The JSON text is in the target of the task; it has `size` bytes."""
 
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sentences:
-    """Some sentences of a parsed request; its `Parsed` follows without them."""
-
-    sentences: list[bytes]
-
-
-JsonMessage = Started | Written | Sentences | Parsed | ServiceError
-"""The last message of a task is `Written`, `Parsed` or, if the request is at fault, an error."""
 
 
 def work(parent: Parent) -> None:
@@ -86,7 +71,7 @@ def work(parent: Parent) -> None:
         result = _parse(parent, task)
         if isinstance(result, Parsed):
             for some in _slices(result.sentences):
-                parent.send(Sentences(some))
+                parent.send(Part(some))
             result = replace(result, sentences=[])
         parent.send(result)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from elmo_serve.output import Output
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.supervisor import Child
 
@@ -18,7 +19,9 @@ from elmo_serve.workers.supervisor import Child
 class ModelInfo:
     """The description of a model, read from its checkpoint by a worker.
 
-    `dimension` is the width of a vector. The server's own process never opens a checkpoint.
+    `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
+    `token_limit` is the length of a token that reaches the network, None where none is cut. The
+    server's own process never opens a checkpoint.
     """
 
     name: str
@@ -28,6 +31,9 @@ class ModelInfo:
     dimension: int
     parameters: int
     precision: str
+    tokenizer: str = "moses"
+    language: str = "en"
+    token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

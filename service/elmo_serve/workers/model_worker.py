@@ -11,6 +11,7 @@ import orjson
 import torch
 from torch import Tensor
 
+from elmo_model.catalogue import tokenization
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.cuda_graphs.capture import warn_unused
@@ -145,6 +146,7 @@ def is_memory_short(error: Exception) -> bool:
 def model_info(network: ServedNetwork, precision: str) -> ModelInfo:
     """Describe a network that is served in a precision."""
     origin = network.origin
+    tokenizer, language = tokenization(origin.name)
     return ModelInfo(
         name=origin.name,
         revision=origin.revision,
@@ -153,6 +155,8 @@ def model_info(network: ServedNetwork, precision: str) -> ModelInfo:
         dimension=network.dimension,
         parameters=network.parameter_count,
         precision=precision,
+        tokenizer=tokenizer,
+        language=language,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import orjson
 import pytest
@@ -11,17 +9,9 @@ import pytest
 from elmo_serve.errors import InvalidRequest, ServiceError
 from elmo_serve.http.request_body import Parsed, RequestLimits
 from elmo_serve.workers.child_process import Parent
-from elmo_serve.workers.json_worker import (
-    JsonMessage,
-    Parse,
-    Sentences,
-    Source,
-    Started,
-    Write,
-    Written,
-    work,
-)
+from elmo_serve.workers.json_worker import Parse, Source, Write, Written, work
 from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool, view
+from elmo_serve.workers.task_messages import Part, Started
 
 LIMITS = RequestLimits(10_000, 1_000)
 
@@ -31,7 +21,7 @@ class Server(Parent):
 
     def __init__(self) -> None:
         self.segments = SharedMemoryPool()
-        self.messages: list[JsonMessage] = []
+        self.messages: list[object] = []
         self._arrays: dict[int, Bytes] = {}
 
     def acquire(self, size: int) -> tuple[Segment, Bytes]:
@@ -39,7 +29,7 @@ class Server(Parent):
         self._arrays[segment.id] = array
         return segment, array
 
-    def do(self, task: Write | Parse) -> list[JsonMessage]:
+    def do(self, task: Write | Parse) -> list[object]:
         self._task: Write | Parse | None = task
         with pytest.raises(EOFError):
             work(self)
@@ -52,13 +42,13 @@ class Server(Parent):
         return task
 
     def send(self, message: object) -> None:
-        self.messages.append(cast(JsonMessage, message))
+        self.messages.append(message)
 
     def memory(self, segment: Segment | SegmentHandle) -> Bytes:
         return self._arrays[segment.id]
 
 
-def parse(body: bytes) -> list[JsonMessage]:
+def parse(body: bytes) -> list[object]:
     server = Server()
     segment, array = server.acquire(len(body))
     array[: len(body)] = np.frombuffer(body, np.uint8)
@@ -86,7 +76,7 @@ def test_a_request_arrives_in_slices_and_its_options_last() -> None:
     sentences = [[f"w{number}"] for number in range(2_500)]
     _, *slices, last = parse(orjson.dumps({"sentences": sentences, "layers": "top"}))
 
-    texts = [text for part in slices if isinstance(part, Sentences) for text in part.sentences]
+    texts = [text for part in slices if isinstance(part, Part) for text in part.items]
     assert [orjson.loads(text) for text in texts] == sentences
     assert len(slices) == 3
     assert isinstance(last, Parsed)

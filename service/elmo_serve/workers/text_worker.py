@@ -1,0 +1,99 @@
+"""The child's side of a text worker: it splits texts into tokens.
+
+Tokenizers are Python code that takes up to 10 microseconds a character and holds the GIL: in a
+thread of the server they would starve its event loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import orjson
+
+from elmo_model.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
+from elmo_serve.token_warnings import TokenLimit, TokenWarnings
+from elmo_serve.workers.child_process import Parent
+from elmo_serve.workers.task_messages import Started
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenize:
+    """The task to split some texts.
+
+    `most_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
+    the network.
+    """
+
+    texts: tuple[str, ...]
+    tokenizer: str
+    language: str
+    most_tokens: int
+    token_limit: TokenLimit | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedTexts:
+    """The tokens of some texts, in their order.
+
+    `sentences` are the JSON texts of lists of tokens, as `Engine.embed` takes them; `lengths` their
+    numbers of tokens. `offsets` are the JSON texts of lists of [start, end], in code points.
+    """
+
+    sentences: list[bytes] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    offsets: list[bytes] = field(default_factory=list)
+    warnings: TokenWarnings = field(default_factory=TokenWarnings)
+
+    def add(self, found: Tokenized, limit: TokenLimit | None) -> None:
+        """Append one text."""
+        self.warnings.check(len(self.sentences), found.tokens, limit)
+        self.sentences.append(orjson.dumps(found.tokens))
+        self.lengths.append(len(found.tokens))
+        self.offsets.append(orjson.dumps(found.offsets))
+
+    def extend(self, others: TokenizedTexts) -> None:
+        """Append later texts."""
+        self.warnings.extend(others.warnings, len(self.sentences))
+        self.sentences.extend(others.sentences)
+        self.lengths.extend(others.lengths)
+        self.offsets.extend(others.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class TextRefused:
+    """A text of a task cannot be split; `too_long` tells that it has too many tokens."""
+
+    index: int
+    detail: str
+    too_long: bool = False
+
+
+def work(parent: Parent) -> None:
+    """Do tasks until the server closes the channel."""
+    for name in TOKENIZERS:
+        tokenizer(name)("")  # imports its library
+    parent.send(Started())
+    while True:
+        parent.send(tokenize(parent.receive()))
+
+
+def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:
+    """Return the tokens of all texts of a task, or the first text that cannot be split."""
+    split, texts = tokenizer(task.tokenizer, task.language), TokenizedTexts()
+    for index, text in enumerate(task.texts):
+        # Tokens never span white space: a text with too many words is refused without the work.
+        if len(text) > 2 * task.most_tokens and len(text.split()) > task.most_tokens:
+            return _too_long(index, len(text.split()), task.most_tokens, "words")
+        try:
+            found = split(text)
+        except TokenizeError as error:
+            return TextRefused(index, str(error))
+        if len(found.tokens) > task.most_tokens:
+            return _too_long(index, len(found.tokens), task.most_tokens, "tokens")
+        texts.add(found, task.token_limit)
+    return texts
+
+
+def _too_long(index: int, found: int, allowed: int, unit: str) -> TextRefused:
+    detail = f"holds {found} {unit} and at most {allowed} tokens are allowed"
+    return TextRefused(index, detail, too_long=True)

@@ -1,0 +1,62 @@
+"""Text processes are spawned for the first text, know no torch, and may be lost."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+
+from elmo_serve.metrics import Metrics
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.text_pool import TextWorkerPool
+from elmo_serve.workers.text_worker import Tokenize, TokenizedTexts
+from tests.support.processes import children
+
+TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
+
+
+@asynccontextmanager
+async def pool() -> AsyncIterator[TextWorkerPool]:
+    found = TextWorkerPool(1, SharedMemoryPool(), Metrics())
+    yield found
+    await found.stop()
+
+
+def pids() -> list[int]:
+    """Return the processes of the pool; one with torch would be a `worker`."""
+    return children(os.getpid())["json"]
+
+
+async def tokens(workers: TextWorkerPool) -> list[str]:
+    found = await workers.tokenize(TASK)
+    assert isinstance(found, TokenizedTexts)
+    return list(orjson.loads(found.sentences[0]))
+
+
+async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> None:
+    async with pool() as workers:
+        assert not pids()
+        assert await tokens(workers) == ["I", "ca", "n't", "."]
+        assert len(pids()) == 1
+    assert not pids()
+
+
+async def test_a_pool_that_never_had_a_text_stops() -> None:
+    async with pool():
+        pass
+
+
+async def test_texts_are_split_although_their_process_is_killed() -> None:
+    async with pool() as workers:
+        await tokens(workers)
+        (pid,) = pids()
+        os.kill(pid, signal.SIGSTOP)
+        tasks = [asyncio.ensure_future(tokens(workers)) for _ in range(3)]
+        await asyncio.sleep(0)
+        os.kill(pid, signal.SIGKILL)
+
+        assert await asyncio.gather(*tasks) == [["I", "ca", "n't", "."]] * 3
+        assert pids() != [pid]

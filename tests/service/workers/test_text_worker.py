@@ -1,0 +1,59 @@
+"""A text process returns tokens and offsets, or the text that it cannot split."""
+
+import orjson
+
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT
+from elmo_serve.workers.text_worker import TextRefused, Tokenize, TokenizedTexts, tokenize
+
+
+def task(*texts: str, tokenizer: str = "ptb", language: str = "en") -> Tokenize:
+    return Tokenize(texts, tokenizer, language, 5, BILM_TOKEN_LIMIT)
+
+
+def test_tokens_and_offsets_are_those_of_the_tokenizer() -> None:
+    found = tokenize(task("I can't.", "", "a" * 50))
+
+    assert isinstance(found, TokenizedTexts)
+    assert list(map(orjson.loads, found.sentences)) == [["I", "ca", "n't", "."], [], ["a" * 50]]
+    assert list(map(orjson.loads, found.offsets)) == [
+        [[0, 1], [2, 4], [4, 7], [7, 8]],
+        [],
+        [[0, 50]],
+    ]
+    assert found.lengths == [4, 0, 1]
+    assert found.warnings.count == 1
+    assert found.warnings.listed[0].sentence == 2
+
+
+def test_the_language_chooses_the_rules() -> None:
+    found = tokenize(task("l'eau", tokenizer="moses", language="fr"))
+
+    assert isinstance(found, TokenizedTexts)
+    assert orjson.loads(found.sentences[0]) == ["l'", "eau"]
+
+
+def test_a_text_with_too_many_tokens_is_refused() -> None:
+    assert tokenize(task("a", "a b c d e f")) == TextRefused(
+        1, "holds 6 words and at most 5 tokens are allowed", too_long=True
+    )
+    assert tokenize(task("((((((")) == TextRefused(
+        0, "holds 6 tokens and at most 5 tokens are allowed", too_long=True
+    )
+
+
+def test_a_text_that_its_tokenizer_changes_is_refused() -> None:
+    found = tokenize(task("a DOTMULTI b", tokenizer="moses"))
+
+    assert isinstance(found, TextRefused)
+    assert not found.too_long
+    assert "changed 'DOTMULTI b'" in found.detail
+
+
+def test_later_texts_are_counted_on() -> None:
+    found, later = tokenize(task("a", "b")), tokenize(task("c" * 50))
+    assert isinstance(found, TokenizedTexts)
+    assert isinstance(later, TokenizedTexts)
+    found.extend(later)
+
+    assert found.lengths == [1, 1, 1]
+    assert found.warnings.listed[0].sentence == 2
