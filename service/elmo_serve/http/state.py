@@ -90,9 +90,7 @@ class Server:
         """End the processes, and the watch over the tasks."""
         for model in self.models:
             model.close()
-        await asyncio.gather(
-            self.engine.stop(), self.json_workers.stop(), self.text_workers.stop()
-        )
+        await asyncio.gather(self.engine.stop(), self.json_workers.stop(), self.text_workers.stop())
 
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self.models.first
