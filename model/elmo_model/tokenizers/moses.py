@@ -9,7 +9,8 @@ from elmo_model.tokenizers.tokenized import Tokenized
 class MosesTokenizer:
     """Moses' rules for a language, by sacremoses, without escapes for HTML.
 
-    A language that Moses does not know is split by its rules for English.
+    A language that Moses does not know gets the abbreviations of English; every apostrophe is split
+    off.
     """
 
     def __init__(self, language: str = "en") -> None:

@@ -48,38 +48,6 @@ def test_offsets_point_at_the_tokens_and_cover_all_but_white_space(name: str, te
         assert all(c.isspace() or unicodedata.category(c) == "Cc" for c in skipped)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "tokens"),
-    [
-        ("ptb", "I don't think they can't pay.", "I do n't think they ca n't pay ."),
-        ("ptb", "I don\u2019t cannot.", "I do n\u2019t can not ."),
-        ("ptb", 'He said "yes".', 'He said " yes " .'),
-        ("moses", "It's the U.S. (cheap) & good.", "It 's the U.S. ( cheap ) & good ."),
-        ("whitespace", "a\u00a0b\x07c\tdon't.", "a b c don't."),
-        ("characters", "mK ß\n", "M K SS"),
-    ],
-)
-def test_tokens(name: str, text: str, tokens: str) -> None:
-    assert " ".join(tokenizer(name)(text).tokens) == tokens
-
-
-def test_offsets_count_code_points() -> None:
-    found = tokenizer("whitespace")("👩‍👩‍👧 é")
-
-    assert found.offsets == ((0, 5), (6, 7))
-
-
-def test_moses_has_rules_for_languages() -> None:
-    assert tokenizer("moses", "fr")("l'eau").tokens == ("l'", "eau")
-    assert tokenizer("moses", "en")("l'eau").tokens == ("l", "'eau")
-
-
-def test_a_megabyte_without_a_space_is_one_token() -> None:
-    found = tokenizer("whitespace")("x" * 1_000_000)
-
-    assert found.offsets == ((0, 1_000_000),)
-
-
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(TokenizeError, match="'spacy', expected one of ptb, moses, whitespace"):
         tokenizer("spacy")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import h5py
 import numpy as np
+import pytest
 
 from elmo_serve.files.sources.local import LengthSorted, even_batches
 from elmo_serve.files.sources.source import Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
+from tests.support import golden
+from tests.support.embedding_runs import done
 
 
 def test_batches_are_even_and_take_every_sentence_once() -> None:
@@ -53,3 +58,28 @@ def test_windows_keep_the_order_of_the_file() -> None:
     assert len(groups) > 1
     assert sum(counted) == sum(map(len, sentences))
     assert all(sum(n + 2 for n in batch) <= 6 or len(batch) == 1 for batch in network.batches)
+
+
+@pytest.mark.parametrize("precision", ["", "_f64"])
+@pytest.mark.parametrize("rows", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
+def test_carried_state_gives_the_vectors_of_the_original_programs(
+    tmp_path: Path, rows: tuple[int, ...], precision: str
+) -> None:
+    # Row r of a batch goes on where row r of the batch before ended, whatever stands in other rows:
+    # a batch of one is bilm-tf's, one of several AllenNLP's.
+    expected = golden.arrays(f"stateful{precision}")
+    members = [[members[row] for row in rows] for _, members, _ in golden.batches()]
+    every = golden.sentences()
+    source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
+    lines = [" ".join(every[member]) for batch in members for member in batch]
+    source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    flags = ("--all", "--keep-blank-lines", "--carry-state", "--batch-size", len(rows))
+    done(source, output, *flags)
+
+    with h5py.File(output) as file:
+        for number, (batch, member) in enumerate(
+            (batch, member) for batch, found in enumerate(members) for member in found
+        ):
+            answer = expected[f"b{batch}_s{member}_full"][:, 1:-1]
+            np.testing.assert_allclose(file[str(number)][()], answer, rtol=0, atol=5e-5)

@@ -1,0 +1,86 @@
+"""HDF5 as `allennlp elmo` wrote it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+
+from elmo_model.elmo import Elmo
+from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
+
+
+@pytest.mark.parametrize(
+    ("flags", "of"),
+    [
+        (["--all"], lambda layers: layers),
+        (["--top"], lambda layers: layers[-1]),
+        (["--average"], lambda layers: layers.mean(0)),
+        (["--layer", "0"], lambda layers: layers[0]),
+    ],
+    ids=["all", "top", "average", "one"],
+)
+def test_hdf5_is_that_of_allennlp(
+    text: Path, tmp_path: Path, elmo: Elmo, flags: list[str], of: Callable[[Any], Any]
+) -> None:
+    output = tmp_path / "out.hdf5"
+
+    said = done(text, output, *flags)
+
+    assert said.startswith(f"Wrote {output}: 5 sentences, 15 tokens in ")
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1", "2", "3", "4", "sentence_to_index"}
+        for number, layers in enumerate(layers_of(elmo, [line.split() for line in TEXT])):
+            dataset = file[str(number)]
+            close(dataset[()], of(layers))
+            assert dataset.chunks is None and not dataset.attrs
+        index = file["sentence_to_index"]
+        assert index.shape == (1,)
+        assert h5py.check_string_dtype(index.dtype).length is None
+        assert index[0].isascii()
+        # a sentence that repeats keeps its last number
+        assert json.loads(index[0]) == {TEXT[0]: "2", TEXT[1]: "1", TEXT[3]: "3", TEXT[4]: "4"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["input.txt", "out.hdf5"]
+
+
+def test_options_leave_the_index_out_or_use_sentences_as_keys(
+    text: Path, tmp_path: Path, elmo: Elmo
+) -> None:
+    numbers, keys = tmp_path / "numbers.hdf5", tmp_path / "keys.hdf5"
+    unique = tmp_path / "unique.txt"
+    unique.write_text("a b/c\nd\n", encoding="utf-8")
+
+    done(text, numbers, "--top", "--forget-sentences")
+    done(unique, keys, "--all", "--use-sentence-keys")
+
+    with h5py.File(numbers) as file:
+        assert set(file) == {"0", "1", "2", "3", "4"}
+    with h5py.File(keys) as file:
+        assert set(file) == {"a b", "d"}
+        close(file["a b/c"][()], layers_of(elmo, [["a", "b/c"]])[0])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a", "b", "a"], "sentence 3, 'a', is a key already"),
+        (["a/b", "a"], "sentence 2, 'a', cannot be a key: a slash makes a group"),
+        (["a", "a/b"], "sentence 2, 'a/b', cannot be a key: a slash"),
+        (["a//./b", "a/b"], "sentence 2, 'a/b', is a key already"),
+        (["/"], "sentence 1, '/', cannot be a key"),
+        (["a\0b"], "cannot be a key"),
+    ],
+)
+def test_impossible_keys_are_refused_before_anything_is_computed(
+    tmp_path: Path, lines: list[str], message: str
+) -> None:
+    (tmp_path / "in.txt").write_text("\n".join(lines))
+
+    line = refused(tmp_path / "in.txt", tmp_path / "out.h5", "--top", "--use-sentence-keys")
+
+    assert message in line
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]

@@ -1,0 +1,63 @@
+"""A model in this process: the vectors of the network, whatever its batch."""
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.checkpoints import CheckpointError
+from elmo_model.elmo import Elmo
+from elmo_serve.files.in_process import InProcess, arrays_of
+from elmo_serve.output import select
+from tests.support.servers import SMALL
+
+SENTENCES = [["The", "cat", "sat"], [], ["a"]]
+
+
+@pytest.fixture(scope="module")
+def network() -> InProcess:
+    return InProcess.open(str(SMALL), device="cpu")
+
+
+@pytest.mark.parametrize("layers", ["all", "top", "average", 1])
+def test_vectors_are_those_of_the_network(
+    network: InProcess, elmo: Elmo, layers: str | int
+) -> None:
+    found = network.embed(SENTENCES, select(layers, 3))
+
+    for array, tokens, whole in zip(found, SENTENCES, elmo.embed(SENTENCES), strict=True):
+        stack = whole.numpy()
+        choices = {"all": stack, "top": stack[-1], "average": stack.mean(0), 1: stack[1]}
+        assert array.dtype == np.float32 and array.shape[-2] == len(tokens)
+        np.testing.assert_allclose(array, choices[layers], rtol=0, atol=1e-5)
+
+
+def test_the_description_is_that_of_the_model(network: InProcess, elmo: Elmo) -> None:
+    assert network.info.revision == elmo.origin.revision
+    assert (network.info.layers, network.info.dimension) == (3, 32)
+    assert network.device == "cpu"
+
+
+def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: Elmo) -> None:
+    first, second = [["The", "cat"], ["a"]], [["sat", "."], ["b", "c"]]
+    output = select("top", 3)
+
+    _, state = network.carry(first, output)
+    stored = {name: array.copy() for name, array in arrays_of(state).items()}
+    found, _ = network.carry(second, output, network.state_of(stored))
+
+    with torch.inference_mode():
+        _, after = elmo(first)
+        expected, _ = elmo(second, after)
+    for array, layers in zip(found, expected.sentences(), strict=True):
+        np.testing.assert_allclose(array, layers[-1, 1:-1].numpy(), rtol=0, atol=1e-5)
+    fresh = network.embed(second, output)
+    assert np.abs(found[0] - fresh[0]).max() > 1e-3  # the state made a difference
+
+
+def test_a_device_or_model_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"there is no cuda:99; there is .*cpu"):
+        InProcess.open(str(SMALL), device="cuda:99")
+    with pytest.raises(CheckpointError, match="nowhere"):
+        InProcess.open("nowhere")
+    with pytest.raises(ValueError, match="int3"):
+        InProcess.open(str(SMALL), precision="int3", device="cpu")

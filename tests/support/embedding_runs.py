@@ -1,0 +1,78 @@
+"""`elmo embed` on the golden model, run in this process or as a child."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from elmo_model.elmo import Elmo
+from elmo_serve.cli import main
+from tests.support.servers import SMALL
+
+COMMAND = Path(sys.executable).with_name("elmo")
+TEXT = ["The cat sat .", "naïve  東京\tx/y", "The cat sat .", "and / or", "a"]
+WORDS = [f"word{number}" for number in range(500)]
+
+
+def embed(*arguments: object, model: Path = SMALL) -> Result:
+    """Run `elmo embed` in this process, without the ELMO_* variables of the environment."""
+    clean = {name: None for name in os.environ if name.startswith("ELMO_")}
+    return CliRunner().invoke(
+        main, ["embed", *map(str, arguments)], env={**clean, "ELMO_MODEL": str(model)}
+    )
+
+
+def done(*arguments: object) -> str:
+    """Run `elmo embed`, which succeeds; return its output."""
+    result = embed(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: object, code: int = 1) -> str:
+    """Run `elmo embed`, which ends with `code`; return its line on stderr."""
+    result = embed(*arguments)
+    assert result.exit_code == code, result.output
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def layers_of(elmo: Elmo, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    return [each.numpy() for each in elmo.embed(sentences)]
+
+
+def close(found: Any, expected: np.ndarray) -> None:
+    """Compare float32 vectors within 1e-5."""
+    assert found.shape == expected.shape
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def sentences_of(count: int) -> list[list[str]]:
+    """Return the same random sentences of 1 to 14 words on every call."""
+    generator = np.random.default_rng(7)
+    return [
+        [WORDS[i] for i in generator.integers(0, len(WORDS), generator.integers(1, 15))]
+        for _ in range(count)
+    ]
+
+
+def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """Start `elmo embed` as a child."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    environment |= {"ELMO_MODEL": str(SMALL), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [COMMAND, "embed", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
+    )
