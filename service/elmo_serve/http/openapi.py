@@ -35,6 +35,7 @@ OPERATIONS: Final = {
     ("put", "/tasks/{name}"): ("putTask", "Tasks"),
     ("delete", "/tasks/{name}"): ("deleteTask", "Tasks"),
     ("get", "/info"): ("getInfo", "Server"),
+    ("get", "/info/centre"): ("getCentre", "Server"),
     ("get", "/"): ("getRoot", "Server"),
     ("get", "/health"): ("getHealth", "Server"),
     ("get", "/ping"): ("ping", "Server"),

@@ -163,6 +163,16 @@ class InfoResponse(BaseModel):
     version: str
 
 
+class CentreResponse(BaseModel):
+    """The centre of a model: the mean of each layer over a text."""
+
+    model: str
+    revision: str
+    text: str = Field(description="The name of the text, which comes with the program.")
+    tokens: int = Field(description="Its tokens.")
+    layers: list[Vector] = Field(description="A mean of 2P numbers a layer, token layer first.")
+
+
 class Health(BaseModel):
     """The state of the server."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
+from elmo_model.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.scheduling.engine import Engine
@@ -43,6 +44,13 @@ class ServedModel:
         if self.pool.info is None:
             raise self._unavailable()
         return self.pool.info
+
+    @property
+    def centre(self) -> Centre:
+        """The mean of each layer over a text; raises Unavailable while the model is not loaded."""
+        if self.info.centre is None:
+            raise self._unavailable()
+        return self.info.centre
 
     @property
     def tasks(self) -> TaskRegistry:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request_body import ReceivingBudget
@@ -125,6 +125,9 @@ class Server:
         )
 
 
+MODEL_PARAMETER: Final = "A model of the server. Default: the first one."
+
+
 async def _server(request: Request) -> Server:  # FastAPI runs a plain function in a thread
     server: Server = request.app.state.server
     return server
@@ -132,3 +135,13 @@ async def _server(request: Request) -> Server:  # FastAPI runs a plain function 
 
 TheServer = Annotated[Server, Depends(_server)]
 """The server as a parameter of a route."""
+
+
+async def _model(
+    server: TheServer, model: Annotated[str | None, Query(description=MODEL_PARAMETER)] = None
+) -> ServedModel:
+    return server.models.get(model)
+
+
+QueriedModel = Annotated[ServedModel, Depends(_model)]
+"""The model that `?model=` names, or the first one, as a parameter of a route."""

@@ -6,9 +6,10 @@ today, `Batch`; scoring, for example, would be a second one beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from elmo_model.centre import Centre
 from elmo_serve.output import Output
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.shared_memory import Segment
@@ -21,7 +22,7 @@ class ModelInfo:
 
     `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
     `token_limit` is the length of a token that reaches the network, None where none is cut. The
-    server's own process never opens a checkpoint.
+    server's own process never opens a checkpoint. `centre` has the mean of each layer.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ModelInfo:
     tokenizer: str = "moses"
     language: str = "en"
     token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
+    centre: Centre | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

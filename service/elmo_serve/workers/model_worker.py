@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.catalogue import tokenization
+from elmo_model.centre import Centre, centre_of
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.cuda_graphs.capture import warn_unused
@@ -80,8 +81,9 @@ class Runner:
         precision: str,
         device: torch.device,
         seconds_per_token: float,
+        centre: Centre | None = None,
     ) -> None:
-        self.info = model_info(network, precision)
+        self.info = model_info(network, precision, centre)
         self.seconds_per_token = seconds_per_token
         self._network = network
         self._device = device
@@ -143,7 +145,7 @@ def is_memory_short(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def model_info(network: ServedNetwork, precision: str) -> ModelInfo:
+def model_info(network: ServedNetwork, precision: str, centre: Centre | None = None) -> ModelInfo:
     """Describe a network that is served in a precision."""
     origin = network.origin
     tokenizer, language = tokenization(origin.name)
@@ -157,6 +159,7 @@ def model_info(network: ServedNetwork, precision: str) -> ModelInfo:
         precision=precision,
         tokenizer=tokenizer,
         language=language,
+        centre=centre,
     )
 
 
@@ -174,7 +177,7 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
 
 
 def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
-    """Load the model, build its encoder, test it and warm it up.
+    """Load the model, build its encoder, test it, warm it up and compute its centre.
 
     Raises:
         UnfitModelError: when the model cannot be served from this device.
@@ -186,7 +189,9 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
         keep_freed_memory()  # now: the network that was loaded has been freed
     encoder = self_test(encoder, expected, settings)
     seconds_per_token = _warm_up(encoder, settings.warm_up_tokens)
-    return Runner(encoder, settings.precision, torch.device(settings.device), seconds_per_token)
+    centre = centre_of(encoder, settings.warm_up_tokens)
+    device = torch.device(settings.device)
+    return Runner(encoder, settings.precision, device, seconds_per_token, centre)
 
 
 def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:

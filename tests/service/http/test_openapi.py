@@ -22,6 +22,7 @@ ROUTES = {
     "/tasks": {"get"},
     "/tasks/{name}": {"get", "put", "delete"},
     "/info": {"get"},
+    "/info/centre": {"get"},
     "/": {"get"},
     "/health": {"get"},
     "/ping": {"get"},

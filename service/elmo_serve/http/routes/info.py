@@ -1,12 +1,14 @@
-"""GET /info: the model, and every limit in force."""
+"""GET /info: the model, and every limit in force. GET /info/centre: the means of its layers."""
 
+import orjson
 from fastapi import APIRouter
+from starlette.responses import Response
 
-from elmo_serve.errors import Unauthorized, Unavailable
+from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import InfoResponse, LimitsResponse
-from elmo_serve.http.state import VERSION, TheServer
+from elmo_serve.http.schemas import CentreResponse, InfoResponse, LimitsResponse
+from elmo_serve.http.state import VERSION, QueriedModel, TheServer
 
 router = APIRouter()
 
@@ -39,3 +41,31 @@ async def info(server: TheServer) -> InfoResponse:
         media_types=list(ENCODERS),
         version=VERSION,
     )
+
+
+@router.head("/info/centre", include_in_schema=False)
+@router.get(
+    "/info/centre",
+    summary="Get the mean of each layer",
+    response_class=Response,
+    responses={
+        200: {"model": CentreResponse, "description": "The centre."},
+        **documented((Unauthorized, Unavailable, UnknownModel)),
+    },
+)
+async def centre(model: QueriedModel) -> Response:
+    """Return the mean of each layer over a text that comes with the program.
+
+    Vectors of one layer share a large common part. Subtract the centre from both before their
+    cosine tells how alike they are; `POST /similarity` does so with `centred`.
+    """
+    found = model.centre
+    body = {
+        "model": model.name,
+        "revision": model.info.revision,
+        "text": found.text,
+        "tokens": found.tokens,
+        "layers": found.layers,
+    }
+    text = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(text, media_type="application/json")

@@ -3,8 +3,13 @@
 import importlib.metadata
 
 import httpx
+import numpy as np
 
+from elmo_model import checkpoints
+from elmo_model.centre import centre_of
+from elmo_model.inference.encoder import Encoder
 from elmo_serve.settings import Settings
+from tests.support.servers import SMALL
 
 
 def test_info_names_the_model(client: httpx.Client) -> None:
@@ -50,3 +55,27 @@ def test_every_limit_that_can_be_set_is_in_info(client: httpx.Client) -> None:
 
 def test_one_device_is_listed_for_each_worker(narrow_client: httpx.Client) -> None:
     assert narrow_client.get("/info").json()["devices"] == ["cpu", "cpu"]
+
+
+def test_the_centre_is_the_mean_of_each_layer(client: httpx.Client) -> None:
+    info = client.get("/info").json()
+
+    found = client.get("/info/centre").json()
+
+    encoder = Encoder.of(checkpoints.load(SMALL))
+    expected = centre_of(encoder, most_tokens=512)
+    np.testing.assert_allclose(found.pop("layers"), expected.layers, atol=1e-5)
+    assert found == {
+        "model": info["model"],
+        "revision": info["revision"],
+        "text": "english",
+        "tokens": expected.tokens,
+    }
+    assert client.head("/info/centre").status_code == 200
+
+
+def test_there_is_no_centre_of_a_model_that_is_not_served(client: httpx.Client) -> None:
+    answer = client.get("/info/centre", params={"model": "none"})
+
+    assert answer.status_code == 404
+    assert answer.json()["type"].endswith("unknown-model")

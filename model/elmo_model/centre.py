@@ -1,0 +1,58 @@
+"""The centre of a model: the mean of each layer over a text that comes with the program.
+
+All vectors of a layer share a large common part, so that the cosine of any two of them is far above
+0 (Mu and Viswanath 2018, Ethayarajh 2019). Without their centre, cosines tell more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.sentence_batches import by_length
+
+if TYPE_CHECKING:  # the server imports this module without torch
+    from torch import Tensor
+
+TEXT: Final = "english"
+"""The name of the text: every model is centred with it, in whatever language it was trained."""
+
+_FILE: Final = Path(__file__).parent / "pretrained" / f"{TEXT}.txt"
+
+
+class Network(Protocol):
+    """A network that computes all layers of a batch: an `Encoder` or an `Elmo`."""
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> "list[Tensor]":
+        """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centre:
+    """The mean of each layer, (L + 1, 2P) in float32, over `tokens` tokens of the text `text`."""
+
+    text: str
+    tokens: int
+    layers: NDArray[np.float32]
+
+
+@cache
+def sentences() -> tuple[tuple[str, ...], ...]:
+    """Return the sentences of the text, which is tokenised as the Penn Treebank is."""
+    return tuple(tuple(line.split(" ")) for line in _FILE.read_text(encoding="utf-8").splitlines())
+
+
+def centre_of(network: Network, most_tokens: int) -> Centre:
+    """Return the centre of a network, computed in batches of at most `most_tokens` tokens."""
+    text = sentences()
+    sums = [
+        layers.double().sum(dim=1).cpu().numpy()
+        for batch in by_length(range(len(text)), text, most_tokens)
+        for layers in network.embed([text[number] for number in batch])
+    ]
+    tokens = sum(map(len, text))
+    return Centre(TEXT, tokens, (np.sum(sums, axis=0) / tokens).astype(np.float32))

@@ -1,0 +1,79 @@
+"""The centre: the mean of each layer over the tokens of the text, whatever the batches."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.centre import centre_of, sentences
+from elmo_model.elmo import Elmo
+from elmo_model.evaluation.homographs import read_uses
+from elmo_model.evaluation.senses import SENTENCES
+from elmo_model.inference.encoder import Encoder
+from elmo_model.pretrained import load_built_in
+
+CARD = Path(__file__).parents[2] / "model/elmo_model/pretrained/english.md"
+
+
+class Lengths:
+    """A network whose vectors are the length of a token and its square, in two layers."""
+
+    def __init__(self) -> None:
+        self.batch_tokens: list[int] = []
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        self.batch_tokens.append(sum(len(sentence) + 2 for sentence in sentences))
+        columns = [torch.tensor([[len(token)] for token in each]) for each in sentences]
+        return [torch.stack([column, column**2]).float() for column in columns]
+
+
+@pytest.mark.parametrize("most_tokens", [40, 512, 100_000])
+def test_it_is_the_mean_over_all_tokens(most_tokens: int) -> None:
+    network = Lengths()
+    lengths = np.array([len(token) for sentence in sentences() for token in sentence], float)
+
+    centre = centre_of(network, most_tokens)
+
+    assert centre.layers.dtype == np.float32
+    np.testing.assert_allclose(
+        centre.layers[:, 0], [lengths.mean(), (lengths**2).mean()], rtol=1e-6
+    )
+    assert centre.tokens == len(lengths)
+    assert max(network.batch_tokens) <= most_tokens
+
+
+def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() -> None:
+    text = sentences()
+    card = CARD.read_text(encoding="utf-8")
+
+    assert len(text) >= 200
+    assert all(len(sentence) >= 5 and all(sentence) for sentence in text)
+    assert len(set(text)) == len(text)
+    assert f"{len(text)} sentences" in card and f"{sum(map(len, text)):,} tokens" in card
+
+
+@pytest.fixture(scope="module")
+def english() -> Elmo:
+    return load_built_in("english")
+
+
+def mean_cosine(vectors: Tensor) -> Tensor:
+    """Map vectors (L + 1, n, 2P) to the mean cosine of two different ones, in each layer."""
+    n = vectors.shape[1]
+    squares = torch.nn.functional.normalize(vectors, dim=-1).sum(1).square().sum(-1)
+    return (squares - n) / (n * (n - 1))
+
+
+def test_centred_vectors_of_other_sentences_have_less_in_common(english: Elmo) -> None:
+    centre = torch.from_numpy(centre_of(Encoder.of(english), 1024).layers)
+    texts = [use.sentence for use in read_uses(SENTENCES)[:40]]
+    vectors = torch.cat(english.embed(texts), dim=1)
+
+    raw, centred = mean_cosine(vectors), mean_cosine(vectors - centre[:, None])
+
+    assert (raw > 0.1).all()
+    assert (centred < raw).all(), (raw, centred)
+    assert centred[0] < raw[0] / 4
