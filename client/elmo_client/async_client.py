@@ -46,10 +46,17 @@ class AsyncClient:
         mix: Mix | None = None,
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
+        normalize: bool = False,
     ) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
         arrays = self.stream(
-            sentences, layers=layers, task=task, mix=mix, pooling=pooling, dtype=dtype
+            sentences,
+            layers=layers,
+            task=task,
+            mix=mix,
+            pooling=pooling,
+            dtype=dtype,
+            normalize=normalize,
         )
         return [array async for array in arrays]
 
@@ -62,10 +69,12 @@ class AsyncClient:
         mix: Mix | None = None,
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
+        normalize: bool = False,
     ) -> AsyncIterator[Vectors]:
         """Yield one array per sentence. See `Client.stream`."""
         refuse_text(sentences)
-        return self._stream(sentences, Selection.of(layers, task, mix, pooling, dtype))
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize)
+        return self._stream(sentences, selection)
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

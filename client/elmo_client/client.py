@@ -60,27 +60,36 @@ class Client:
         mix: Mix | None = None,
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
+        normalize: bool = False,
     ) -> list[Vectors]:
         """Return one array per sentence, in the order given, for any number of sentences.
 
         Args:
             sentences: each a list of tokens.
-            layers: "all" (the default), "top", "average" or layer numbers; 0 is the token layer.
+            layers: "all" (the default), "top", "average", "sum", "concat" or layer numbers; 0 is
+                the token layer.
             task: name of a registered task, whose weights mix the layers.
             mix: weights of such a mix: one raw number per layer, before the softmax; or
                 {"weights": [...], "gamma": 1.0, "layer_norm": False}.
             pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
             dtype: "float32" or "float16".
+            normalize: scale every vector to length 1, after pooling.
 
         At most one of `layers`, `task` and `mix` may be given. The array of a sentence of n tokens
-        has the shape (layers, n, 2P) for "all" and for numbers, otherwise (n, 2P). Pooling removes
-        the n.
+        has the shape (layers, n, 2P) for "all" and for numbers, (n, layers x 2P) for "concat",
+        otherwise (n, 2P). Pooling removes the n.
 
         Raises CannotSend before a sentence is sent that the server would refuse, and the other
         subclasses of ElmoError for a server that does not respond, or refuses.
         """
         arrays = self.stream(
-            sentences, layers=layers, task=task, mix=mix, pooling=pooling, dtype=dtype
+            sentences,
+            layers=layers,
+            task=task,
+            mix=mix,
+            pooling=pooling,
+            dtype=dtype,
+            normalize=normalize,
         )
         return list(arrays)
 
@@ -93,6 +102,7 @@ class Client:
         mix: Mix | None = None,
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
+        normalize: bool = False,
     ) -> Iterator[Vectors]:
         """Yield the arrays of `embed` one by one, with bounded memory.
 
@@ -100,7 +110,8 @@ class Client:
         are in flight.
         """
         refuse_text(sentences)
-        return self._stream(sentences, Selection.of(layers, task, mix, pooling, dtype))
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize)
+        return self._stream(sentences, selection)
 
     def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

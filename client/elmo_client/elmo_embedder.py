@@ -17,14 +17,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from elmo_client.client import Client
 from elmo_client.errors import CannotSend
 from elmo_client.responses import Vectors
+from elmo_client.selection import LAYER_NAMES, LayerName
 from elmo_client.sentences import check_sentence
 
-OutputFormat = Literal["all", "top", "average"]
+OutputFormat = LayerName
 
 BATCH_SIZE = 64
 """AllenNLP's default number of sentences in a batch."""
@@ -112,8 +113,9 @@ class ElmoEmbedder(SentenceEmbedder):
         Tokens stand between white space. The file appears when it is complete, and replaces an
         older one. `batch_size` is chosen by the server. Raises CannotSend for blank lines.
         """
-        if output_format not in ("all", "top", "average"):
-            raise CannotSend(f"output_format is {output_format!r}; expected all, top or average")
+        if output_format not in LAYER_NAMES:
+            names = ", ".join(LAYER_NAMES)
+            raise CannotSend(f"output_format is {output_format!r}; expected one of {names}")
         lines = [line.strip() for line in input_file]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")

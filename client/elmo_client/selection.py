@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from elmo_client.errors import CannotSend
 
-Layers = Literal["all", "top", "average"] | Sequence[int]
+LayerName = Literal["all", "top", "average", "sum", "concat"]
+Layers = LayerName | Sequence[int]
 Mix = Mapping[str, Any] | Sequence[float]
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
+
+LAYER_NAMES: Final = get_args(LayerName)
 
 _ITEM_BYTES = {"float32": 4, "float16": 2}
 
@@ -19,7 +22,8 @@ class Selection:
     """The options of one `embed` or `stream` call.
 
     `members` are the members of the request's JSON body besides `sentences`. `layer_count` is the
-    number of layers in each array: None means all layers of the model, 1 also stands for a mix.
+    number of layers in each array: None means all layers of the model, side by side for `concat`;
+    1 also stands for a mix.
     """
 
     members: Mapping[str, Any]
@@ -35,6 +39,7 @@ class Selection:
         mix: Mix | None,
         pooling: Pooling,
         dtype: Dtype,
+        normalize: bool = False,
     ) -> "Selection":
         """Check the options of a call.
 
@@ -42,18 +47,23 @@ class Selection:
         or `mix` is of a wrong type. Values are checked by the server.
         """
         given = {"layers": layers, "task": task, "mix": mix}
-        members = {name: value for name, value in given.items() if value is not None}
+        members: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not None
+        }
         if len(members) > 1:
             raise CannotSend(f"{' and '.join(members)} are given; give at most one of them")
-        layer_count = None if layers == "all" or not members else 1
+        layer_count = None if layers in ("all", "concat") or not members else 1
         if layers is not None and not isinstance(layers, str):
-            members["layers"] = _listed("layers", layers, '"all", "top", "average" or [0, 2]')
+            names = ", ".join(f'"{name}"' for name in LAYER_NAMES)
+            members["layers"] = _listed("layers", layers, f"{names} or [0, 2]")
             layer_count = len(members["layers"])
         if isinstance(mix, Mapping):
             members["mix"] = dict(mix)
         elif mix is not None:
             expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
             members["mix"] = {"weights": _listed("mix", mix, expected)}
+        if normalize:
+            members["normalize"] = True
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
     def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:

@@ -9,7 +9,7 @@ from elmo_serve.errors import FieldError, pointer, shown
 
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
-LayerName = Literal["all", "top", "average"]
+LayerName = Literal["all", "top", "average", "sum", "concat"]
 
 ITEM_SIZES: Final[dict[Dtype, int]] = {"float32": 4, "float16": 2}
 """Bytes of one number."""
@@ -31,7 +31,8 @@ class Output:
 
     `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
     a mix, before the softmax. Exactly one of the two is given. `layer_norm` normalises each layer
-    over the sentence first. `stacked` keeps the layer axis.
+    over the sentence first. `stacked` keeps the layer axis; `concat` joins the layers of a token
+    to one vector. `normalize` scales each vector to length 1, after pooling.
     """
 
     layers: tuple[int, ...] | None = None
@@ -41,12 +42,18 @@ class Output:
     stacked: bool = False
     pooling: Pooling = "none"
     dtype: Dtype = "float32"
+    concat: bool = False
+    normalize: bool = False
+
+    def width(self, dimension: int) -> int:
+        """Return the width of a vector: `dimension`, the model's 2P, or (L + 1) 2P for concat."""
+        return dimension * len(self.layers) if self.concat and self.layers else dimension
 
     def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
-        """Return (layers, n, 2P) when stacked, (n, 2P) otherwise; pooling removes the n."""
+        """Return (layers, n, 2P) when stacked, (n, width) otherwise; pooling removes the n."""
         stack = (len(self.layers),) if self.stacked and self.layers is not None else ()
         rows = (tokens,) if self.pooling == "none" else ()
-        return (*stack, *rows, dimension)
+        return (*stack, *rows, self.width(dimension))
 
     def size(self, tokens: int, dimension: int) -> int:
         """Return the size in bytes for one sentence of `tokens` tokens."""
@@ -65,9 +72,11 @@ NAMED: Final[dict[str, Callable[[int], Output]]] = {
     "all": lambda count: Output(layers=tuple(range(count)), stacked=True),
     "top": lambda count: Output(layers=(count - 1,)),
     "average": lambda count: Output(weights=(0.0,) * count),
+    "sum": lambda count: Output(weights=(0.0,) * count, gamma=float(count)),
+    "concat": lambda count: Output(layers=tuple(range(count)), concat=True),
 }
 """The output of each named selection, for a model of `count` layers (L + 1, token layer included).
-Equal weights are equal after the softmax: the average is a mix."""
+Equal weights are equal after the softmax: average and sum are mixes."""
 
 
 def select(
@@ -76,6 +85,7 @@ def select(
     *,
     pooling: Pooling = "none",
     dtype: Dtype = "float32",
+    normalize: bool = False,
 ) -> Output:
     """Return the output that a selection of layers means, for a model of `count` layers.
 
@@ -91,12 +101,14 @@ def select(
             names = ", ".join(NAMED)
             detail = f"there is no layer {shown(layers)}; there are {names} and 0 to {count - 1}"
             raise SelectionError([FieldError(pointer("layers"), detail)])
-        return replace(NAMED[layers](count), pooling=pooling, dtype=dtype)
+        return replace(NAMED[layers](count), pooling=pooling, dtype=dtype, normalize=normalize)
     stacked = not isinstance(layers, int)
     numbers = (layers,) if isinstance(layers, int) else tuple(layers)
     if faults := _layer_faults(numbers, count):
         raise SelectionError(faults)
-    return Output(layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype)
+    return Output(
+        layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype, normalize=normalize
+    )
 
 
 def _layer_faults(numbers: Sequence[int], count: int) -> list[FieldError]:

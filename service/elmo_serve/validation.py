@@ -1,6 +1,6 @@
 """Schema errors of request bodies, in words that name the bad value and the allowed ones."""
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
+from elmo_serve.output import LayerName
 from elmo_serve.task_schema import TASK_NAME_RULE, Mix
 
 _MOST_FAULTS: Final = 20
@@ -74,7 +75,8 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
         known = Mix if len(place) > 1 else model
         return f"is no field; there are {', '.join(known.model_fields)}"
     if fault["type"] == "literal_error" and place == ("layers",):
-        return "must be 'all', 'top', 'average' or a list of layer numbers"
+        names = ", ".join(map(repr, get_args(LayerName)))
+        return f"must be {names} or a list of layer numbers"
     return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
 
 

@@ -77,10 +77,10 @@ def test_embed_file_has_the_flags_of_allennlp(embedder: ElmoEmbedder, tmp_path: 
 
 
 def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: Path) -> None:
-    wrong: Any = "sum"
+    wrong: Any = "best"
     with pytest.raises(CannotSend, match="there are no tokens in lines 2, 4"):
         embedder.embed_file(["a\n", "\n", "b\n", " "], tmp_path / "out.hdf5")
-    with pytest.raises(CannotSend, match="output_format is 'sum'; expected all, top or average"):
+    with pytest.raises(CannotSend, match="output_format is 'best'; expected one of all, top"):
         embedder.embed_file(["a\n"], tmp_path / "out.hdf5", wrong)
 
     assert list(tmp_path.iterdir()) == []

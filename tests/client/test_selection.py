@@ -28,6 +28,9 @@ def selected(**options: Any) -> Selection:
         ({"mix": [1, 2, 3]}, {"mix": {"weights": [1, 2, 3]}}, 5 * 8 * 4),
         ({"mix": {"weights": [1], "gamma": 2}}, {"mix": {"weights": [1], "gamma": 2}}, 5 * 8 * 4),
         ({"pooling": "mean"}, {}, 3 * 8 * 4),
+        ({"layers": "sum"}, {"layers": "sum"}, 5 * 8 * 4),
+        ({"layers": "concat"}, {"layers": "concat"}, 5 * 3 * 8 * 4),
+        ({"layers": "top", "normalize": True}, {"layers": "top", "normalize": True}, 5 * 8 * 4),
     ],
 )
 def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> None:
@@ -43,7 +46,10 @@ def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> N
     [
         ({"layers": "top", "task": "ner"}, "layers and task are given; give at most one"),
         ({"task": "ner", "mix": [1]}, "task and mix are given"),
-        ({"layers": 2}, r'layers is 2; expected "all", "top", "average" or \[0, 2\]'),
+        (
+            {"layers": 2},
+            r'layers is 2; expected "all", "top", "average", "sum", "concat" or \[0, 2\]',
+        ),
         ({"mix": "top"}, "mix is 'top'; expected one weight per layer"),
     ],
 )

@@ -76,7 +76,7 @@ def test_state_is_carried_when_it_is_asked_for() -> None:
             np.testing.assert_allclose(vectors, answer, rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+@pytest.mark.parametrize("output_format", ["all", "top", "average", "sum"])
 def test_embed_file_writes_what_the_command_writes(
     embedder: ElmoEmbedder, tmp_path: Path, output_format: Any
 ) -> None:
@@ -88,6 +88,7 @@ def test_embed_file_writes_what_the_command_writes(
 
     whole = embedder.embed_batch([["The", "cat", "sat", "."], ["a"]])
     of = {"all": lambda v: v, "top": lambda v: v[-1], "average": lambda v: v.mean(0)}
+    of["sum"] = lambda v: v.sum(0)
     with h5py.File(output) as file:
         assert set(file) == {"0", "1", "2", "sentence_to_index"}
         assert json.loads(file["sentence_to_index"][0]) == {"The cat sat .": "2", "a": "1"}

@@ -23,6 +23,8 @@ from elmo_serve.output import (
         ("all", Output(layers=(0, 1, 2), stacked=True)),
         ("top", Output(layers=(2,))),
         ("average", Output(weights=(0.0, 0.0, 0.0))),
+        ("sum", Output(weights=(0.0, 0.0, 0.0), gamma=3.0)),
+        ("concat", Output(layers=(0, 1, 2), concat=True)),
         ([2, 0], Output(layers=(2, 0), stacked=True)),
         ([1], Output(layers=(1,), stacked=True)),
         (1, Output(layers=(1,))),
@@ -37,10 +39,10 @@ def test_every_name_has_a_row_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("layers", [*NAMED, [0, 1], 2])
-def test_pooling_and_dtype_are_those_of_the_request(layers: Any) -> None:
-    output = select(layers, 3, pooling="max", dtype="float16")
+def test_pooling_dtype_and_normalize_are_those_of_the_request(layers: Any) -> None:
+    output = select(layers, 3, pooling="max", dtype="float16", normalize=True)
 
-    assert (output.pooling, output.dtype) == ("max", "float16")
+    assert (output.pooling, output.dtype, output.normalize) == ("max", "float16", True)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,9 @@ def test_pooling_and_dtype_are_those_of_the_request(layers: Any) -> None:
         (1, "none", (5, 8)),
         ("top", "none", (5, 8)),
         ("average", "max", (8,)),
+        ("sum", "none", (5, 8)),
+        ("concat", "none", (5, 24)),
+        ("concat", "mean", (24,)),
     ],
 )
 def test_shape_and_size_follow_the_selection(

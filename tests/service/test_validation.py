@@ -71,7 +71,8 @@ def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, d
         (
             embed(layers="topp"),
             "/layers",
-            "must be 'all', 'top', 'average' or a list of layer numbers; found 'topp'",
+            "must be 'all', 'top', 'average', 'sum', 'concat' or a list of layer numbers; "
+            "found 'topp'",
         ),
         (embed(layers=[0, -1]), "/layers/1", "must be at least 0; found -1"),
         (embed(layers=[0.5]), "/layers/0", "must be a whole number; found 0.5"),

@@ -21,6 +21,7 @@ from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.selection import selection
 from elmo_serve.files.sentence import FileError
+from elmo_serve.output import NAMED
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
@@ -51,7 +52,10 @@ _PATIENCE_SECONDS = 600.0
 @click.option("--all", is_flag=True, help="All layers of each token.")
 @click.option("--top", is_flag=True, help="The top layer.")
 @click.option("--average", is_flag=True, help="The mean of all layers.")
+@click.option("--sum", is_flag=True, help="The sum of all layers.")
+@click.option("--concat", is_flag=True, help="All layers of a token joined to one vector.")
 @click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K; 0: token layer.")
+@click.option("--normalize", is_flag=True, help="Scale every vector to length 1.")
 @click.option("--model", "-m", envvar="ELMO_MODEL", show_envvar=True, help="Name or path.")
 @click.option("--server", metavar="URL", help="Compute on this server, not in this process.")
 @click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
@@ -90,8 +94,9 @@ _PATIENCE_SECONDS = 600.0
 def embed(context: click.Context, /, input: str, output: str, **options: Any) -> None:  # noqa: A002 - the argument's name
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
-    Give one of --all, --top, --average and --layer. A command that was interrupted or killed
-    continues where it was when it is started again. `-` is standard input or standard output.
+    Give one of --all, --top, --average, --sum, --concat and --layer. A command that was
+    interrupted or killed continues where it was when it is started again. `-` is standard input or
+    standard output.
 
     \b
     Examples:
@@ -145,6 +150,8 @@ def _run(
         "batch size": _batch_size(options),
         "format": format_name,
     }
+    if options["normalize"]:
+        identity["normalize"] = True
     return job.to_file(Path(output), identity, force=options["force"])
 
 
@@ -155,11 +162,12 @@ def _is_stream(output: str) -> bool:
 
 
 def _layers(options: dict[str, Any]) -> str | int:
-    given: list[str | int] = [name for name in ("all", "top", "average") if options[name]]
+    given: list[str | int] = [name for name in NAMED if options[name]]
     if options["layer"] is not None:
         given.append(options["layer"])
     if len(given) != 1:
-        fail("one of --all, --top, --average and --layer is needed, and only one", code=2)
+        names = ", ".join(f"--{name}" for name in NAMED)
+        fail(f"one of {names} and --layer is needed, and only one", code=2)
     return given[0]
 
 
@@ -234,13 +242,14 @@ def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source
 
         key = options["api_key"]
         with Client(url, api_key=key, patience_seconds=_PATIENCE_SECONDS) as client:
-            wanted = selection(layers, client.info()["layers"])
+            count = client.info()["layers"]
+            wanted = selection(layers, count, normalize=options["normalize"])
             yield Remote(client, layers, wanted), wanted
         return
     from elmo_serve.files.sources.local import LengthSorted, Stateful
 
     network = _network(options)
-    wanted = selection(layers, network.info.layers)
+    wanted = selection(layers, network.info.layers, normalize=options["normalize"])
     batch_size = _batch_size(options)
     if batch_size is None:
         yield LengthSorted(network, wanted), wanted

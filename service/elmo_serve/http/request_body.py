@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import orjson
@@ -20,7 +20,7 @@ from elmo_serve.errors import (
 from elmo_serve.http import headers
 from elmo_serve.http.disconnect import DisconnectError
 from elmo_serve.http.schemas import EmbedRequest
-from elmo_serve.output import Dtype, Pooling
+from elmo_serve.output import Dtype, LayerName, Pooling
 from elmo_serve.task_schema import Mix, TaskBody
 from elmo_serve.validation import validated
 
@@ -172,11 +172,12 @@ class Options:
     """
 
     model: str | None
-    layers: Literal["all", "top", "average"] | list[int]
+    layers: LayerName | list[int]
     task: str | None
     mix: Mix | None
     pooling: Pooling
     dtype: Dtype
+    normalize: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,13 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
         )
     return Parsed(
         Options(
-            request.model, request.layers, request.task, request.mix, request.pooling, request.dtype
+            request.model,
+            request.layers,
+            request.task,
+            request.mix,
+            request.pooling,
+            request.dtype,
+            request.normalize,
         ),
         [orjson.dumps(sentence) for sentence in request.sentences],
         [len(sentence) for sentence in request.sentences],

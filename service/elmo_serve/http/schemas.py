@@ -7,7 +7,7 @@ with `default` required, and openapi-generator's Go client does not compile with
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, JsonValue, Strict
 from pydantic_core import PydanticKnownError
 
 from elmo_serve.output import Dtype, LayerName, Pooling
@@ -61,8 +61,9 @@ class EmbedRequest(BaseModel):
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
     layers: LayerName | LayerNumbers = optional(
         "all",
-        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` is "
-        "their plain mean. Default: `all`.",
+        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` and "
+        "`sum` are their plain mean and sum, `concat` joins all layers of a token to one vector. "
+        "Default: `all`.",
     )
     # Whether `task` and `mix` were sent is read from `model_fields_set`.
     task: TaskName = optional(None, "A registered task, whose mix is used.")
@@ -71,6 +72,10 @@ class EmbedRequest(BaseModel):
         "none", "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
     )
     dtype: Dtype = optional("float32", "Number format of the vectors. Default: `float32`.")
+    normalize: Annotated[bool, Strict()] = optional(
+        False,
+        "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
+    )
 
 
 class Usage(BaseModel):
@@ -103,11 +108,14 @@ class EmbedResponse(BaseModel):
     )
 
     model: str = Field(description="The name of the model that computed the vectors.")
-    dimension: int = Field(description="Width of a vector: 2P, forward half first.")
+    dimension: int = Field(
+        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`."
+    )
     layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
     embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(
         description="A sentence of n tokens: (layers, n, 2P) for `all` or a list of layers, "
-        "(n, 2P) for `top`, `average`, `task` and `mix`; pooling removes the n."
+        "(n, 2P) for `top`, `average`, `sum`, `task` and `mix`, (n, (L + 1) 2P) for `concat`; "
+        "pooling removes the n."
     )
     usage: Usage
 

@@ -67,8 +67,12 @@ def select(
             own = mixture_of[index]
         else:
             own = layer_norm(layers) if output.layer_norm else layers
-            own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
-        vectors.append(_pool(own[..., representations.inside, :], output.pooling))
+            if output.concat:
+                own = _stacked(own, output.layers).transpose(0, 1).flatten(1)
+            else:
+                own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
+        own = _pool(own[..., representations.inside, :], output.pooling)
+        vectors.append(_normalised(own) if output.normalize else own)
     return vectors
 
 
@@ -122,3 +126,8 @@ def _pool(vectors: Tensor, pooling: str) -> Tensor:
     if not vectors.shape[-2]:
         return vectors.new_zeros((*vectors.shape[:-2], vectors.shape[-1]))
     return vectors.mean(-2) if pooling == "mean" else vectors.amax(-2)
+
+
+def _normalised(vectors: Tensor) -> Tensor:
+    """Map (..., w) to vectors of length 1; a vector of zeros stays as it is."""
+    return torch.nn.functional.normalize(vectors, dim=-1)

@@ -95,8 +95,16 @@ def test_what_is_not_json_is_400(client: httpx.Client, content: bytes, said: str
             "sentences, model, layers, task, mix, pooling, dtype",
         ),
         ({"sentences": GIVEN, "list[": 1}, "/list[", "is no field"),
-        ({"sentences": GIVEN, "layers": "first"}, "/layers", "'all', 'top', 'average' or a list"),
-        ({"sentences": GIVEN, "layers": 1}, "/layers", "'all', 'top', 'average' or a list"),
+        (
+            {"sentences": GIVEN, "layers": "first"},
+            "/layers",
+            "'sum', 'concat' or a list",
+        ),
+        (
+            {"sentences": GIVEN, "layers": 1},
+            "/layers",
+            "'sum', 'concat' or a list",
+        ),
         ({"sentences": GIVEN, "layers": None}, "/layers", "found null"),
         ({"sentences": GIVEN, "layers": []}, "/layers", "must not be empty"),
         ({"sentences": GIVEN, "layers": [0, -1]}, "/layers/1", "at least 0; found -1"),

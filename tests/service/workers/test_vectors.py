@@ -9,7 +9,8 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.scalar_mix import layer_norm
-from elmo_serve.output import Output
+from elmo_serve.output import Output, Pooling
+from elmo_serve.output import select as named
 from elmo_serve.workers.vectors import on_host, select, vectors_of
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
@@ -84,6 +85,37 @@ def test_mixes_of_an_aligned_model_are_aligned_and_single_layers_are_not(tmp_pat
     np.testing.assert_allclose(mixed, expected, rtol=0, atol=1e-5)
     np.testing.assert_array_equal(first, layers[1])
     np.testing.assert_array_equal(second, layers[2])
+
+
+def test_sum_and_concat_are_those_of_the_layers(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path))
+    wanted = [named("sum", 3), named("concat", 3), named("concat", 3, pooling="mean")]
+    sentences = [SENTENCES[0]] * 3
+    with torch.inference_mode():
+        found, _ = elmo(sentences)
+        total, joined, pooled = select(elmo, found, wanted)
+        layers = found.sentences()[0][:, 1:-1]
+
+    torch.testing.assert_close(total, layers.sum(0))
+    assert torch.equal(joined, torch.cat([layers[0], layers[1], layers[2]], dim=1))
+    torch.testing.assert_close(pooled, joined.mean(0))
+
+
+@pytest.mark.parametrize("layers", ["all", "average", "sum", "concat", [1]])
+@pytest.mark.parametrize("pooling", ["none", "mean", "max"])
+def test_normalized_vectors_have_length_1_after_pooling(
+    tmp_path: Path, layers: str, pooling: Pooling
+) -> None:
+    elmo = load(write_pair(tmp_path))
+    plain = named(layers, 3, pooling=pooling)
+    unit = named(layers, 3, pooling=pooling, normalize=True)
+    with torch.inference_mode():
+        found, _ = elmo([SENTENCES[0], SENTENCES[0], []])
+        before, after, empty = select(elmo, found, [plain, unit, unit])
+
+    torch.testing.assert_close(after, before / before.norm(dim=-1, keepdim=True))
+    assert empty.shape == unit.shape(0, 8)
+    assert not empty.any()  # a pooled empty sentence stays zeros
 
 
 def test_vectors_on_the_cpu_are_not_copied() -> None:

@@ -29,7 +29,7 @@ class Remote(Stateless):
     ) -> Iterator[list[Vectors]]:
         """Yield the vectors of all sentences, in groups of some megabytes."""
         sent, lengths = tee(sentences)
-        arrays = self._client.stream(sent, layers=self._layers)
+        arrays = self._client.stream(sent, layers=self._layers, normalize=self._output.normalize)
         group: list[Vectors] = []
         size = 0
         for array, tokens in zip(arrays, map(len, lengths), strict=True):

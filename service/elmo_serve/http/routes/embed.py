@@ -179,15 +179,17 @@ def _output(options: Options, model: ServedModel) -> Output:
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
     names = options.layers if isinstance(options.layers, str) else tuple(options.layers)
     try:
-        return _selected(names, layers, options.pooling, options.dtype)
+        return _selected(names, layers, options.pooling, options.dtype, options.normalize)
     except SelectionError as error:
         raise _invalid(error.faults) from None
 
 
 @functools.lru_cache(maxsize=256)
-def _selected(layers: str | tuple[int, ...], count: int, pooling: Pooling, dtype: Dtype) -> Output:
+def _selected(
+    layers: str | tuple[int, ...], count: int, pooling: Pooling, dtype: Dtype, normalize: bool
+) -> Output:
     """Return one object for equal selections: a message to a worker holds it only once."""
-    return select(layers, count, pooling=pooling, dtype=dtype)
+    return select(layers, count, pooling=pooling, dtype=dtype, normalize=normalize)
 
 
 def _mixture(
@@ -199,6 +201,7 @@ def _mixture(
         layer_norm=layer_norm,
         pooling=options.pooling,
         dtype=options.dtype,
+        normalize=options.normalize,
     )
 
 
@@ -223,7 +226,7 @@ def _answer(model: ServedModel, parsed: Parsed, output: Output, embedded: Embedd
     return Embeddings(
         model=model.name,
         revision=info.revision,
-        dimension=info.dimension,
+        dimension=output.width(info.dimension),
         layers=output.layers,
         tokens=sum(parsed.lengths),
         arrays=_Arrays(embedded.vectors),

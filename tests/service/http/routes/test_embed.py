@@ -28,6 +28,9 @@ WANTED: list[dict[str, Any]] = [
     {"layers": "all"},
     {"layers": "top"},
     {"layers": "average"},
+    {"layers": "sum"},
+    {"layers": "concat"},
+    {"layers": "concat", "normalize": True},
     {"layers": [1]},
     {"layers": [2, 0]},
     {"mix": MIX},
@@ -134,6 +137,33 @@ def test_layers_come_in_the_order_they_are_asked_for(client: httpx.Client) -> No
     for wanted, select in cases:
         for found, whole in zip(vectors(client, SENTENCES, layers=wanted), everything, strict=True):
             np.testing.assert_array_equal(found, select(whole))
+
+
+def test_sum_and_concat_are_of_all_layers(client: httpx.Client) -> None:
+    everything = vectors(client, SENTENCES)
+    for found, whole in zip(vectors(client, SENTENCES, layers="sum"), everything, strict=True):
+        np.testing.assert_allclose(found, whole.sum(0), rtol=0, atol=1e-5)
+    for media_type in BINARY:
+        joined = vectors(client, SENTENCES, media_type, layers="concat")
+        for found, whole in zip(joined, everything, strict=True):
+            np.testing.assert_array_equal(found, np.concatenate(whole, axis=1))
+    body = answer(client, JSON, sentences=SENTENCES, layers="concat").json()
+    assert (body["dimension"], body["layers"]) == (LAYERS * WIDTH, [0, 1, 2])
+
+
+@pytest.mark.parametrize("wanted", [{}, {"layers": "concat"}, {"mix": MIX}, {"pooling": "mean"}])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_normalized_vectors_are_the_plain_ones_at_length_1(
+    client: httpx.Client, wanted: dict[str, Any], dtype: str
+) -> None:
+    plain = vectors(client, SENTENCES, **wanted)
+    unit = vectors(client, SENTENCES, normalize=True, dtype=dtype, **wanted)
+    for found, before in zip(unit, plain, strict=True):
+        length = np.linalg.norm(before, axis=-1, keepdims=True)
+        expected = np.divide(before, length, out=np.zeros_like(before), where=length > 0)
+        np.testing.assert_allclose(
+            found, expected, rtol=0, atol=1e-6 if dtype[-2:] == "32" else 1e-3
+        )
 
 
 def test_average_is_the_plain_mean_of_the_layers(client: httpx.Client) -> None:
