@@ -122,7 +122,7 @@ def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "one of --all, --top, --average and --layer is needed"),
+        ([], "--sum, --concat and --layer is needed"),
         (["--all", "--top"], "and only one"),
         (["--all", "--layer", "0"], "and only one"),
         (["--top", "--batch-size", "3"], "--batch-size goes with --carry-state"),

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 
 from elmo_model.elmo import Elmo
 from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return scaled
 
 
 @pytest.mark.parametrize(
@@ -20,9 +26,12 @@ from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
         (["--all"], lambda layers: layers),
         (["--top"], lambda layers: layers[-1]),
         (["--average"], lambda layers: layers.mean(0)),
+        (["--sum"], lambda layers: layers.sum(0)),
+        (["--concat"], lambda layers: np.concatenate(layers, axis=1)),
+        (["--top", "--normalize"], lambda layers: unit(layers[-1])),
         (["--layer", "0"], lambda layers: layers[0]),
     ],
-    ids=["all", "top", "average", "one"],
+    ids=["all", "top", "average", "sum", "concat", "normalize", "one"],
 )
 def test_hdf5_is_that_of_allennlp(
     text: Path, tmp_path: Path, elmo: Elmo, flags: list[str], of: Callable[[Any], Any]

@@ -20,7 +20,7 @@ from tests.support.servers import Running
 def test_a_server_computes_the_same(
     text: Path, tmp_path: Path, server: Running, elmo: Elmo
 ) -> None:
-    for flags in (["--all"], ["--layer", "1"], ["--average"]):
+    for flags in (["--all"], ["--layer", "1"], ["--average"], ["--concat", "--normalize"]):
         here, there = tmp_path / "here.npz", tmp_path / "there.npz"
         done(text, here, *flags, "--force")
         said = embed(text, there, *flags, "--force", "--server", server.url, model=Path("nowhere"))
