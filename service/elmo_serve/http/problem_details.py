@@ -25,7 +25,7 @@ from elmo_serve.errors import (
     UnknownRoute,
     shown,
 )
-from elmo_serve.http.disconnect import DisconnectError
+from elmo_serve.http.request_wait import DisconnectError
 from elmo_serve.http.schemas import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"

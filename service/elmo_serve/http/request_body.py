@@ -18,7 +18,7 @@ from elmo_serve.errors import (
     pointer,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.disconnect import DisconnectError
+from elmo_serve.http.request_wait import DisconnectError
 from elmo_serve.http.schemas import EmbedRequest
 from elmo_serve.output import Dtype, LayerName, Pooling
 from elmo_serve.task_schema import Mix, TaskBody

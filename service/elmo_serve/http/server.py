@@ -149,7 +149,7 @@ class _UvicornServer(uvicorn.Server):
         )
         if not self.is_drained:
             _log.error("the drain timeout passed before everything was answered")
-        self._server.stop_signal.send()
+        self._server.waits.end()
         self.should_exit = True
 
     async def _stop_when_failed(self) -> None:

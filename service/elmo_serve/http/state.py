@@ -11,8 +11,8 @@ from fastapi import Depends, Query, Request
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
+from elmo_serve.http.request_wait import RequestWaits
 from elmo_serve.http.served_models import ServedModel, ServedModels
-from elmo_serve.http.stop_signal import StopSignal
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
@@ -43,7 +43,7 @@ class Server:
     load_shedder: LoadShedder
     receiving: ReceivingBudget
     request_metrics: RequestMetrics
-    stop_signal: StopSignal = field(default_factory=StopSignal)
+    waits: RequestWaits = field(default_factory=RequestWaits)
     address: str = ""
     fatal: str | None = None
     failed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -133,19 +133,19 @@ class Engine:
         if (reason := self.why_not(model)) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
-            request = await self._answered(
+            request = await self._ended(
                 sentences, lengths, output, timeout_seconds, client, model, is_bulk
             )
+            if request.error is not None:
+                raise request.error
         except DeadlineExceeded:
             self._metrics.failures.labels("deadline").inc()
             raise
-        if request.error is not None:
-            raise request.error
         self._metrics.sentences.inc(len(sentences))
         self._metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 
-    async def _answered(
+    async def _ended(
         self,
         sentences: Sequence[bytes],
         lengths: Sequence[int],
@@ -172,16 +172,12 @@ class Engine:
             is_bulk,
         )
         self._requests.add(request)
+        timer = self._clock.call_later(timeout_seconds, partial(_overdue, request, timeout_seconds))
         try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._enqueue(request, dispatcher)
-                await is_over
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"Not answered within {timeout_seconds:g} s; {request.missing} of "
-                f"{len(sentences)} sentences were missing."
-            ) from None
+            await self._enqueue(request, dispatcher)
+            await is_over
         finally:
+            timer.cancel()
             self._requests.discard(request)
             request.end()
             admitted.close()
@@ -229,6 +225,15 @@ class Engine:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():  # it is cancelled when the client leaves
         future.set_result(None)
+
+
+def _overdue(request: Request, timeout_seconds: float) -> None:
+    request.fail(
+        DeadlineExceeded(
+            f"Not answered within {timeout_seconds:g} s; {request.missing} of "
+            f"{len(request.sentences)} sentences were missing."
+        )
+    )
 
 
 def _embedded(request: Request) -> Embedded:

@@ -18,11 +18,11 @@ from starlette.types import Receive, Scope, Send
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
 from elmo_serve.http import headers, request_body
 from elmo_serve.http import media_types as encodings
-from elmo_serve.http.disconnect import unless_disconnected
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body, Options, Parsed, RequestLimits
+from elmo_serve.http.request_wait import RequestWait
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
@@ -80,22 +80,20 @@ async def embed(request: Request) -> Response:
     encoding = _choose(headers.accept(scope))
     headers.check_json(scope)
     with ExitStack() as unless_answered:
-        with server.stop_signal.ends_wait():
-            parsed = await _parsed_body(server, scope, receive, timeout_seconds)
+        with server.waits.begin() as wait:
+            parsed = await _parsed_body(server, scope, receive, timeout_seconds, wait)
             model = server.models.get(parsed.options.model)
             output = _output(parsed.options, model)
             reservation = _reserve(server, model, parsed, output, encoding)
             unless_answered.callback(reservation.release)
-            embedded = await unless_disconnected(
-                receive,
-                server.engine.embed(
-                    parsed.sentences,
-                    parsed.lengths,
-                    output,
-                    deadline - time.monotonic(),
-                    _client(scope),
-                    model.name,
-                ),
+            wait.end_on_disconnect(receive)
+            embedded = await server.engine.embed(
+                parsed.sentences,
+                parsed.lengths,
+                output,
+                deadline - time.monotonic(),
+                _client(scope),
+                model.name,
             )
         answer = _answer(model, parsed, output, embedded)
         start = time.perf_counter()
@@ -142,7 +140,7 @@ def _choose(accept: tuple[str, ...]) -> Encoder:
 
 
 async def _parsed_body(
-    server: Server, scope: Scope, receive: Receive, timeout_seconds: float
+    server: Server, scope: Scope, receive: Receive, timeout_seconds: float, wait: RequestWait
 ) -> Parsed:
     """Receive the body and parse it, a large one in another process.
 
@@ -152,18 +150,20 @@ async def _parsed_body(
     """
     settings = server.settings
     limits = RequestLimits(settings.max_request_sentences, settings.max_sentence_tokens)
+
+    def overdue() -> DeadlineExceeded:
+        server.metrics.failures.labels("deadline").inc()
+        return request_body.not_received(timeout_seconds)
+
+    wait.limit(timeout_seconds, overdue)
     with Body(scope, server.receiving) as body:
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await body.receive(receive)
-                if body.size <= SMALL_BODY_BYTES:
-                    parsed = request_body.parse(body.content, limits)
-                else:
-                    parsed = await server.json_workers.parse(body, limits)
-        except TimeoutError:
-            server.metrics.failures.labels("deadline").inc()
-            raise request_body.not_received(timeout_seconds) from None
+        await body.receive(receive)
+        if body.size <= SMALL_BODY_BYTES:
+            parsed = request_body.parse(body.content, limits)
+        else:
+            parsed = await server.json_workers.parse(body, limits)
         server.load_shedder.learn(body.size, cost_of(parsed.lengths))
+    wait.unlimit()
     return parsed
 
 
