@@ -37,6 +37,8 @@ def create_app(server: Server) -> FastAPI:
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
+        # FastAPI would look for an OpenTelemetry provider in each request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=_middleware(server, routes),
         # Given here and not by `include_router`, which matches each request twice.
         routes=routes,

@@ -26,14 +26,21 @@ _SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 
 class WorkerPool:
-    """The slots of one model's workers: ready while one is, fit while one may recover."""
+    """The slots of one model's workers: ready while one is, fit while one may recover.
+
+    Attributes:
+        ready_count: the number of workers that can answer.
+        info: the model's description in its checkpoint, once a worker is or was ready.
+    """
 
     def __init__(
         self, specs: Sequence[WorkerSpec], metrics: Metrics, clock: Clock = EVENT_LOOP_CLOCK
     ) -> None:
         self._changes = asyncio.Event()
         peers: list[ModelSlot] = []
-        self.slots = [WorkerSlot(spec, peers, metrics, self._changes.set, clock) for spec in specs]
+        self.ready_count = 0
+        self.info: ModelInfo | None = None
+        self.slots = [WorkerSlot(spec, peers, metrics, self._on_change, clock) for spec in specs]
 
     def start(self, listener: BatchListener) -> None:
         """Start a worker in every slot, and report them and their batches to `listener`."""
@@ -60,11 +67,6 @@ class WorkerPool:
             await self._changes.wait()
 
     @property
-    def ready_count(self) -> int:
-        """Workers that can answer."""
-        return sum(slot.state == "ready" for slot in self.slots)
-
-    @property
     def is_ready(self) -> bool:
         """Tell whether a worker can answer."""
         return self.ready_count > 0
@@ -79,10 +81,11 @@ class WorkerPool:
         """Why no worker is ready."""
         return "; ".join(dict.fromkeys(f"{slot.device}: {slot.reason}" for slot in self.slots))
 
-    @property
-    def info(self) -> ModelInfo | None:
-        """The model's description in its checkpoint, once a worker is or was ready."""
-        return next((slot.info for slot in self.slots if slot.info), None)
+    def _on_change(self) -> None:
+        """Count the workers again; each request asks for the count several times."""
+        self.ready_count = sum(slot.state == "ready" for slot in self.slots)
+        self.info = next((slot.info for slot in self.slots if slot.info), None)
+        self._changes.set()
 
     def free(self, queued_tokens: int) -> WorkerSlot | None:
         """Return the slot that should get the next batch, or None.

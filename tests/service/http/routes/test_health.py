@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.checkpoints import original_size_pair
+from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.servers import SMALL, Running, running
 
 
@@ -86,13 +87,14 @@ def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> No
 
 
 def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"max_sentence_tokens": 1, "max_batch_tokens": 3}
-    with running(tmp_path, model=SMALL, **settings) as server:
-        body = {"sentences": [[f"{index}"] for index in range(400)], "pooling": "mean"}
+    patient = {"request_timeout_seconds": 600, "drain_timeout_seconds": 600}
+    with gated(tmp_path, max_sentence_tokens=1, max_batch_tokens=3, **patient) as server:
+        body = {"sentences": [[f"{index}"] for index in range(4)], "pooling": "mean"}
         answers: list[httpx.Response] = []
         sender = threading.Thread(
-            target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, timeout=60))
+            target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, timeout=600))
         )
+        close_gate(server)
         sender.start()
         until(lambda: server.metric("elmo_queue_sentences") > 0)
 
@@ -104,6 +106,7 @@ def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) ->
         assert "draining" in refused.json()["detail"]
         assert int(refused.headers["retry-after"]) >= 1
         assert status(server, "live") == 200
+        open_gate(server)
         sender.join()
-        assert len(answers[0].json()["embeddings"]) == 400
-        assert server.process.wait(20) == 0
+        assert len(answers[0].json()["embeddings"]) == 4
+        assert server.process.wait(120) == 0
