@@ -1,4 +1,4 @@
-"""The waits of requests, which end early when time is over, the client leaves or the server stops."""
+"""Waits of requests, which end early on a time limit, on a disconnect and on a stop."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class RequestWait:
         self._watcher: asyncio.Task[None] | None = None
 
     def end(self, error: Callable[[], Exception]) -> None:
-        """Raise `error()` out of the block, unless it has ended. Called from outside of the task."""
+        """Raise `error()` out of the block, unless it has ended. Not to be called by its task."""
         if self._task is not None and self._error is None:
             self._error = error
             self._task.cancel()
