@@ -21,6 +21,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Run small tensor operations in one thread: on a busy machine two wait for each other."""
+    import torch  # noqa: PLC0415 - most tests need no network
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def client(server: Running) -> Iterator[httpx.Client]:
     with server.client() as client:

@@ -134,16 +134,16 @@ def fit_once(
     """
     numbers = {label: number for number, label in enumerate(classes)}
     labels = torch.tensor([numbers[label] for label in train.labels])
-    head = MixtureHead(
-        train.features.layers,
-        train.features.dimension,
-        len(classes),
-        places=train.features.index.shape[1],
-        dropout=options.dropout,
-        gamma=initial_gamma(_deviation(train)),
-    )
     best: Fitted | None = None
     with torch.random.fork_rng(devices=[]):
+        head = MixtureHead(
+            train.features.layers,
+            train.features.dimension,
+            len(classes),
+            places=train.features.index.shape[1],
+            dropout=options.dropout,
+            gamma=initial_gamma(_deviation(train)),
+        )
         torch.manual_seed(seed)
         # A few scalars decide over all features: they are learned faster.
         groups: list[dict[str, Any]] = [

@@ -1,0 +1,119 @@
+"""`elmo fit` from its options to its files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from elmo_model.fitting.command import FitCommand, fit
+from elmo_model.fitting.examples import FitError
+from elmo_model.fitting.fitter import FitOptions
+from elmo_model.pretrained import open_model
+from tests.support.servers import SMALL
+
+WORDS = ("cat", "sat", "The", "mat")
+
+
+def write_examples(path: Path, count: int, seed: int) -> list[tuple[str, list[str]]]:
+    """Write sentences whose label is their first word; return labels and sentences."""
+    source = np.random.default_rng(seed)
+    sentences = [[WORDS[n] for n in source.integers(4, size=5)] for _ in range(count)]
+    lines = [f"{words[0]}\t{' '.join(words)}" for words in sentences]
+    path.write_text("\n".join(["label\tsentence", *lines, ""]), encoding="utf-8")
+    return [(words[0], words) for words in sentences]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> FitCommand:
+    write_examples(tmp_path / "train.tsv", 40, seed=0)
+    return FitCommand(
+        name="first",
+        kind="sentence",
+        label="label",
+        train=tmp_path / "train.tsv",
+        out=tmp_path / "tasks",
+        model=str(SMALL),
+        options=FitOptions(seeds=1, rounds=2),
+    )
+
+
+def test_the_score_of_the_report_is_that_of_task_and_head(
+    command: FitCommand, tmp_path: Path
+) -> None:
+    """From the vectors of all layers alone: mixed by the task file, mapped by the stored head."""
+    examples = write_examples(tmp_path / "test.tsv", 20, seed=1)
+
+    shown = fit(replace(command, test=tmp_path / "test.tsv"))
+
+    folder = command.out / "first.fit"
+    task = json.loads((command.out / "first.json").read_text())
+    report = json.loads((folder / "report.json").read_text())
+    with safe_open(folder / "head.safetensors", "np") as head:
+        labels = json.loads(head.metadata()["labels"])
+        weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
+    shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
+    vectors = open_model(SMALL).embed([words for _, words in examples])
+    right = 0
+    for (label, _), layers in zip(examples, vectors, strict=True):
+        vector = task["gamma"] * np.einsum("l,lnd->nd", shares, layers.numpy()).mean(0)
+        right += labels[int((weight @ vector + bias).argmax())] == label
+    found = report["mixtures"]["learned"]["scores"][0]["accuracy"]
+    assert found == pytest.approx(right / len(examples))
+    assert "accuracy on 20 test examples" in shown and "first.json" in shown
+    assert (folder / "weights.svg").read_text().startswith("<svg")
+
+
+def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
+    fit(command)
+
+    task = json.loads((command.out / "first.json").read_text())
+    report = json.loads((command.out / "first.fit" / "report.json").read_text())
+    origin = open_model(SMALL).origin
+    assert (task["name"], task["layer_norm"], len(task["weights"])) == ("first", False, 3)
+    assert task["fit"]["revision"] == report["model"]["revision"] == origin.revision
+    assert task["fit"]["data"] == report["data"]
+    assert task["fit"]["scored_on"] == "validation"
+    assert report["options"]["rounds"] == 2
+
+
+def test_files_are_replaced_only_by_force(command: FitCommand) -> None:
+    command.out.mkdir()
+    (command.out / "first.json").write_text("mine")
+
+    with pytest.raises(FitError, match=r"first\.json: exists; --force replaces it"):
+        fit(command)
+    assert (command.out / "first.json").read_text() == "mine"
+    fit(replace(command, force=True))
+    with pytest.raises(FitError, match="exists"):
+        fit(command)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: all 2 examples have the label 'x'"),
+        ("x\ta\ny\tb\n", "", r"test\.tsv: holds no example"),
+    ],
+)
+def test_nothing_is_written_for_examples_that_teach_nothing(
+    command: FitCommand, tmp_path: Path, train: str, test: str, message: str
+) -> None:
+    (tmp_path / "train.tsv").write_text("label\tsentence\n" + train)
+    (tmp_path / "test.tsv").write_text("label\tsentence\n" + test)
+
+    with pytest.raises(FitError, match=message):
+        fit(replace(command, test=tmp_path / "test.tsv"))
+    assert not command.out.exists()
+
+
+def test_the_tokenizer_of_the_options_is_used(command: FitCommand) -> None:
+    command.train.write_text("label\ttext\n" + "x\ta, b\ny\tc.\n" * 5)
+
+    fit(command)
+    with_spaces = json.loads((command.out / "first.json").read_text())["fit"]["data"]
+    fit(replace(command, tokenizer="ptb", force=True))
+
+    assert json.loads((command.out / "first.json").read_text())["fit"]["data"] != with_spaces

@@ -1,0 +1,83 @@
+"""The vectors at the places of examples."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_model.fitting.examples import Examples, Place
+from elmo_model.fitting.features import BATCH_TOKENS, Features, features_of
+from elmo_model.layers.scalar_mix import layer_norm, mix, normalise
+from tests.support.made_up_vectors import WIDTH, encode
+
+
+def test_features_are_those_of_the_service() -> None:
+    examples = Examples.of_sentences([(["a1", "b2"], "x"), ([], "y"), (["c3"], "x")])
+    weights, gamma = (0.3, -1.0, 0.5), 1.7
+
+    for normed in (False, True):
+        with features_of(encode, examples, layer_norm=normed, memory_bytes=0) as found:
+            rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)
+            assert isinstance(found.vectors, np.memmap)
+        for sentence, row in zip(examples.sentences, rows, strict=True):
+            (layers,) = encode([sentence])
+            layers = layer_norm(layers) if normed else layers
+            mixed = mix(layers, normalise(weights), gamma)[1:-1]
+            expected = mixed.mean(dim=0) if len(sentence) else torch.zeros(WIDTH)
+            torch.testing.assert_close(row, expected, rtol=0, atol=1e-5)
+
+
+def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
+    sentences = (("a1", "b2"), ("c3",), ("never", "used"))
+    places = ((Place(0, 1), Place(1)), (Place(0, 1), Place(0, 0)))
+    asked: list[Sequence[Sequence[str]]] = []
+
+    def counted(batch: Sequence[Sequence[str]]) -> list[Tensor]:
+        asked.append(batch)
+        return encode(batch)
+
+    with features_of(counted, Examples("pair", sentences, places, ("x", "y"))) as found:
+        assert found.vectors.shape == (3, 3, WIDTH)
+        assert found.index.tolist() == [[0, 1], [0, 2]]
+        assert found.rows(slice(0, 2)).shape == (3, 2, 2, WIDTH)
+
+    assert sorted(tuple(sentence) for batch in asked for sentence in batch) == [
+        ("a1", "b2"),
+        ("c3",),
+    ]
+
+
+def test_batches_are_bounded_and_progress_counts_their_tokens() -> None:
+    examples = Examples.of_sentences([(["a"] * 700, str(n)) for n in range(7)])
+    counted: list[int] = []
+
+    with features_of(encode, examples, progress=counted.append):
+        pass
+
+    assert sum(counted) == 4_900
+    assert all(tokens + 2 * tokens // 700 <= BATCH_TOKENS for tokens in counted)
+
+
+def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
+    examples = Examples.of_sentences([(["a1"], "x"), (["b2"], "y")])
+
+    with features_of(encode, examples, memory_bytes=0) as found:
+        assert isinstance(found.vectors, np.memmap)
+        path = Path(str(found.vectors.filename))
+        assert path.exists()
+    assert not path.exists()
+    with features_of(encode, examples) as found:
+        assert not isinstance(found.vectors, np.memmap)
+
+
+def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
+    vectors = np.random.default_rng(0).normal(size=(5_000, 3, 2)).astype(np.float32)
+    features = Features(vectors, np.arange(5_000)[:, None])
+
+    mixed = features.mixed((0.5, 2.0, -1.0))
+
+    expected = 0.5 * vectors[:, 0] + 2 * vectors[:, 1] - vectors[:, 2]
+    np.testing.assert_allclose(mixed.vectors[:, 0], expected, rtol=0, atol=1e-5)
+    assert (len(mixed), mixed.layers, mixed.dimension) == (5_000, 1, 2)

@@ -1,0 +1,111 @@
+"""One fit: its options, its end, its predictions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.fitting.comparison import compare
+from elmo_model.fitting.examples import Examples, FitError
+from elmo_model.fitting.features import Features
+from elmo_model.fitting.fitter import FitOptions, Part, fit_once
+from tests.support.made_up_vectors import encode, tagged
+
+OPTIONS = FitOptions(seeds=2, rounds=3, batch=32)
+
+
+def part(labels: Sequence[str], seed: int, *, is_noise: bool = False) -> Part:
+    """Return one example a label: three layers of width 4, of which layer 2 tells labels apart."""
+    source = np.random.default_rng(seed)
+    vectors = source.normal(size=(len(labels), 3, 4)).astype(np.float32)
+    if not is_noise:
+        vectors[:, 2, 0] += [4 * (ord(label[0]) % 2) for label in labels]
+    rows = np.arange(len(labels))
+    return Part(Features(vectors, rows[:, None]), rows, labels, rows.tolist())
+
+
+def test_the_result_depends_on_the_seed_and_the_data_alone() -> None:
+    train, held = part("ab" * 40, 0), part("ab" * 10, 1)
+    one = fit_once(train, held, ("a", "b"), OPTIONS, seed=3)
+    torch.manual_seed(99)  # of the caller: neither used nor changed
+    before = torch.get_rng_state()
+    two = fit_once(train, held, ("a", "b"), OPTIONS, seed=3)
+
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (one.weights, one.gamma) == (two.weights, two.gamma)
+    assert fit_once(train, held, ("a", "b"), OPTIONS, seed=4).weights != one.weights
+
+
+def test_weight_goes_to_the_layer_that_tells_the_labels_apart() -> None:
+    found = fit_once(part("ab" * 40, 0), part("ab" * 20, 1), ("a", "b"), OPTIONS, seed=0)
+
+    assert max(found.weights) == found.weights[2]
+    assert found.validation.accuracy > 0.9
+    assert found.validation == found.score(part("ab" * 20, 1))
+
+
+def test_a_fit_ends_after_rounds_without_a_better_score() -> None:
+    """A validation part of labels that no prediction can match never gets better."""
+    options = FitOptions(rounds=10_000, patience=2, batch=32)
+
+    found = fit_once(part("ab" * 8, 0), part("cd" * 4, 1), ("a", "b"), options, seed=0)
+
+    assert found.rounds == 1
+    assert found.validation.accuracy == 0.0
+
+
+def test_bio_labels_are_decoded_sentence_by_sentence() -> None:
+    classes = ("B-x", "I-x", "O")
+    train = part(["O", "B-x", "I-x"] * 20, 0, is_noise=True)
+    found = fit_once(train, train, classes, OPTIONS, seed=0)
+    apart = part(["O"] * 30, 2, is_noise=True)
+    joined = Part(apart.features, apart.rows, apart.labels, [0] * 30)
+
+    assert "I-x" not in found.predict(apart)  # no sentence of one token can start with I-x
+    labels = found.predict(joined)
+    for before, after in zip(["O", *labels], labels, strict=False):
+        assert after != "I-x" or before in ("B-x", "I-x")
+    assert "I-x" in labels
+
+
+def test_a_part_can_be_scored_on_a_fixed_mixture() -> None:
+    mixed = part("ab" * 3, 0).mixed((0.0, 0.0, 1.0))
+
+    assert mixed.features.layers == 1
+    np.testing.assert_array_equal(
+        mixed.features.vectors[:, 0], part("ab" * 3, 0).features.vectors[:, 2]
+    )
+
+
+def test_bio_predictions_are_legal_and_scored_by_spans() -> None:
+    examples = Examples.of_tokens(
+        (["a1", f"b{n}", f"c{n}"], ["O", "B-x", "I-x"]) for n in range(40)
+    )
+
+    found = compare(encode, examples, None, OPTIONS)
+
+    assert found.rows[0].scores[0].span_f1 is not None
+    assert found.rows[0].mean > 0.8
+
+
+def test_the_strongest_penalty_keeps_the_average() -> None:
+    options = FitOptions(seeds=1, rounds=2, l2_weights=1e4)
+
+    (weights,) = compare(encode, tagged(60, 0), None, options).rows[0].weights
+
+    assert weights == pytest.approx((1 / 3,) * 3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation": 0.0}, "validation is 0.0, expected above 0 and below 1"),
+        ({"seeds": 0}, "seeds is 0"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"l2_weights": -1.0}, "l2_weights is -1.0"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(FitError, match=message):
+        FitOptions(**options)  # type: ignore[arg-type]

@@ -1,0 +1,36 @@
+"""Made-up vectors of three layers, and sentences whose labels layer 1 alone tells apart."""
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_model.fitting.examples import Examples
+
+WIDTH = 8
+
+
+def encode(sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+    """Map words to vectors of which layer 1 alone tells the words apart; layer 0 and 2 are noise.
+
+    The vectors of a sentence depend on that sentence alone.
+    """
+    found = []
+    for sentence in sentences:
+        seed = zlib.crc32(" ".join(sentence).encode())
+        layers = np.random.default_rng(seed).normal(size=(3, len(sentence) + 2, WIDTH))
+        for place, word in enumerate(sentence, 1):
+            layers[1, place, : ord(word[0]) % 3 + 1] += 3
+        found.append(torch.from_numpy(layers.astype(np.float32)))
+    return found
+
+
+def tagged(count: int, seed: int) -> Examples:
+    """Return `count` sentences of four words; the label of a word is its first letter."""
+    source = np.random.default_rng(seed)
+    words = ["a", "b", "c"]
+    sentences = [[words[n] + str(source.integers(99)) for n in source.integers(3, size=4)]
+                 for _ in range(count)]  # fmt: skip
+    return Examples.of_tokens((s, [f"is-{word[0]}" for word in s]) for s in sentences)
