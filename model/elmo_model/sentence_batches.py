@@ -1,12 +1,12 @@
 """Batches of sentences of similar length, bounded by their tokens."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 
 _BOUNDARIES = 2
 
 
 def by_length(
-    numbers: Iterable[int], sentences: Sequence[Sequence[str]], most_tokens: int
+    numbers: Iterable[int], sentences: Sequence[Sized], most_tokens: int
 ) -> Iterator[list[int]]:
     """Yield sentence numbers in order of length, in batches of at most `most_tokens` tokens.
 

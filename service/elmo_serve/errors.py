@@ -11,6 +11,7 @@ ServiceError
 │   ├── NotFound
 │   │   ├── UnknownModel       404
 │   │   ├── UnknownTask        404
+│   │   ├── UnknownJob         404
 │   │   └── UnknownRoute       404
 │   ├── MethodNotAllowed       405
 │   ├── NotAcceptable          406
@@ -133,6 +134,11 @@ class UnknownModel(NotFound):
 class UnknownTask(NotFound):
     title = "Unknown task"
     slug = "unknown-task"
+
+
+class UnknownJob(NotFound):
+    title = "Unknown job"
+    slug = "unknown-job"
 
 
 class UnknownRoute(NotFound):
@@ -259,6 +265,7 @@ ERRORS: tuple[type[ServiceError], ...] = (
     Unauthorized,
     UnknownModel,
     UnknownTask,
+    UnknownJob,
     UnknownRoute,
     MethodNotAllowed,
     NotAcceptable,

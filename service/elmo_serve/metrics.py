@@ -25,6 +25,8 @@ _FAILURES = (
     "json_hung",
     "text_lost",
     "text_hung",
+    "fit_lost",
+    "fit_hung",
     "deadline",
 )
 
@@ -46,6 +48,7 @@ class Metrics:
         self._declare_batches()
         self._declare_failures()
         self._declare_workers()
+        self._declare_jobs()
 
     def snapshot(self) -> Collector:
         """Read the watched gauges now; the other metrics are read by the collector's thread."""
@@ -118,6 +121,14 @@ class Metrics:
         self.worker_restarts = self._counter(
             "elmo_worker_restarts_total", "Workers replaced.", "device"
         )
+
+    def _declare_jobs(self) -> None:
+        self.jobs = self._gauge("elmo_jobs", "Fits that wait or run.", "state")
+        for state in ("queued", "running"):
+            self.jobs.labels(state)
+        self.jobs_ended = self._counter("elmo_jobs_ended_total", "Fits that have ended.", "state")
+        for state in ("done", "failed", "cancelled"):
+            self.jobs_ended.labels(state)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(name, meaning, labels, registry=self.registry)

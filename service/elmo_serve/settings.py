@@ -185,6 +185,37 @@ class Settings(BaseModel):
     max_connections: int = Field(
         1_024, ge=1, le=1_000_000, description="Open connections; more are answered 503."
     )
+    max_jobs: int = Field(
+        8, ge=1, le=1_000, description="Fits that wait or run at once; more are answered 503."
+    )
+    max_client_jobs: int = Field(
+        4,
+        ge=1,
+        le=1_000,
+        description="Fits of one client that wait or run at once; more are answered 429.",
+    )
+    max_job_examples: int = Field(
+        100_000, ge=2, le=10_000_000, description="Examples of one fit; more are answered 413."
+    )
+    max_job_tokens: int = Field(
+        1_000_000,
+        ge=2,
+        le=1_000_000_000,
+        description="Tokens of the examples of one fit; more are answered 413.",
+    )
+    max_job_bytes: int = Field(
+        4 * 1024**3,
+        ge=1,
+        description="Size of the vectors of one fit in bytes, kept in a nameless file of the task "
+        "folder while the fit runs; more are answered 413.",
+    )
+    job_keep_seconds: float = Field(
+        7 * _DAY,
+        ge=0,
+        le=3_650 * _DAY,
+        allow_inf_nan=False,
+        description="Time in seconds for which the state and the head of an ended fit are kept.",
+    )
     api_keys: tuple[SecretStr, ...] = Field(
         (),
         description="Keys, one of which every request must carry; unset: no key is required.",

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,15 +22,17 @@ class TaskFile(TaskBody):
     fit: dict[str, Any] = optional(None, "Written by `elmo fit`; the service does not use it.")
 
 
-def encode(task: Task) -> bytes:
-    """Return the content of a task's file."""
-    members = {
+def encode(task: Task, fit: Mapping[str, Any] | None = None) -> bytes:
+    """Return the content of a task's file. `fit` says what the weights were learned from."""
+    members: dict[str, Any] = {
         "name": task.name,
         "weights": list(task.weights),
         "gamma": task.gamma,
         "layer_norm": task.layer_norm,
         "description": task.description,
     }
+    if fit is not None:
+        members["fit"] = fit
     return json.dumps(members, indent=2).encode() + b"\n"
 
 

@@ -23,9 +23,18 @@ MOST_LAYERS: Final = 256
 """Longest list of layers or weights that is read. No model has more layers."""
 
 
-def _a_number(value: JsonValue) -> JsonValue:
+def a_number(value: JsonValue) -> JsonValue:
+    """Return a number of a request; anything else is a fault of type `float_type`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise PydanticKnownError("float_type")
+    return value
+
+
+def a_whole_number(value: JsonValue) -> JsonValue:
+    """Return a whole number of a request; anything else is a fault of type `int_type`."""
+    # JSON has one type of numbers: 1.0 is the whole number 1.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
+        raise PydanticKnownError("int_type")
     return value
 
 
@@ -39,10 +48,10 @@ def optional(default: Any, description: str, **rules: Any) -> Any:
 
 
 Number = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(_a_number)
+    FiniteFloat, Strict(), Field(ge=-MAX_FLOAT32, le=MAX_FLOAT32), BeforeValidator(a_number)
 ]
 Gamma = Annotated[
-    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(_a_number)
+    FiniteFloat, Strict(), Field(ge=-MAX_GAMMA, le=MAX_GAMMA), BeforeValidator(a_number)
 ]
 ModelName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)]
 TaskName = Annotated[str, Field(pattern=f"^{TASK_NAME}$")]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from elmo_model import atomic_files
 from elmo_model.task import Task
@@ -32,8 +32,10 @@ MAX_TASKS: Final = 1_000
 REFRESH_SECONDS: Final = 0.5
 """Seconds between two refreshes of the cache; a change by another server is seen within 1 s."""
 
+FIT_SUFFIX: Final = ".fit"
+"""End of the name of a folder with the head and the report of a fitted task."""
+
 _SUFFIX: Final = ".json"
-_FIT: Final = ".fit"  # folder of `elmo fit` with the head and the report of a task
 _NAMES_SHOWN: Final = 5
 _NAME: Final = re.compile(TASK_NAME)
 _TRANSIENT: Final = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # of network file systems
@@ -82,35 +84,43 @@ class TaskRegistry:
         """Return all tasks in the order of their names."""
         return tuple(file.task for file in self._files.values() if file.task is not None)
 
-    def put(self, task: Task) -> bool:
+    @property
+    def folder(self) -> Path | None:
+        """The task folder; None: there is none, and `put` refuses."""
+        return self._folder
+
+    def check_name(self, name: str) -> None:
+        """Raise Conflict where no task of this name can be kept here, by the cache."""
+        self._kept()
+        if name not in self._files:
+            self._check_room(name)
+
+    def put(self, task: Task, fit: Mapping[str, Any] | None = None) -> bool:
         """Write a task file, in place of any other of its name; return whether there was no task.
 
-        When this returns, the whole file is on the disk.
+        `fit` says what the weights were learned from. When this returns, the whole file is on the
+        disk.
 
         Raises:
             InvalidRequest: the task is impossible for this model; each fault is listed.
             Conflict: no task of this name can be kept here.
             Unavailable: the folder cannot be read or written at present.
         """
-        data = encode(task)
+        data = encode(task, fit)
         check(data, task.name, self._layers)
-        if self._folder is None:
-            raise Conflict(
-                "Tasks are not kept: the default task folder cannot be written; "
-                f"{variable('tasks')} names another one"
-            )
+        folder = self._kept()
         with self._lock:
-            self._refresh(self._folder)
+            self._refresh(folder)
             before = self._files.get(task.name)
             if before is None:
                 self._check_room(task.name)
-            path = self._folder / (task.name + _SUFFIX)
+            path = folder / (task.name + _SUFFIX)
             try:
                 if path.is_dir() and not path.is_symlink():
                     path.rmdir()  # a file cannot replace a folder
                 atomic_files.write_bytes(path, data)
             except OSError as error:
-                raise _unwritable(path, error) from error
+                raise unwritable(path, error) from error
             self._files = self._with(task.name, self._read(path, task.name))
         return before is None or before.task is None
 
@@ -128,7 +138,7 @@ class TaskRegistry:
             except FileNotFoundError:
                 raise UnknownTask(self._unknown(name)) from None
             except OSError as error:
-                raise _unwritable(path, error) from error
+                raise unwritable(path, error) from error
             finally:
                 self._files = self._with(name, self._read(path, name))
 
@@ -181,7 +191,9 @@ class TaskRegistry:
             name = file.removesuffix(_SUFFIX)
             if file.endswith(_SUFFIX) and _NAME.fullmatch(name):
                 names.append(name)
-            elif not file.startswith(".") and not file.endswith(_FIT) and file not in self._foreign:
+            elif not file.startswith(".") and not (
+                file.endswith(FIT_SUFFIX) or file in self._foreign
+            ):
                 self._foreign.add(file)
                 _log.warning(
                     "%s in the task folder is left out: a task file is called NAME%s, where NAME "
@@ -217,6 +229,15 @@ class TaskRegistry:
             _log.warning("Task file %s is left out: %s", path, fault)
         return _File(stamp, None, fault)
 
+    def _kept(self) -> Path:
+        """Return the task folder. Raises Conflict where there is none."""
+        if self._folder is None:
+            raise Conflict(
+                "Tasks are not kept: the default task folder cannot be written; "
+                f"{variable('tasks')} names another one"
+            )
+        return self._folder
+
     def _check_room(self, name: str) -> None:
         # A disk that ignores case would write two such names to one file.
         twin = next((each for each in self._files if each.casefold() == name.casefold()), None)
@@ -241,7 +262,8 @@ class TaskRegistry:
         return f"{start}; registered: {known}{broken}"
 
 
-def _unwritable(path: Path, error: OSError) -> ServiceError:
+def unwritable(path: Path, error: OSError) -> ServiceError:
+    """Return the error for a file of the task folder that cannot be written, and log it."""
     _log.error("The task folder cannot be written: %s", error)
     if error.errno in _READ_ONLY:
         return Conflict(

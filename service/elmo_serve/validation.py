@@ -15,7 +15,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.output import LayerName
-from elmo_serve.task_schema import TASK_NAME_RULE, Mix
+from elmo_serve.task_schema import TASK_NAME_RULE
 
 _MOST_FAULTS: Final = 20
 """Faults that one response lists."""
@@ -72,7 +72,7 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
 
 def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
     if fault["type"] == "extra_forbidden":
-        known = Mix if len(place) > 1 else model
+        known = _model_at(model, place[:-1])
         return f"is no field; there are {', '.join(known.model_fields)}"
     if fault["type"] == "literal_error" and place == ("layers",):
         names = ", ".join(map(repr, get_args(LayerName)))
@@ -80,19 +80,38 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
     return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
 
 
+def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
+    """Return the model of the object at a place of a body."""
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that an annotation names, such as that of a list's items."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = map(_model_in, get_args(annotation))
+    return next((model for model in found if model is not None), None)
+
+
 _WORDS: Final = {
     "bool_type": "must be true or false",
     "finite_number": "must be a finite number",
     "float_type": "must be a number",
+    "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "int_parsing_size": "must be the number of a layer",
     "int_type": "must be a whole number",
+    "less_than": "must be below {lt:g}",
     "less_than_equal": "must be at most {le:g}",
     "list_type": "must be a list",
     "literal_error": "must be {expected}",
     "missing": "is required",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
+    "string_too_short": "must not be empty",
     "string_pattern_mismatch": f"must be {TASK_NAME_RULE}",
     "string_too_long": "must have at most {max_length} characters",
     "string_type": "must be a string",

@@ -92,15 +92,34 @@ def check_json(scope: "Scope") -> None:
     Raises:
         UnsupportedMediaType: they announce something else.
     """
+    media_type(scope)
+
+
+def media_type(scope: "Scope", *others: str) -> str:
+    """Return the media type of the body: JSON, also where none is announced, or one of `others`.
+
+    Raises:
+        UnsupportedMediaType: the headers announce something else, or a compressed body.
+    """
     sent = first(scope, b"content-type")
-    if sent is not None and sent.partition(";")[0].strip().lower() != _JSON:
-        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {_JSON}.")
+    found = _JSON if sent is None else sent.partition(";")[0].strip().lower()
+    if found not in (_JSON, *others):
+        allowed = " or ".join((_JSON, *others))
+        raise UnsupportedMediaType(f"Content-Type is {shown(sent)}; a request is {allowed}.")
     coding = first(scope, b"content-encoding")
     if coding is not None and coding.strip().lower() != "identity":
         raise UnsupportedMediaType(
             f"Content-Encoding is {shown(coding)}; a request body is not compressed.",
             headers={"Accept-Encoding": "identity"},
         )
+    return found
+
+
+def client(scope: "Scope") -> str:
+    """Return the client of a request: the name of its API key, or its address."""
+    known: str | None = scope["state"].get("client")
+    address = scope["client"]
+    return known or (address[0] if address else "")
 
 
 def request_id(scope: "Scope") -> str:

@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem
 from elmo_serve.http.state import Server
+from elmo_serve.jobs.fit_schema import FitBody
 from elmo_serve.task_schema import TaskBody
 
 DESCRIPTION: Final = """\
@@ -25,6 +26,7 @@ smaller and faster. Errors are problem documents (RFC 9457)."""
 TAGS: Final = {
     "Vectors": "Tokenised sentences in, ELMo vectors out.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
+    "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
 
@@ -34,6 +36,11 @@ OPERATIONS: Final = {
     ("get", "/tasks/{name}"): ("getTask", "Tasks"),
     ("put", "/tasks/{name}"): ("putTask", "Tasks"),
     ("delete", "/tasks/{name}"): ("deleteTask", "Tasks"),
+    ("post", "/tasks/{name}/fit"): ("fitTask", "Jobs"),
+    ("get", "/jobs"): ("listJobs", "Jobs"),
+    ("get", "/jobs/{id}"): ("getJob", "Jobs"),
+    ("delete", "/jobs/{id}"): ("cancelJob", "Jobs"),
+    ("get", "/jobs/{id}/head"): ("getHead", "Jobs"),
     ("get", "/info"): ("getInfo", "Server"),
     ("get", "/info/centre"): ("getCentre", "Server"),
     ("get", "/"): ("getRoot", "Server"),
@@ -78,6 +85,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         [
             (EmbedRequest, "validation"),
             (TaskBody, "validation"),
+            (FitBody, "validation"),
             (EmbedResponse, "serialization"),
             (Problem, "serialization"),
         ],

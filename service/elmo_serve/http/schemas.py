@@ -7,8 +7,7 @@ with `default` required, and openapi-generator's Go client does not compile with
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, JsonValue, Strict
-from pydantic_core import PydanticKnownError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Strict
 
 from elmo_serve.output import Dtype, LayerName, Pooling
 from elmo_serve.task_schema import (
@@ -17,18 +16,11 @@ from elmo_serve.task_schema import (
     Mix,
     ModelName,
     TaskName,
+    a_whole_number,
     optional,
 )
 
-
-def _a_whole_number(value: JsonValue) -> JsonValue:
-    # JSON has one type of numbers: 1.0 is the whole number 1.
-    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
-        raise PydanticKnownError("int_type")
-    return value
-
-
-LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(_a_whole_number)]
+LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
 # FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
 Sentence = Annotated[list[str], FailFast()]
@@ -120,6 +112,24 @@ class EmbedResponse(BaseModel):
     usage: Usage
 
 
+_SCORES: Final = {"mean": 0.91, "spread": 0.004, "weights": [0.2, 0.5, 0.3], "accuracy": 0.91}
+_JOB_EXAMPLE: Final[dict[str, Any]] = {
+    "id": "0f9c2a7e51d84c0b",
+    "name": "ner",
+    "model": "english",
+    "kind": "token",
+    "state": "running",
+    "progress": 0.6,
+    "examples": 5000,
+    "tokens": 5000,
+    "scores": {"mixtures": {"learned": _SCORES}},
+    "task": None,
+    "reason": None,
+    "created_at": 1760000000.0,
+    "ended_at": None,
+}
+
+
 class TaskResponse(BaseModel):
     """A registered task."""
 
@@ -138,6 +148,37 @@ class TaskList(BaseModel):
     tasks: list[TaskResponse]
 
 
+class JobResponse(BaseModel):
+    """A fit of a task: where it is, and what it has found."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_JOB_EXAMPLE]})
+
+    id: str
+    name: str = Field(description="The task that is fitted.")
+    model: str
+    kind: Literal["token", "sentence", "pair"]
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    progress: float = Field(description="From 0 to 1.")
+    examples: int = Field(description="Labels, those of the test part included.")
+    tokens: int
+    scores: dict[str, Any] = Field(
+        description="`mixtures` has one entry for each mixture that is fitted so far: the learned "
+        "one, the average, the sum, every layer and the top one. `mean` and `spread` are over the "
+        "seeds, `weights` are normalised. `scored_on` is `test` or `validation`; `measure` names "
+        "the score that `mean` is of."
+    )
+    task: TaskResponse | None = Field(description="The task, when the job is done.")
+    reason: str | None = Field(description="Why the job failed.")
+    created_at: float = Field(description="Seconds since 1970.")
+    ended_at: float | None = Field(description="Seconds since 1970, when the job has ended.")
+
+
+class JobList(BaseModel):
+    """The jobs that are kept, the newest first."""
+
+    jobs: list[JobResponse]
+
+
 class LimitsResponse(BaseModel):
     """Every limit in force."""
 
@@ -150,6 +191,11 @@ class LimitsResponse(BaseModel):
     max_receiving_bytes: Int64
     max_answer_bytes: Int64
     max_connections: int
+    max_jobs: int
+    max_client_jobs: int
+    max_job_examples: int
+    max_job_tokens: int
+    max_job_bytes: Int64
     request_timeout_seconds: float
     client_timeout_seconds: float
     drain_timeout_seconds: float

@@ -13,6 +13,8 @@ from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
 from elmo_serve.http.request_wait import RequestWaits
 from elmo_serve.http.served_models import ServedModel, ServedModels
+from elmo_serve.jobs.fit_jobs import FitJobs
+from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
@@ -40,6 +42,8 @@ class Server:
     models: ServedModels
     json_workers: JsonWorkerPool
     text_workers: TextWorkerPool
+    fit_parser: FitParser
+    jobs: FitJobs
     load_shedder: LoadShedder
     receiving: ReceivingBudget
     request_metrics: RequestMetrics
@@ -87,15 +91,18 @@ class Server:
             self.failed.set()
 
     async def close(self) -> None:
-        """End the processes, and the watch over the tasks."""
+        """End the jobs and the processes, and the watch over the tasks."""
+        await self.jobs.close()
         for model in self.models:
             model.close()
-        await asyncio.gather(self.engine.stop(), self.json_workers.stop(), self.text_workers.stop())
+        pools = (self.engine, self.json_workers, self.text_workers, self.fit_parser)
+        await asyncio.gather(*(pool.stop() for pool in pools))
 
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self.models.first
         await served.open(self.settings.tasks, is_first=is_first)
         if served.fault is None:
+            await self.jobs.open(served.tasks.folder)
             self._announce(served)
         elif len(self.models) > 1:
             await served.give_up()

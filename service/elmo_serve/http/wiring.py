@@ -8,6 +8,9 @@ from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
+from elmo_serve.jobs.fit_jobs import FitJobs
+from elmo_serve.jobs.fit_parser import FitParser
+from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.scheduling.admission import Limits
@@ -58,6 +61,8 @@ def assemble(
         engine=engine,
         models=ServedModels(models),
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
+        fit_parser=FitParser(segments, metrics),
+        jobs=FitJobs(_job_limits(settings), metrics),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -69,6 +74,15 @@ def assemble(
     )
     _watch(server, segments)
     return server
+
+
+def _job_limits(settings: Settings) -> JobLimits:
+    return JobLimits(
+        jobs=settings.max_jobs,
+        client_jobs=settings.max_client_jobs,
+        job_bytes=settings.max_job_bytes,
+        keep_seconds=settings.job_keep_seconds,
+    )
 
 
 def _watch(server: Server, segments: SharedMemoryPool) -> None:

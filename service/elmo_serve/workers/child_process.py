@@ -11,7 +11,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,12 +20,18 @@ from elmo_serve.workers.shared_memory import (
     Bytes,
     Segment,
     SegmentHandle,
-    SharedMemoryPool,
     map_descriptor,
 )
 
 _EXIT_GRACE_SECONDS = 5.0
 """Seconds from the end of the channel to SIGKILL; a larger value delays the end of the server."""
+
+
+class Segments(Protocol):
+    """The segments that exist: a `SharedMemoryPool`, for one."""
+
+    def holds(self, segment_id: int, /) -> bool:
+        """Tell whether a segment still exists."""
 
 
 class ChildProcess:
@@ -41,7 +47,7 @@ class ChildProcess:
         name: str,
         main: Callable[..., None],
         arguments: tuple[Any, ...],
-        segments: SharedMemoryPool,
+        segments: Segments,
     ) -> None:
         self._name, self._main, self._arguments = name, main, arguments
         self._segments = segments

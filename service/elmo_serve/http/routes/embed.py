@@ -96,7 +96,7 @@ async def embed(request: Request) -> Response:
                 parsed.lengths,
                 output,
                 deadline - time.monotonic(),
-                _client(scope),
+                headers.client(scope),
                 model.name,
             )
         answer = _answer(model, parsed, output, embedded)
@@ -128,13 +128,6 @@ class _Vectors(Response):
             await send_chunks(send, self.raw_headers, self._pieces)
         finally:
             self._reservation.release()
-
-
-def _client(scope: Scope) -> str:
-    """Return the client of a request: the name of its API key, or its address."""
-    known: str | None = scope["state"].get("client")
-    address = scope["client"]
-    return known or (address[0] if address else "")
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,0 +1,208 @@
+"""POST /tasks/{name}/fit and /jobs: tasks learned from labelled examples."""
+
+import re
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from elmo_serve.errors import (
+    ClientOverShare,
+    Conflict,
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    Overloaded,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownJob,
+    UnknownModel,
+    UnsupportedMediaType,
+    shown,
+)
+from elmo_serve.http import headers, request_body
+from elmo_serve.http.problem_details import documented
+from elmo_serve.http.request_body import Body
+from elmo_serve.http.request_wait import RequestWait
+from elmo_serve.http.routes.tasks import Name
+from elmo_serve.http.schemas import JobList, JobResponse
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.state import Server, TheServer
+from elmo_serve.jobs.fit_body import NDJSON, FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.fit_run import FitModel
+from elmo_serve.jobs.job import JOB_ID, Job
+from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
+
+router = APIRouter()
+
+Id = Annotated[
+    str,
+    Path(description="The job's id.", json_schema_extra={"pattern": f"^{JOB_ID.pattern}$"}),
+]
+ModelQuery = Annotated[
+    str | None, Query(description="The model to learn for. Default: the first one.")
+]
+
+_ALWAYS = (Unauthorized, InternalError, Unavailable)
+_BODY = {
+    "application/json": {"schema": {"$ref": "#/components/schemas/FitBody"}},
+    NDJSON: {"schema": {"type": "string"}},
+}
+_SAFETENSORS = "application/vnd.safetensors"
+
+
+@router.post(
+    "/tasks/{name}/fit",
+    summary="Learn a task from labelled examples",
+    status_code=202,
+    responses={
+        202: {
+            "model": JobResponse,
+            "description": "The job is queued.",
+            "headers": {
+                "Location": {
+                    "description": "The address of the job.",
+                    "schema": {"type": "string"},
+                }
+            },
+        },
+        **documented(
+            (
+                *_ALWAYS,
+                MalformedBody,
+                UnknownModel,
+                Conflict,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+                ClientOverShare,
+                Overloaded,
+                DeadlineExceeded,
+            )
+        ),
+    },
+    openapi_extra={"requestBody": {"required": True, "content": _BODY}},
+)
+async def fit_task(
+    name: Name,
+    request: Request,
+    server: TheServer,
+    response: Response,
+    model: ModelQuery = None,
+) -> JobResponse:
+    """Queue a job that learns the weights of a task, and a linear head, and registers the task.
+
+    The body is one JSON object; or NDJSON, whose first line holds the options and every other line
+    an example. A task of this name is replaced when the job is done. One job runs at a time.
+    """
+    is_lines = headers.media_type(request.scope, NDJSON) == NDJSON
+    if not re.fullmatch(TASK_NAME, name):
+        raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
+    served = server.models.get(model)
+    client = headers.client(request.scope)
+    await server.jobs.check_name(name, served.tasks)
+    with server.jobs.slots.taking(client) as slot:
+        source = _source(server, served, is_lines)
+        with server.waits.begin() as wait:
+            plan, body = await _parsed_body(server, request, source, wait)
+        job = await server.jobs.submit(name, _model(server, served), plan, body, source, slot)
+    response.headers["Location"] = f"/jobs/{job.id}"
+    return _answer(job)
+
+
+@router.head("/jobs", include_in_schema=False)
+@router.get("/jobs", summary="List the jobs", responses=documented(_ALWAYS))
+async def list_jobs(server: TheServer) -> JobList:
+    """Return all jobs that wait, run or are kept, the newest first."""
+    return JobList(jobs=[_answer(job) for job in await server.jobs.list()])
+
+
+@router.head("/jobs/{id}", include_in_schema=False)
+@router.get("/jobs/{id}", summary="Get a job", responses=documented((*_ALWAYS, UnknownJob)))
+async def get_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002 - the name in the path
+    """Return the state of a job, its progress and its scores so far."""
+    return _answer(await server.jobs.get(id))
+
+
+@router.head("/jobs/{id}/head", include_in_schema=False)
+@router.get(
+    "/jobs/{id}/head",
+    summary="Get the head of a job",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The linear head: `weight` (labels, 2P; 8P for a pair) and `bias` "
+            "(labels); the labels are in the metadata.",
+            "content": {_SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **documented((*_ALWAYS, UnknownJob, Conflict)),
+    },
+)
+async def get_head(id: Id, server: TheServer) -> Response:  # noqa: A002
+    """Return the linear head that was trained with the mixture, as safetensors."""
+    return Response(await server.jobs.head(id), media_type=_SAFETENSORS)
+
+
+@router.delete(
+    "/jobs/{id}",
+    summary="Cancel a job",
+    responses=documented((*_ALWAYS, UnknownJob, Conflict)),
+)
+async def cancel_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002
+    """Cancel a job that waits or runs; the job is answered as it is then.
+
+    A job that has ended stays as it is.
+    """
+    return _answer(await server.jobs.cancel(id))
+
+
+def _source(server: Server, served: ServedModel, is_lines: bool) -> FitSource:
+    settings, info = server.settings, served.info
+    limits = FitLimits(
+        settings.max_job_examples, settings.max_job_tokens, settings.max_sentence_tokens
+    )
+    return FitSource(is_lines, limits, info.tokenizer, info.language)
+
+
+def _model(server: Server, served: ServedModel) -> FitModel:
+    settings = server.settings
+    row_bytes = served.info.layers * served.info.dimension * 4
+    # A piece must not fill the queue, nor the budget of answers: others need room as well.
+    most = min(settings.max_queue_tokens // 4, settings.max_answer_bytes // (8 * row_bytes))
+    return FitModel(
+        name=served.name,
+        info=served.info,
+        registry=served.tasks,
+        engine=server.engine,
+        piece_tokens=min(
+            most,
+            settings.max_client_tokens or most,
+            max(slot.budget for slot in served.pool.slots),
+        ),
+        timeout_seconds=settings.request_timeout_seconds,
+        log=(settings.log_level, settings.log_format),
+    )
+
+
+async def _parsed_body(
+    server: Server, request: Request, source: FitSource, wait: RequestWait
+) -> tuple[FitPlan, bytes]:
+    """Receive the body and parse it in another process.
+
+    Raises:
+        DeadlineExceeded: both took longer than a request may take.
+        ServiceError: see `Body.receive` and `FitParser.parse`.
+    """
+    seconds = server.settings.request_timeout_seconds
+    wait.limit(seconds, lambda: request_body.not_received(seconds))
+    with Body(request.scope, server.receiving) as body:
+        await body.receive(request.receive)
+        content = body.content
+        return await server.fit_parser.parse(content, source), content
+
+
+def _answer(job: Job) -> JobResponse:
+    members: dict[str, Any] = asdict(job)
+    return JobResponse(**{name: members[name] for name in JobResponse.model_fields})

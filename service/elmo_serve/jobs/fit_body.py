@@ -1,0 +1,357 @@
+"""The body of `POST /tasks/{name}/fit`: JSON or NDJSON, parsed into labelled examples.
+
+No torch: the process that parses bodies imports this module, and so does the one that fits.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import orjson
+
+from elmo_model.fitting.examples import Examples, Kind, Place
+from elmo_model.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
+from elmo_serve.jobs.fit_schema import FitBody, FitExample, FitSide
+from elmo_serve.settings import variable
+from elmo_serve.validation import validated
+
+NDJSON: Final = "application/x-ndjson"
+
+OPTIONS: Final = {"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
+"""Members of a body that are options of `elmo_model.fitting.fitter.FitOptions`."""
+
+MOST_LABELS: Final = 4_096
+"""Different labels of a fit: the head has a row of 2P numbers for each, a pair's head 8P."""
+
+ALL_TOKENS: Final = -2
+MEAN: Final = -1
+"""What is kept of a sentence: a row for each token, or one row: the mean, or the token of this
+number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitLimits:
+    """Largest number of examples and tokens of a fit, and of tokens of a sentence."""
+
+    examples: int
+    tokens: int
+    sentence_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FitSource:
+    """How to read a body: its media type, its limits, and the tokenizer that a model has."""
+
+    is_lines: bool
+    limits: FitLimits
+    tokenizer: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """The vectors that a fit needs, and its size.
+
+    `sentences` are the JSON texts of lists of tokens, `lengths` their numbers of tokens. Of
+    sentence i `kept[i]` is kept: ALL_TOKENS, MEAN or the number of a token. `owners[i]` is the
+    number of its example. `examples` counts labels.
+    """
+
+    kind: Kind
+    layer_norm: bool
+    seeds: int
+    examples: int
+    sentences: list[bytes]
+    lengths: list[int]
+    kept: list[int]
+    owners: list[int]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sentences."""
+        return sum(self.lengths)
+
+    @property
+    def starts(self) -> list[int]:
+        """The row of the vector file at which each sentence begins, and the number of rows."""
+        return starts_of(self.lengths, self.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """A parsed body. `train` and `test` have the same sentences; `options` are a fit's."""
+
+    kind: Kind
+    options: Mapping[str, Any]
+    train: Examples
+    test: Examples | None
+    kept: list[int]
+    owners: list[int]
+
+    def plan(self) -> FitPlan:
+        """Return the vectors that the fit needs."""
+        sentences = self.train.sentences
+        return FitPlan(
+            kind=self.kind,
+            layer_norm=self.options["layer_norm"],
+            seeds=self.options["seeds"],
+            examples=len(self.train) + len(self.test or ()),
+            sentences=[orjson.dumps(sentence) for sentence in sentences],
+            lengths=[len(sentence) for sentence in sentences],
+            kept=self.kept,
+            owners=self.owners,
+        )
+
+    @property
+    def starts(self) -> list[int]:
+        """The row of the vector file at which each sentence begins, and the number of rows."""
+        return starts_of([len(each) for each in self.train.sentences], self.kept)
+
+    def row_of(self, starts: Sequence[int], place: Place) -> int:
+        """Return the row of a place in the vector file."""
+        start = starts[place.sentence]
+        if self.kept[place.sentence] != ALL_TOKENS or place.token is None:
+            return start
+        return start + place.token
+
+
+def starts_of(lengths: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """Return the first row of each sentence, and the number of all rows."""
+    counts = (n if keep == ALL_TOKENS else 1 for n, keep in zip(lengths, kept, strict=True))
+    return [0, *accumulate(counts)]
+
+
+def read_fit(body: bytes | memoryview, source: FitSource) -> FitRequest:
+    """Parse a body.
+
+    Raises:
+        MalformedBody: it is not JSON; a line is named.
+        InvalidRequest: it breaks the schema, or nothing can be learned from it.
+        TooLarge: it is over a limit.
+    """
+    if not source.is_lines:
+        return _request(validated(FitBody, body), source)
+    lines = _lines(bytes(body))
+    try:
+        return _request(validated(FitBody, _joined(lines)), source)
+    except InvalidRequest as error:
+        numbers = [number for number, _ in lines[1:]]
+        raise _with_lines(error, lines[0][0], numbers) from None
+
+
+def _lines(body: bytes) -> list[tuple[int, bytes]]:
+    """Return the lines that hold something, with their numbers from 1; each is a JSON object."""
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    if not lines:
+        raise MalformedBody("The body is empty; its first line holds the options of the fit.")
+    for number, line in lines:
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise MalformedBody(f"Line {number} of the body is not JSON: {error}.") from None
+        if not isinstance(found, dict):
+            kind = "the options" if number == lines[0][0] else "an example"
+            raise InvalidRequest(
+                f"Line {number} must be an object, {kind}; found {shown(line.decode())}",
+                errors=[FieldError("", f"line {number} must be an object")],
+            )
+        if number == lines[0][0] and "examples" in found:
+            raise InvalidRequest(
+                "/examples: has no place in the first line, whose options are followed by a line "
+                "for each example",
+                errors=[FieldError(pointer("examples"), "each example has a line of its own")],
+            )
+    return lines
+
+
+def _joined(lines: Sequence[tuple[int, bytes]]) -> bytes:
+    options = lines[0][1].strip()[:-1].rstrip()
+    comma = b"" if options == b"{" else b","
+    examples = b",".join(line for _, line in lines[1:])
+    return options + comma + b'"examples":[' + examples + b"]}"
+
+
+def _with_lines(error: InvalidRequest, first: int, numbers: Sequence[int]) -> InvalidRequest:
+    """Return an error whose details name the lines of the body."""
+    errors = []
+    for fault in error.errors:
+        _, *parts = fault.pointer.split("/")
+        line = first
+        if len(parts) > 1 and parts[0] == "examples" and parts[1].isdecimal():
+            line = numbers[int(parts[1])]
+        errors.append(FieldError(fault.pointer, f"line {line}: {fault.detail}"))
+    return InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+
+
+def _request(body: FitBody, source: FitSource) -> FitRequest:
+    limits = source.limits
+    if len(body.examples) > limits.examples:
+        raise TooLarge(
+            f"The fit has {len(body.examples)} examples and at most {limits.examples} are allowed "
+            f"({variable('max_job_examples')})."
+        )
+    reader = _Reader(body.kind, _tokenize(body.tokenizer, source), limits)
+    for number, example in enumerate(body.examples):
+        reader.add(number, example)
+    options = body.model_dump(
+        include={"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
+    )
+    request = reader.request(options)
+    _check(request)
+    return request
+
+
+def _tokenize(name: str | None, source: FitSource) -> Tokenize:
+    try:
+        return tokenizer(name or source.tokenizer, source.language)
+    except TokenizeError:
+        detail = f"must be one of {', '.join(TOKENIZERS)}; found {shown(name)}"
+        raise _fault(("tokenizer",), detail) from None
+
+
+class _Reader:
+    """Collects examples as sentences, places and labels."""
+
+    def __init__(self, kind: Kind, tokenize: Tokenize, limits: FitLimits) -> None:
+        self._kind = kind
+        self._tokenize = tokenize
+        self._limits = limits
+        self._tokens = 0
+        self._sentences: list[tuple[str, ...]] = []
+        self._kept: list[int] = []
+        self._owners: list[int] = []
+        self._places: dict[bool, list[tuple[Place, ...]]] = {False: [], True: []}
+        self._labels: dict[bool, list[str]] = {False: [], True: []}
+
+    def add(self, number: int, example: FitExample) -> None:
+        """Add one example. Raises InvalidRequest, which points into it, and TooLarge."""
+        at = ("examples", number)
+        self._check_members(at, example)
+        if self._kind == "pair":
+            if len(example.pair) != 2:
+                raise _fault((*at, "pair"), f"has {len(example.pair)} sides; expected two")
+            sides = enumerate(example.pair)
+            places = tuple(self._place((*at, "pair", i), number, side) for i, side in sides)
+            self._add(example.test, places, example.label)
+        elif self._kind == "sentence" or example.labels is None:
+            self._add(example.test, (self._place(at, number, example),), example.label)
+        else:
+            sentence = self._sentence(at, number, example, ALL_TOKENS)
+            length = len(self._sentences[sentence])
+            if len(example.labels) != length:
+                raise _fault(
+                    (*at, "labels"),
+                    f"has {len(example.labels)} labels for {length} tokens; expected one a token",
+                )
+            for token, label in enumerate(example.labels):
+                self._add(example.test, (Place(sentence, token),), label)
+
+    def request(self, options: Mapping[str, Any]) -> FitRequest:
+        """Return all examples."""
+        train, test = (
+            Examples(
+                self._kind,
+                tuple(self._sentences),
+                tuple(self._places[is_test]),
+                tuple(self._labels[is_test]),
+            )
+            for is_test in (False, True)
+        )
+        is_tested = any(self._places[True])
+        return FitRequest(
+            self._kind, options, train, test if is_tested else None, self._kept, self._owners
+        )
+
+    def _check_members(self, at: tuple[str | int, ...], example: FitExample) -> None:
+        """Raise InvalidRequest where an example has not the members of its kind."""
+        found = example.model_fields_set - {"test", "text", "tokens"}
+        expected: tuple[set[str], ...] = {
+            "token": ({"labels"}, {"token", "label"}),
+            "sentence": ({"label"},),
+            "pair": ({"pair", "label"},),
+        }[self._kind]
+        if found not in expected:
+            wanted = ", or ".join(" and ".join(sorted(names)) for names in expected)
+            raise _fault(
+                at,
+                f"an example of the kind {self._kind} has {wanted}; "
+                f"found {', '.join(sorted(found)) or 'none of them'}",
+            )
+
+    def _add(self, is_test: bool, places: tuple[Place, ...], label: str) -> None:
+        self._places[is_test].append(places)
+        self._labels[is_test].append(label)
+
+    def _place(self, at: tuple[str | int, ...], number: int, side: FitSide) -> Place:
+        has_token = "token" in side.model_fields_set and side.token is not None
+        token = side.token if has_token else None
+        sentence = self._sentence(at, number, side, MEAN if token is None else token)
+        length = len(self._sentences[sentence])
+        if token is not None and token >= length:
+            raise _fault(
+                (*at, "token"), f"is {token}, expected from 0 to {length - 1}: {length} tokens"
+            )
+        return Place(sentence, token)
+
+    def _sentence(self, at: tuple[str | int, ...], number: int, side: FitSide, kept: int) -> int:
+        """Add a sentence and return its number."""
+        given = [name for name in ("text", "tokens") if getattr(side, name) is not None]
+        if len(given) != 1:
+            raise _fault(at, f"expected tokens or text; found {' and '.join(given) or 'neither'}")
+        tokens = tuple(side.tokens) if given == ["tokens"] else self._split(at, side.text)
+        if len(tokens) > self._limits.sentence_tokens:
+            detail = (
+                f"holds {len(tokens)} tokens and at most {self._limits.sentence_tokens} are "
+                f"allowed ({variable('max_sentence_tokens')})"
+            )
+            fault = FieldError(pointer(*at), detail)
+            raise TooLarge(f"{fault.pointer}: {detail}", errors=[fault])
+        self._tokens += len(tokens)
+        if self._tokens > self._limits.tokens:
+            raise TooLarge(
+                f"The fit has more than {self._limits.tokens} tokens, which is the limit "
+                f"({variable('max_job_tokens')})."
+            )
+        self._sentences.append(tokens)
+        self._kept.append(kept)
+        self._owners.append(number)
+        return len(self._sentences) - 1
+
+    def _split(self, at: tuple[str | int, ...], text: str) -> tuple[str, ...]:
+        try:
+            return tuple(self._tokenize(text).tokens)
+        except TokenizeError as error:
+            raise _fault((*at, "text"), str(error)) from None
+
+
+def _check(request: FitRequest) -> None:
+    """Raise InvalidRequest for examples that nothing can be learned from."""
+    train = request.train
+    if not len(train):
+        raise _fault(("examples",), "holds no label to learn from")
+    counts = Counter(train.labels)
+    if len(counts) < 2:
+        raise _fault(
+            ("examples",),
+            f"all {len(train)} labels to learn from are {shown(train.labels[0])}; expected two "
+            "different ones or more",
+        )
+    if len(counts) > MOST_LABELS:
+        raise _fault(
+            ("examples",), f"{len(counts)} different labels; at most {MOST_LABELS} are allowed"
+        )
+    sentences = len(set(train.groups))
+    held = max(1, round(request.options["validation"] * sentences))
+    if held >= sentences:
+        raise _fault(
+            ("validation",),
+            f"holds out {held} of {sentences} sentences; one or more must be left to learn from",
+        )
+
+
+def _fault(at: Iterable[str | int], detail: str) -> InvalidRequest:
+    fault = FieldError(pointer(*at), detail)
+    return InvalidRequest(f"{fault.pointer}: {detail}", errors=[fault])

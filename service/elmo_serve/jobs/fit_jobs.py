@@ -1,0 +1,303 @@
+"""The fits of a server: one runs, the others wait; their states lie in the task folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
+from elmo_serve.jobs.fit_body import FitPlan, FitSource
+from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
+from elmo_serve.jobs.job import Job, State
+from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.jobs.job_limits import JobLimits, JobSlot, JobSlots
+from elmo_serve.metrics import Metrics
+from elmo_serve.tasks import TaskRegistry
+
+SERVER_STOPPED = "the server stopped before the job had ended"
+
+_TIDY_SECONDS = 600.0
+"""Seconds between two deletions of old jobs."""
+
+_UNKNOWN_SECONDS, _LONGEST_SECONDS = 30.0, 600.0
+"""Retry-After while nothing is known about the job that runs, and at most."""
+
+_SAVED_STEP = 0.1
+"""Progress after which the file is written again, for other servers: each write waits for the
+disk."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Active:
+    """A job that waits or runs here, and what it needs."""
+
+    job: Job
+    work: FitRun
+    slot: JobSlot
+    started_at: float | None = None  # on the monotonic clock
+    running: asyncio.Task[Mapping[str, Any]] | None = None
+    is_cancelled: bool = False
+    saved_progress: float = 0.0
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class FitJobs:
+    """Queues, runs, cancels and remembers fits. All of it runs on the event loop."""
+
+    def __init__(self, limits: JobLimits, metrics: Metrics) -> None:
+        self.slots = JobSlots(limits, self._retry_after)
+        self._limits = limits
+        self._metrics = metrics
+        self._folder: JobFolder | None = None
+        self._is_open = False
+        self._active: dict[str, _Active] = {}
+        self._waiting: deque[_Active] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
+        self._saving: set[asyncio.Task[None]] = set()
+
+    async def open(self, tasks: Path | None) -> None:
+        """Use a task folder; None: no task is kept, and no job either. A second call does nothing.
+
+        Jobs of servers that have ended are failed from then on.
+        """
+        if self._is_open:
+            return
+        self._is_open = True
+        if tasks is not None:
+            self._folder = JobFolder(tasks)
+            await asyncio.to_thread(self._folder.tidy, self._limits.keep_seconds)
+            self._tidying = asyncio.create_task(self._tidy(self._folder))
+
+    async def close(self) -> None:
+        """End every job: those that have not ended are failed."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+        for active in list(self._active.values()):
+            if active.running is not None:
+                active.running.cancel()
+                await active.ended.wait()
+            else:
+                await self._end(active, "failed", reason=SERVER_STOPPED)
+        if self._runner is not None:
+            self._runner.cancel()
+        await asyncio.gather(*self._saving, return_exceptions=True)
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.close)
+
+    async def check_name(self, name: str, registry: TaskRegistry) -> None:
+        """Raise Conflict while a fit of this name waits or runs, on any server of the folder.
+
+        Also raises Conflict where no task of this name can be kept, Unavailable before the folder
+        is known.
+        """
+        registry.check_name(name)
+        for job in await self.list():
+            if job.name == name and not job.has_ended:
+                raise Conflict(
+                    f"Job {job.id} fits task {name!r} already; it is {job.state}. "
+                    f"DELETE /jobs/{job.id} cancels it."
+                )
+
+    async def submit(
+        self,
+        name: str,
+        model: FitModel,
+        plan: FitPlan,
+        body: bytes,
+        source: FitSource,
+        slot: JobSlot,
+    ) -> Job:
+        """Queue a fit. `slot` counts it until it ends.
+
+        Raises:
+            TooLarge: its vectors take too much room.
+            Conflict, Unavailable: the job cannot be kept; nothing was written.
+        """
+        await self.check_name(name, model.registry)
+        folder = self._known_folder()
+        assert folder is not None, "a registry that keeps tasks has a folder"
+        self._limits.check_size(plan.starts[-1] * model.row_bytes)
+        job = Job(
+            id=secrets.token_hex(8),
+            name=name,
+            model=model.name,
+            kind=plan.kind,
+            owner=folder.owner,
+            created_at=time.time(),
+            examples=plan.examples,
+            tokens=plan.tokens,
+        )
+        work = FitRun(job.id, name, model, plan, body, source, folder, self._metrics)
+        active = _Active(job, work, slot)
+        self._active[job.id] = active
+        try:
+            await asyncio.to_thread(folder.write, job)
+        except BaseException:
+            del self._active[job.id]
+            raise
+        self._waiting.append(active)
+        self._count()
+        if self._runner is None or self._runner.done():
+            # In a context of its own: the log lines of a job belong to no request.
+            self._runner = asyncio.create_task(self._run(), context=contextvars.Context())
+        return active.job
+
+    async def get(self, job_id: str) -> Job:
+        """Return a job, of whichever server. Raises UnknownJob."""
+        if (active := self._active.get(job_id)) is not None:
+            return active.job
+        folder = self._known_folder()
+        job = None if folder is None else await asyncio.to_thread(folder.read, job_id)
+        if job is None:
+            raise UnknownJob(f"Unknown job {shown(job_id)}; ended jobs are kept for a time.")
+        return job
+
+    async def list(self) -> list[Job]:
+        """Return all jobs, the newest first."""
+        folder = self._known_folder()
+        found = [] if folder is None else await asyncio.to_thread(folder.list)
+        return [self._active[job.id].job if job.id in self._active else job for job in found]
+
+    async def cancel(self, job_id: str) -> Job:
+        """Cancel a job that waits or runs; return it as it is then. An ended one is left alone.
+
+        Raises UnknownJob; Conflict for a job of another server.
+        """
+        active = self._active.get(job_id)
+        if active is None:
+            job = await self.get(job_id)
+            if not job.has_ended:
+                raise Conflict(f"Job {job_id} is {job.state} on another server of the task folder.")
+            return job
+        active.is_cancelled = True
+        if active.running is not None:
+            active.running.cancel()
+            await active.ended.wait()
+        elif active in self._waiting:
+            self._waiting.remove(active)
+            await self._end(active, "cancelled")
+        return active.job
+
+    async def head(self, job_id: str) -> bytes:
+        """Return the head of a job that is done. Raises UnknownJob, and Conflict before that."""
+        job = await self.get(job_id)
+        if job.state != "done" or self._folder is None:
+            raise Conflict(f"Job {job_id} is {job.state}; a job has a head when it is done.")
+        try:
+            return await asyncio.to_thread(self._folder.head, job_id)
+        except FileNotFoundError:
+            raise UnknownJob(f"The head of job {job_id} is no longer kept.") from None
+
+    async def _run(self) -> None:
+        while self._waiting:
+            active = self._waiting.popleft()
+            active.running = asyncio.create_task(active.work.run(partial(self._note, active)))
+            active.started_at = time.monotonic()
+            active.job = replace(active.job, state="running")
+            self._count()
+            self._save(active)
+            await self._finish(active)
+
+    async def _finish(self, active: _Active) -> None:
+        """Wait for the end of a job that runs, whichever it is."""
+        assert active.running is not None
+        await asyncio.wait((active.running,))
+        if active.running.cancelled():
+            if active.is_cancelled:
+                await self._end(active, "cancelled")
+            else:
+                await self._end(active, "failed", reason=SERVER_STOPPED)
+            return
+        match active.running.exception():
+            case None:
+                await self._end(active, "done", task=active.running.result(), progress=1.0)
+            case FitStoppedError() as error:
+                await self._end(active, "failed", reason=str(error))
+            case ServiceError() as error:
+                await self._end(active, "failed", reason=error.detail)
+            case OSError() as error:
+                await self._end(active, "failed", reason=error.strerror or type(error).__name__)
+            case error:  # a fault of this program must not stop the jobs that wait
+                _log.error("unexpected error in a job", exc_info=error)
+                await self._end(active, "failed", reason="an error inside the server; see its log")
+
+    async def _end(self, active: _Active, state: State, **changes: Any) -> None:
+        changes.setdefault("scores", active.work.scores)
+        active.job = replace(active.job, state=state, ended_at=time.time(), **changes)
+        active.slot.release()
+        self._metrics.jobs_ended.labels(state).inc()
+        _log.info(
+            "job ended",
+            extra={"job": active.job.id, "task": active.job.name, "state": state}
+            | ({"reason": active.job.reason} if active.job.reason else {}),
+        )
+        if await self._written(active):
+            del self._active[active.job.id]
+        self._count()
+        active.ended.set()
+
+    def _note(self, active: _Active) -> None:
+        """Take over the progress and the scores of a job that runs."""
+        work = active.work
+        has_scores = len(work.scores.get("mixtures", ())) != len(
+            active.job.scores.get("mixtures", ())
+        )
+        active.job = replace(active.job, progress=work.progress, scores=work.scores)
+        if has_scores or work.progress - active.saved_progress >= _SAVED_STEP:
+            self._save(active)
+
+    def _save(self, active: _Active) -> None:
+        active.saved_progress = active.job.progress
+        task = asyncio.create_task(self._write(active))
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)
+
+    async def _write(self, active: _Active) -> None:
+        await self._written(active)
+
+    async def _written(self, active: _Active) -> bool:
+        """Write the file of a job as it is now; return whether that was possible."""
+        assert self._folder is not None
+        async with active.writing:
+            try:
+                await asyncio.to_thread(self._folder.write, active.job)
+            except ServiceError:  # it is in the log; the job itself goes on
+                return False
+        return True
+
+    async def _tidy(self, folder: JobFolder) -> None:
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            await asyncio.to_thread(folder.tidy, self._limits.keep_seconds)
+
+    def _known_folder(self) -> JobFolder | None:
+        if not self._is_open:
+            raise Unavailable("Not ready: the tasks are being read.", retry_after=1)
+        return self._folder
+
+    def _count(self) -> None:
+        states = [active.job.state for active in self._active.values()]
+        for state in ("queued", "running"):
+            self._metrics.jobs.labels(state).set(states.count(state))
+
+    def _retry_after(self) -> float:
+        """Return the seconds until the job that runs has ended, by its progress so far."""
+        for active in self._active.values():
+            progress = active.job.progress
+            if active.started_at is not None and progress > 0.05:
+                seconds = (time.monotonic() - active.started_at) * (1 - progress) / progress
+                return min(max(seconds, 1.0), _LONGEST_SECONDS)
+        return _UNKNOWN_SECONDS

@@ -1,0 +1,104 @@
+"""A fit on vectors that lie in a memory map: the part of `jobs` that uses torch."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo_model.elmo import Origin
+from elmo_model.fitting.comparison import Comparison, Known, Row, compare_known, fixed_mixtures
+from elmo_model.fitting.examples import Examples, FitError
+from elmo_model.fitting.features import Features
+from elmo_model.fitting.fitter import FitOptions
+from elmo_model.fitting.report import mean_weights
+from elmo_model.fitting.task_files import FittedTask
+from elmo_serve.errors import ServiceError
+from elmo_serve.jobs.fit_body import FitRequest, read_fit
+from elmo_serve.jobs.fit_messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.workers.shared_memory import Bytes, view
+
+_THREADS = 1
+"""Threads of torch: the products of a linear head are too small for more."""
+
+_log = logging.getLogger(__name__)
+
+
+def train(
+    task: Train, body: Bytes, vectors: Bytes, send: Callable[[FitMessage], None]
+) -> Trained | NotTrained:
+    """Fit a task, send its progress, write its head and report, and return its last message."""
+    torch.set_num_threads(_THREADS)
+    try:
+        request = read_fit(body.data[: task.body_size], task.source)
+        options = FitOptions(**request.options)
+        rows = view(vectors, 0, task.shape, "float32")
+        found = _compare(request, rows, options, send)
+        origin = Origin(task.model, task.format, task.revision)
+        fitted = FittedTask(task.name, request.kind, options, found, origin)
+        fitted.write(Path(task.folder))
+    except (FitError, ServiceError, OSError) as error:
+        return NotTrained(" ".join(str(error).split()))
+    except (MemoryError, RuntimeError) as error:
+        _log.exception("the fit of a task failed")
+        return NotTrained(f"{type(error).__name__}: {' '.join(str(error).split()):.200}")
+    return Trained(
+        weights=found.best.weights,
+        gamma=found.best.gamma,
+        layer_norm=options.layer_norm,
+        scored_on=found.scored_on,
+        measure=measure_of(found.rows[0]),
+        fit=fitted.fit,
+    )
+
+
+def _compare(
+    request: FitRequest,
+    rows: NDArray[np.float32],
+    options: FitOptions,
+    send: Callable[[FitMessage], None],
+) -> Comparison:
+    total = options.seeds * (1 + len(fixed_mixtures(rows.shape[1])))
+    done = 0
+
+    def on_fit() -> None:
+        nonlocal done
+        done += 1
+        send(Fits(done, total))
+
+    starts = request.starts
+
+    def known(examples: Examples) -> Known:
+        index = [[request.row_of(starts, place) for place in each] for each in examples.places]
+        return Known(Features(rows, np.array(index, np.int64)), examples)
+
+    test = None if request.test is None else known(request.test)
+    return compare_known(
+        known(request.train),
+        test,
+        options,
+        lambda row: send(Scored(row.name, scores_of(row))),
+        on_fit,
+    )
+
+
+def scores_of(row: Row) -> dict[str, Any]:
+    """Return a mixture for a response: its score and its normalised weights, over the seeds."""
+    scores = [each.as_dict() for each in row.scores]
+    return {
+        "mean": row.mean,
+        "spread": row.spread,
+        "weights": mean_weights(row),
+        **{name: statistics.fmean(each[name] for each in scores) for name in scores[0]},
+    }
+
+
+def measure_of(row: Row) -> str:
+    """Return the name of the score that `mean` is of."""
+    return "accuracy" if row.scores[0].span_f1 is None else "span_f1"

@@ -1,0 +1,185 @@
+"""The states of jobs: a file each in `.jobs` of the task folder, shared by all servers of it."""
+
+import errno
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Final
+
+from elmo_model import atomic_files
+from elmo_serve.jobs.job import JOB_ID, Job, decode, encode
+from elmo_serve.tasks import FIT_SUFFIX, unwritable
+
+FOLDER: Final = ".jobs"
+
+HEAD: Final = "head.safetensors"
+
+MOST_KEPT: Final = 1_000
+"""Ended jobs that are kept: a list of all reads each file."""
+
+SERVER_ENDED: Final = "the server that ran the job ended"
+"""Reason of jobs whose server is gone."""
+
+_SUFFIX: Final = ".json"
+_LOCK: Final = ".lock"
+
+_log = logging.getLogger(__name__)
+
+
+class JobFolder:
+    """The files of all jobs, and the lock by which others know that this server lives.
+
+    A job file names its owner. The owner holds a lock on `OWNER.lock`, which the kernel releases
+    when its process ends, however it ends. A job that has not ended, and whose owner holds no lock,
+    has failed. All methods use the disk and belong in a thread.
+    """
+
+    def __init__(self, tasks: Path) -> None:
+        """Use the task folder `tasks`; nothing is written before the first `write`."""
+        self.owner = secrets.token_hex(8)
+        self._folder = tasks / FOLDER
+        self._lock: IO[bytes] | None = None
+        self._guard = threading.Lock()
+
+    def write(self, job: Job) -> None:
+        """Write the file of a job. Raises Conflict or Unavailable where that cannot be done."""
+        with self._guard:
+            try:
+                self._be_owner()
+                atomic_files.write_bytes(self._folder / (job.id + _SUFFIX), encode(job))
+            except OSError as error:
+                raise unwritable(self._folder, error) from error
+
+    def read(self, job_id: str) -> Job | None:
+        """Return a job, of whichever server; None if there is none."""
+        if not JOB_ID.fullmatch(job_id):
+            return None
+        path = self._folder / (job_id + _SUFFIX)
+        try:
+            job = decode(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            _log.warning("Job file %s is left out: %s", path, error)
+            return None
+        if job.has_ended or job.owner == self.owner or self._lives(job.owner):
+            return job
+        return self._ended(path, job)
+
+    def list(self) -> list[Job]:
+        """Return all jobs, the newest first."""
+        found = filter(None, map(self.read, self._ids()))
+        return sorted(found, key=lambda job: job.created_at, reverse=True)
+
+    def head(self, job_id: str) -> bytes:
+        """Return the head of a job that is done. Raises FileNotFoundError."""
+        return (self.artefacts(job_id) / HEAD).read_bytes()
+
+    def publish(self, job_id: str, name: str) -> None:
+        """Copy head, report and picture of a job to `NAME.fit` of the task folder.
+
+        Each file is replaced whole. Raises Conflict or Unavailable where it cannot be written.
+        """
+        target = self._folder.parent / f"{name}{FIT_SUFFIX}"
+        try:
+            target.mkdir(exist_ok=True)
+            for path in sorted(self.artefacts(job_id).iterdir()):
+                atomic_files.write_bytes(target / path.name, path.read_bytes())
+        except OSError as error:
+            raise unwritable(target, error) from error
+
+    def artefacts(self, job_id: str) -> Path:
+        """Return the folder of a job's head and report, which may not exist."""
+        return self._folder / job_id
+
+    def tidy(self, keep_seconds: float) -> None:
+        """Delete what is no longer kept: old jobs, and the locks and leftovers of ended servers."""
+        now = time.time()
+        ended = [job for job in self.list() if job.has_ended]
+        for number, job in enumerate(ended):
+            if number >= MOST_KEPT or now - (job.ended_at or job.created_at) > keep_seconds:
+                shutil.rmtree(self.artefacts(job.id), ignore_errors=True)
+                with suppress(OSError):
+                    atomic_files.remove(self._folder / (job.id + _SUFFIX))
+        with suppress(OSError):
+            for path in self._folder.glob(f"*{_LOCK}"):
+                if path.stem != self.owner and not self._lives(path.stem):
+                    path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release the lock."""
+        with self._guard:
+            if self._lock is not None:
+                with suppress(OSError):
+                    (self._folder / (self.owner + _LOCK)).unlink(missing_ok=True)
+                self._lock.close()
+                self._lock = None
+
+    @property
+    def path(self) -> Path:
+        """The folder, which exists after the first `write`."""
+        return self._folder
+
+    def _ids(self) -> Iterator[str]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - names are needed, not paths
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(_SUFFIX) and JOB_ID.fullmatch(name.removesuffix(_SUFFIX)):
+                yield name.removesuffix(_SUFFIX)
+
+    def _be_owner(self) -> None:
+        """Make the folder, and take the lock of this server."""
+        if self._lock is not None:
+            return
+        self._folder.mkdir(exist_ok=True)
+        path = self._folder / (self.owner + _LOCK)
+        # It gets its name when it is locked: `tidy` of another server deletes unlocked ones.
+        hidden = path.with_name(f".{self.owner}")
+        lock = hidden.open("wb")
+        try:
+            with _without_locks():
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hidden.rename(path)
+        except OSError:
+            lock.close()
+            raise
+        self._lock = lock
+
+    def _lives(self, owner: str) -> bool:
+        """Tell whether a server holds its lock; True as well where the folder knows no locks."""
+        try:
+            with (self._folder / (owner + _LOCK)).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def _ended(self, path: Path, job: Job) -> Job:
+        """Return a job as failed because its owner has ended; write that, if it can be written."""
+        job = replace(job, state="failed", reason=SERVER_ENDED, ended_at=time.time())
+        shutil.rmtree(self.artefacts(job.id), ignore_errors=True)
+        with suppress(OSError):
+            atomic_files.write_bytes(path, encode(job))
+        return job
+
+
+@contextmanager
+def _without_locks() -> Iterator[None]:
+    """Go on where a file system knows no locks: its jobs then count as alive for ever."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
