@@ -9,6 +9,7 @@ from typing import Final
 import platformdirs
 
 from elmo_serve.settings import SettingsError, variable
+from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry
 
 _NOT_KEPT: Final = f"Tasks cannot be kept: %s. {variable('tasks')} sets their folder."
@@ -16,7 +17,9 @@ _NOT_KEPT: Final = f"Tasks cannot be kept: %s. {variable('tasks')} sets their fo
 _log = logging.getLogger(__name__)
 
 
-def open_registry(folder: Path | None, layers: int, default: Path | None = None) -> TaskRegistry:
+def open_registry(
+    folder: Path | None, owner: TaskOwner, default: Path | None = None
+) -> TaskRegistry:
     """Return the registry over `folder`; None: over `default`, or the one of the user's data.
 
     Raises SettingsError when `folder` cannot be used. A default folder that cannot be used is only
@@ -24,18 +27,18 @@ def open_registry(folder: Path | None, layers: int, default: Path | None = None)
     """
     if folder is not None:
         open_folder(folder)
-        return TaskRegistry(folder, layers)
+        return TaskRegistry(folder, owner)
     try:
         default = default or default_folder()
         open_folder(default)
         with tempfile.TemporaryFile(dir=default):
-            return TaskRegistry(default, layers)
+            return TaskRegistry(default, owner)
     except SettingsError as error:
         _log.warning(_NOT_KEPT, error)
-        return TaskRegistry(None, layers)
+        return TaskRegistry(None, owner)
     except OSError as error:
         _log.warning(_NOT_KEPT, error)
-        return TaskRegistry(default, layers)
+        return TaskRegistry(default, owner)
 
 
 def default_folder() -> Path:

@@ -38,13 +38,14 @@ def a_whole_number(value: JsonValue) -> JsonValue:
     return value
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def without_default(schema: dict[str, Any]) -> None:
+    """Take the default out of the schema of a field."""
     schema.pop("default", None)
 
 
 def optional(default: Any, description: str, **rules: Any) -> Any:
     """Return a field that may be left out; its schema has no `default`."""
-    return Field(default, description=description, json_schema_extra=_without_default, **rules)
+    return Field(default, description=description, json_schema_extra=without_default, **rules)
 
 
 Number = Annotated[
@@ -89,6 +90,10 @@ class TaskBody(Mix):
     model_config = ConfigDict(json_schema_extra={"examples": [TASK_EXAMPLE]})
 
     name: TaskName = optional(None, "May be left out; if given, the same as in the path.")
+    model: ModelName = optional(None, "The model that the task is for. Default: the first one.")
+    revision: str = optional(
+        None, "The revision of its weights; another one is refused.", max_length=64
+    )
     description: str = optional(
         "", "For people. Default: empty.", max_length=MAX_DESCRIPTION_CHARACTERS
     )

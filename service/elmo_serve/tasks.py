@@ -23,7 +23,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.settings import variable
-from elmo_serve.task_file import check, encode, load
+from elmo_serve.task_file import ForeignTaskError, TaskOwner, check, encode, load
 from elmo_serve.task_schema import TASK_NAME
 
 MAX_TASKS: Final = 1_000
@@ -46,26 +46,32 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A task file as it was read: a task, or the `fault` for which it is left out."""
+    """A task file as it was read: a task, or the `fault` for which it is left out.
+
+    `is_foreign` tells that it belongs to another model, `is_outdated` to another revision.
+    """
 
     stamp: tuple[int, ...]
     task: Task | None
     fault: str = ""
+    is_foreign: bool = False
+    is_outdated: bool = False
 
 
 class TaskRegistry:
-    """The tasks of a model of `layers` layers (L + 1, token layer included), by name.
+    """The tasks of one model by name.
 
     The folder is the truth and the registry its cache. `get` and `list` read the cache alone, so
     that the event loop never waits for a disk or a network file system. `put` and `delete` change
     the folder and then the cache; `refresh` reads the files that have changed since. These three
-    belong in a thread. A file that cannot be a task is left out and logged once.
+    belong in a thread. A file that cannot be a task is left out and logged once. The models of a
+    server share the folder, and a name belongs to one of them.
     """
 
-    def __init__(self, folder: Path | None, layers: int) -> None:
+    def __init__(self, folder: Path | None, owner: TaskOwner) -> None:
         """Read the tasks of `folder`, which exists; None: there are no tasks, and `put` refuses."""
         self._folder = folder
-        self._layers = layers
+        self.owner = owner
         self._files: Mapping[str, _File] = {}  # by name, sorted; replaced, never changed
         self._foreign: set[str] = set()
         self._is_readable = True
@@ -74,8 +80,14 @@ class TaskRegistry:
         self.refresh()
 
     def get(self, name: str) -> Task:
-        """Return a task. Raises UnknownTask, which names some of the tasks that exist."""
+        """Return a task.
+
+        Raises UnknownTask, which names some of the tasks that exist; Conflict for a task of another
+        revision of the model.
+        """
         file = self._files.get(name)
+        if file is not None and file.is_outdated:
+            raise Conflict(file.fault)
         if file is None or file.task is None:
             raise UnknownTask(self._unknown(name))
         return file.task
@@ -106,14 +118,16 @@ class TaskRegistry:
             Conflict: no task of this name can be kept here.
             Unavailable: the folder cannot be read or written at present.
         """
-        data = encode(task, fit)
-        check(data, task.name, self._layers)
+        data = encode(task, self.owner, fit)
+        check(data, task.name, self.owner)
         folder = self._kept()
         with self._lock:
             self._refresh(folder)
             before = self._files.get(task.name)
             if before is None:
                 self._check_room(task.name)
+            elif before.is_foreign:
+                raise Conflict(f"Task {task.name!r} cannot be replaced: {before.fault}")
             path = folder / (task.name + _SUFFIX)
             try:
                 if path.is_dir() and not path.is_symlink():
@@ -133,6 +147,9 @@ class TaskRegistry:
             raise UnknownTask(self._unknown(name))
         path = self._folder / (name + _SUFFIX)
         with self._lock:
+            file = self._read(path, name)
+            if file is not None and file.is_foreign:
+                raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
             try:
                 atomic_files.remove(path)
             except FileNotFoundError:
@@ -208,6 +225,7 @@ class TaskRegistry:
         """Return a file, read again if it has changed; None if it does not exist."""
         known = self._files.get(name)
         stamp: tuple[int, ...] = ()
+        is_outdated = False
         try:
             status = path.stat()
             # A renamed file has another inode, one changed in place another time or size.
@@ -216,18 +234,21 @@ class TaskRegistry:
                 return known
             if not stat.S_ISREG(status.st_mode):
                 raise ValueError("it is not a regular file")
-            return _File(stamp, load(path, name, self._layers))
+            return _File(stamp, load(path, name, self.owner))
         except FileNotFoundError:
             return None
+        except ForeignTaskError as error:
+            return _File(stamp, None, str(error), is_foreign=True)
         except OSError as error:
             if known is not None and error.errno in _TRANSIENT:
                 return known
             fault = error.strerror or str(error)
         except (RequestError, ValueError) as error:
             fault = str(error)
+            is_outdated = isinstance(error, Conflict)
         if known is None or known.fault != fault:
             _log.warning("Task file %s is left out: %s", path, fault)
-        return _File(stamp, None, fault)
+        return _File(stamp, None, fault, is_outdated=is_outdated)
 
     def _kept(self) -> Path:
         """Return the task folder. Raises Conflict where there is none."""

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from elmo_model.task import Task
-from elmo_serve.errors import InvalidRequest, RequestError
-from elmo_serve.task_file import MAX_FILE_BYTES, check, encode, load
+from elmo_serve.errors import Conflict, InvalidRequest, RequestError
+from elmo_serve.task_file import MAX_FILE_BYTES, ForeignTaskError, TaskOwner, check, encode, load
 
+OWNER = TaskOwner(3)
 NER = Task("ner", (0.1, 1e-45, -3.4028234663852886e38), gamma=1 / 3, description="\U0001f600")
 
 
 def test_a_task_is_read_back_to_the_bit(tmp_path: Path) -> None:
     file = tmp_path / "ner.json"
-    file.write_bytes(encode(NER))
+    file.write_bytes(encode(NER, OWNER))
 
-    assert load(file, "ner", 3) == NER
+    assert load(file, "ner", OWNER) == NER
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_file_is_held_to_the_rules_of_a_put(
     file.write_text(json.dumps({"name": "ner", "weights": [1, 2, 3], **members}))
 
     with pytest.raises((RequestError, ValueError), match=message):
-        load(file, "ner", 3)
+        load(file, "ner", OWNER)
 
 
 def test_a_file_of_elmo_fit_has_one_object_more(tmp_path: Path) -> None:
@@ -46,10 +47,10 @@ def test_a_file_of_elmo_fit_has_one_object_more(tmp_path: Path) -> None:
     members = {"name": "ner", "weights": [1, 2, 3], "fit": {"score": 0.9}}
     file.write_text(json.dumps(members))
 
-    assert load(file, "ner", 3).weights == (1, 2, 3)
+    assert load(file, "ner", OWNER).weights == (1, 2, 3)
     with pytest.raises(InvalidRequest, match="/fit"):
         file.write_text(json.dumps({**members, "fit": 1}))
-        load(file, "ner", 3)
+        load(file, "ner", OWNER)
 
 
 def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
     file.write_text('{"weights": [1, 2, 3]}')
 
     with pytest.raises(ValueError, match="found nothing"):
-        load(file, "ner", 3)
+        load(file, "ner", OWNER)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,39 @@ def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
 )
 def test_a_task_that_could_not_be_read_back_is_not_written(task: Task, pointer: str) -> None:
     with pytest.raises(InvalidRequest, match="Task ") as caught:
-        check(encode(task), task.name, 3)
+        check(encode(task, OWNER), task.name, OWNER)
 
     assert [fault.pointer for fault in caught.value.errors] == [pointer]
+
+
+OWN = TaskOwner(3, "pt", "elmo_pt", "abc", is_first=False)
+
+
+@pytest.mark.parametrize(
+    ("owner", "model", "revision", "is_owned"),
+    [
+        (OWN, "pt", None, True),
+        (OWN, "PT", "other", True),
+        (OWN, "elmo_pt", None, True),
+        (OWN, "de", "abc", True),
+        (OWN, "de", "other", False),
+        (OWN, None, "abc", False),
+        (TaskOwner(3, "pt"), None, None, True),
+        (OWNER, "de", None, True),
+    ],
+)
+def test_a_file_belongs_to_the_model_it_names_or_to_equal_weights(
+    owner: TaskOwner, model: str | None, revision: str | None, is_owned: bool
+) -> None:
+    assert owner.owns(model, revision) is is_owned
+
+
+def test_a_file_of_another_model_need_not_fit_this_one(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_bytes(encode(NER, TaskOwner(3, "de", revision="d")))
+
+    with pytest.raises(ForeignTaskError, match="it belongs to model 'de'"):
+        load(file, "ner", TaskOwner(9, "pt", revision="p"))
+    with pytest.raises(Conflict, match="is for revision 'd' of model 'de', which has revision e"):
+        load(file, "ner", TaskOwner(3, "de", revision="e"))
+    assert load(file, "ner", TaskOwner(3, "de", revision="d")) == NER

@@ -10,10 +10,12 @@ import pytest
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict
 from elmo_serve.settings import SettingsError
+from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import default_folder, open_registry
 from tests.support.folders import read_only
 
 LAYERS = 3
+OWNER = TaskOwner(LAYERS)
 NER = Task("ner", (0.5, -1.0, 2.0))
 
 
@@ -22,7 +24,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_the_folder_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    open_registry(tmp_path / "a" / "b", LAYERS).put(NER)
+    open_registry(tmp_path / "a" / "b", OWNER).put(NER)
 
     assert (tmp_path / "a" / "b" / "ner.json").is_file()
 
@@ -34,15 +36,15 @@ def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> 
     with pytest.raises(
         SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; a folder"
     ):
-        open_registry(path, LAYERS)
+        open_registry(path, OWNER)
 
 
 def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path) -> None:
     default = tmp_path / "data" / "tasks"
 
-    open_registry(None, LAYERS, default).put(NER)
+    open_registry(None, OWNER, default).put(NER)
 
-    assert open_registry(None, LAYERS, default).list() == (NER,)
+    assert open_registry(None, OWNER, default).list() == (NER,)
 
 
 @pytest.mark.parametrize("kind", ["below a file", "read-only"])
@@ -57,7 +59,7 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
         else:
             default = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(read_only(default))
-        registry = open_registry(None, LAYERS, default)
+        registry = open_registry(None, OWNER, default)
 
         assert registry.list() == ()
         assert len(warnings(caplog)) == 1

@@ -15,17 +15,19 @@ import pytest
 
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
+from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_schema import MAX_DESCRIPTION_CHARACTERS
 from elmo_serve.tasks import MAX_TASKS, TaskRegistry
 from tests.support.folders import read_only
 
 LAYERS = 3
+OWNER = TaskOwner(LAYERS)
 NER = Task("ner", (0.5, -1.0, 2.0), gamma=1.5, layer_norm=True, description="names of things")
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> TaskRegistry:
-    return TaskRegistry(tmp_path, LAYERS)
+    return TaskRegistry(tmp_path, OWNER)
 
 
 def write(folder: Path, file: str, **members: object) -> Path:
@@ -48,7 +50,7 @@ def test_what_was_put_is_there(registry: TaskRegistry) -> None:
 def test_a_task_outlives_the_server(registry: TaskRegistry, tmp_path: Path) -> None:
     registry.put(NER)
 
-    assert TaskRegistry(tmp_path, LAYERS).get("ner") == NER
+    assert TaskRegistry(tmp_path, OWNER).get("ner") == NER
 
 
 def test_numbers_come_back_to_the_bit(registry: TaskRegistry) -> None:
@@ -86,7 +88,7 @@ def test_tasks_are_listed_by_name(registry: TaskRegistry) -> None:
 
 
 def test_another_servers_change_is_seen_after_a_refresh(tmp_path: Path) -> None:
-    here, there = TaskRegistry(tmp_path, LAYERS), TaskRegistry(tmp_path, LAYERS)
+    here, there = TaskRegistry(tmp_path, OWNER), TaskRegistry(tmp_path, OWNER)
 
     for round_ in range(50):  # without a pause: no clock tick may hide a change
         there.put(Task("t", (float(round_), 0.0, 0.0)))
@@ -130,7 +132,7 @@ def test_reading_a_task_needs_no_file(tmp_path: Path) -> None:
     # The event loop calls `get` and `list`: a network folder that hangs must not stop it.
     folder = tmp_path / "tasks"
     folder.mkdir()
-    registry = TaskRegistry(folder, LAYERS)
+    registry = TaskRegistry(folder, OWNER)
     registry.put(NER)
     shutil.rmtree(folder)
 
@@ -166,7 +168,7 @@ def test_a_name_stays_in_its_folder(tmp_path: Path, name: str) -> None:
     write(tmp_path, "ner.json", weights=[0, 0, 0])
     inside = tmp_path / "tasks"
     inside.mkdir()
-    registry = TaskRegistry(inside, LAYERS)
+    registry = TaskRegistry(inside, OWNER)
 
     with pytest.raises(UnknownTask):
         registry.get(name)
@@ -245,7 +247,7 @@ def test_a_broken_file_is_named_once_and_harms_no_other(
 ) -> None:
     write(tmp_path, "good.json", weights=[0, 0, 0])
     (tmp_path / "t.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
 
     for _ in range(3):
         registry.refresh()
@@ -276,7 +278,7 @@ def test_strangers_in_the_folder_are_named_once(
     (tmp_path / "folder.json").mkdir()
     (tmp_path / ".t.json.0.tmp").write_text("left by a crash")
     os.mkfifo(tmp_path / "pipe.json")
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
     registry.refresh()
 
     assert registry.list() == ()
@@ -313,7 +315,7 @@ def test_an_odd_file_is_logged_once_and_harms_no_other_task(
     write(tmp_path, "good.json", weights=[0, 0, 0])
     make_odd(kind, tmp_path / "ner.json")
 
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
     for _ in range(3):
         registry.refresh()
 
@@ -327,16 +329,16 @@ def test_an_odd_file_is_logged_once_and_harms_no_other_task(
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_file_can_be_replaced(tmp_path: Path, kind: str) -> None:
     make_odd(kind, tmp_path / "ner.json")
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
 
     assert registry.put(NER) is True
-    assert registry.get("ner") == TaskRegistry(tmp_path, LAYERS).get("ner") == NER
+    assert registry.get("ner") == TaskRegistry(tmp_path, OWNER).get("ner") == NER
 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_file_can_be_deleted(tmp_path: Path, kind: str) -> None:
     make_odd(kind, tmp_path / "ner.json")
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
 
     registry.delete("ner")
 
@@ -348,7 +350,7 @@ def test_an_odd_file_can_be_deleted(tmp_path: Path, kind: str) -> None:
 def test_a_folder_that_holds_files_is_neither_replaced_nor_deleted(tmp_path: Path) -> None:
     (tmp_path / "ner.json").mkdir()
     (tmp_path / "ner.json" / "precious").write_text("data")
-    registry = TaskRegistry(tmp_path, LAYERS)
+    registry = TaskRegistry(tmp_path, OWNER)
 
     for call in (lambda: registry.put(NER), lambda: registry.delete("ner")):
         with pytest.raises(Conflict, match=r"ner\.json in the task folder is a folder"):
@@ -360,7 +362,7 @@ def test_a_folder_that_holds_files_is_neither_replaced_nor_deleted(tmp_path: Pat
 def test_a_file_without_the_right_to_read_is_left_out_until_it_has_it() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        registry = TaskRegistry(folder, LAYERS)
+        registry = TaskRegistry(folder, OWNER)
         registry.put(NER)
         file = folder / "ner.json"
         file.chmod(0o000)
@@ -382,11 +384,11 @@ def test_a_mounted_link_is_a_task(tmp_path: Path) -> None:
     (folder / "t.json").symlink_to(elsewhere / "t.json")
     (folder / "gone.json").symlink_to(elsewhere / "gone.json")
 
-    assert [task.name for task in TaskRegistry(folder, LAYERS).list()] == ["t"]
+    assert [task.name for task in TaskRegistry(folder, OWNER).list()] == ["t"]
 
 
 def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
-    writer, reader = TaskRegistry(tmp_path, LAYERS), TaskRegistry(tmp_path, LAYERS)
+    writer, reader = TaskRegistry(tmp_path, OWNER), TaskRegistry(tmp_path, OWNER)
     tasks = [
         Task("t", (float(number),) * LAYERS, description=str(number) * 900) for number in (1, 2)
     ]
@@ -421,7 +423,7 @@ def test_a_full_registry_takes_no_more(registry: TaskRegistry, tmp_path: Path) -
 
 
 def test_without_a_folder_there_are_no_tasks_and_the_variable_is_named() -> None:
-    registry = TaskRegistry(None, LAYERS)
+    registry = TaskRegistry(None, OWNER)
 
     assert registry.list() == ()
     for call in (registry.get, registry.delete):
@@ -452,7 +454,7 @@ def test_a_volume_that_went_away_leaves_the_known_tasks(
 def test_a_read_only_folder_serves_and_refuses() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        registry = TaskRegistry(folder, LAYERS)
+        registry = TaskRegistry(folder, OWNER)
         registry.put(NER)
         with read_only(folder):
             assert registry.get("ner") == NER
@@ -464,7 +466,7 @@ def test_a_read_only_folder_serves_and_refuses() -> None:
                 with pytest.raises(Conflict, match="read-only"):
                     call()
             assert registry.get("ner") == NER
-            assert TaskRegistry(folder, LAYERS).list() == (NER,)
+            assert TaskRegistry(folder, OWNER).list() == (NER,)
 
 
 def test_a_file_can_be_read_by_servers_of_other_users(

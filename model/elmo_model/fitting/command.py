@@ -80,5 +80,7 @@ def _task(fitted: FittedTask) -> dict[str, Any]:
         "gamma": fitted.found.best.gamma,
         "layer_norm": fitted.options.layer_norm,
         "description": DESCRIPTION,
+        "model": fitted.origin.name,
+        "revision": fitted.origin.revision,
         "fit": fitted.fit,
     }

@@ -17,6 +17,7 @@ from elmo_serve.errors import ServiceError
 
 if TYPE_CHECKING:
     from elmo_model.task import Task
+    from elmo_serve.task_file import TaskOwner
 
 
 @click.command()
@@ -48,19 +49,21 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
     from elmo_serve.task_folder import default_folder
 
     try:
-        found, layers = _mixes(source)
+        found, owner = _mixes(source)
         if not found:
             fail(f"{source}: holds no trained mixes", code=1)
         folder = folder or default_folder()
-        _write(found, layers, folder, force)
+        _write(found, owner, folder, force)
     except (CheckpointError, ServiceError) as error:
         fail(str(error), code=1)
     except SettingsError as error:
         fail(str(error), code=2)
     files = [folder / f"{task.name}.json" for task in found]
     if as_json:
+        model = {"model": owner.name, "revision": owner.revision}
         members = [
-            {"file": str(file), **asdict(task)} for file, task in zip(files, found, strict=True)
+            {"file": str(file), **asdict(task), **model}
+            for file, task in zip(files, found, strict=True)
         ]
         click.echo(json.dumps({"tasks": members}, indent=2))
         return
@@ -68,25 +71,28 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
         click.echo(f"Wrote {file}")
 
 
-def _mixes(source: str) -> tuple[tuple[Task, ...], int]:
-    """Return the trained mixes of a model, and its number of layers (L + 1)."""
+def _mixes(source: str) -> tuple[tuple[Task, ...], TaskOwner]:
+    """Return the trained mixes of a model, and the model as the owner of their files."""
     from elmo_model.checkpoints import read
     from elmo_model.pretrained import BUILT_IN, load_built_in
+    from elmo_serve.task_file import TaskOwner
 
     if source in BUILT_IN:
         elmo = load_built_in(source)
-        return elmo.tasks, elmo.layers
-    checkpoint = read(resolve_model(source))
-    return checkpoint.tasks, checkpoint.config.layers
+        tasks, layers, origin = elmo.tasks, elmo.layers, elmo.origin
+    else:
+        checkpoint = read(resolve_model(source))
+        tasks, layers, origin = checkpoint.tasks, checkpoint.config.layers, checkpoint.origin()
+    return tasks, TaskOwner(layers, origin.name, origin.name, origin.revision)
 
 
-def _write(found: tuple[Task, ...], layers: int, folder: Path, force: bool) -> None:
+def _write(found: tuple[Task, ...], owner: TaskOwner, folder: Path, force: bool) -> None:
     """Write all tasks or, if a file of theirs exists and `force` is not set, none."""
     from elmo_serve.task_folder import open_folder
     from elmo_serve.tasks import TaskRegistry
 
     open_folder(folder, "FOLDER")
-    registry = TaskRegistry(folder, layers)
+    registry = TaskRegistry(folder, owner)
     existing = {task.name: task for task in registry.list()}
     for task in found:
         if not force and existing.get(task.name, task) != task:

@@ -38,11 +38,12 @@ class LoadShedder:
     def refusal(self, scope: Scope) -> Overloaded | None:
         """Return the error for a `POST /embed` that the queue has no room for, else None.
 
-        Requests with faulty headers pass, and all while the server is not ready: the route answers
-        them.
+        The headers do not name the model: a request passes if one of the models has room. Requests
+        with faulty headers pass, and all while no model is ready: the route answers them.
         """
-        if not self._admission.outstanding or self._engine.why_not() is not None:
+        if not self._admission.outstanding:
             return None
+        ready = [model for model in self._engine.queues if self._engine.why_not(model) is None]
         size = headers.content_length(scope) or 0
         if not 0 < size <= self._body_bytes:
             return None
@@ -52,4 +53,7 @@ class LoadShedder:
         except RequestError:
             return None
         cost = int(size * self._ratios.get(size.bit_length(), 0.0))
-        return self._admission.refusal(cost, timeout) if cost else None
+        if not cost:
+            return None
+        refusals = [self._admission.refusal(cost, timeout, model) for model in ready]
+        return None if None in refusals or not refusals else refusals[0]

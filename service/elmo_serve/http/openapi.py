@@ -5,6 +5,7 @@ operations plainly and tags them. `elmo_serve.http.print_openapi` prints docs/op
 """
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -60,12 +61,13 @@ def describe(app: FastAPI, server: Server) -> None:
     that takes longer than a request may hold the event loop.
     """
     needs_key = bool(server.settings.every_api_key())
-    documents: dict[int | None, dict[str, Any]] = {None: _document(app, needs_key)}
+    documents: dict[tuple[int, ...], dict[str, Any]] = {(): _document(app, needs_key)}
 
     def document() -> dict[str, Any]:
-        layers = server.engine.info.layers if server.engine.info else None
-        if layers is not None and layers not in documents:
-            documents[layers] = _with_layers(documents[None], layers)
+        infos = (model.pool.info for model in server.models)
+        layers = tuple(sorted({info.layers for info in infos if info is not None}))
+        if layers not in documents:
+            documents[layers] = _with_layers(documents[()], layers)
         return documents[layers]
 
     app.openapi = document  # type: ignore[method-assign]  # FastAPI documents this way
@@ -134,17 +136,17 @@ def _ask_for_a_key(document: dict[str, Any]) -> None:
                 operation["security"] = [{"ApiKey": []}]
 
 
-def _with_layers(document: dict[str, Any], layers: int) -> dict[str, Any]:
-    """Return a document with the bounds that `layers`, the model's L + 1 layers, set.
+def _with_layers(document: dict[str, Any], layers: Sequence[int]) -> dict[str, Any]:
+    """Return a document with the bounds that `layers`, the L + 1 of each model, ascending, set.
 
     A list of layers is at most that long; a mix has one weight for each layer.
     """
     document = copy.deepcopy(document)
     components = document["components"]["schemas"]
     _, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
-    numbers["maxItems"] = layers
-    numbers["items"]["maximum"] = layers - 1
+    numbers["maxItems"] = layers[-1]
+    numbers["items"]["maximum"] = layers[-1] - 1
     for holder in ("Mix", "TaskBody"):
         weights = components[holder]["properties"]["weights"]
-        weights["minItems"] = weights["maxItems"] = layers
+        weights["minItems"], weights["maxItems"] = layers[0], layers[-1]
     return document

@@ -18,6 +18,7 @@ from elmo_serve.task_schema import (
     TaskName,
     a_whole_number,
     optional,
+    without_default,
 )
 
 LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
@@ -133,13 +134,21 @@ _JOB_EXAMPLE: Final[dict[str, Any]] = {
 class TaskResponse(BaseModel):
     """A registered task."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "ner", **TASK_EXAMPLE}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "ner", **TASK_EXAMPLE, "model": "english", "revision": "3f1c9a20b7de"}
+            ]
+        }
+    )
 
     name: str
     weights: list[float]
     gamma: float
     layer_norm: bool
     description: str
+    model: str = Field(description="The model that the task is for.")
+    revision: str = Field(description="The revision of its weights.")
 
 
 class TaskList(BaseModel):
@@ -201,10 +210,24 @@ class LimitsResponse(BaseModel):
     drain_timeout_seconds: float
 
 
+class ModelStatus(BaseModel):
+    """The state of one model of the server."""
+
+    model: str
+    state: Literal["loading", "ready", "down", "failed"] = Field(
+        description="`failed`: it could not be loaded when the server started, and is not tried "
+        "again before the next start. `down`: it has lost its workers, which are being replaced."
+    )
+    reason: str = Field(description="Why it cannot answer; empty when it can.")
+
+
 class InfoResponse(BaseModel):
     """The model and the server."""
 
     model: str
+    models: list[ModelStatus] = Field(
+        description="Every model of the server; the first one is the default."
+    )
     revision: str = Field(description="Short SHA-256 of the weights.")
     format: str
     layers: int = Field(description="L + 1: the token layer and the biLSTM layers.")
@@ -231,6 +254,11 @@ class Health(BaseModel):
     """The state of the server."""
 
     status: Literal["live", "ready"]
+    models: list[ModelStatus] = Field(
+        default=[],
+        description="The models that cannot answer, where another one can; else left out.",
+        json_schema_extra=without_default,
+    )
 
 
 class RootResponse(BaseModel):

@@ -8,8 +8,10 @@ from typing import Final, Literal
 
 from elmo_model.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
+from elmo_serve.http.schemas import ModelStatus
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.scheduling.engine import Engine
+from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import open_registry
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
@@ -76,6 +78,12 @@ class ServedModel:
         """Tell whether the model may answer again without a restart of the server."""
         return self.fault is None and self.pool.is_fit
 
+    @property
+    def status(self) -> ModelStatus:
+        """The state of the model, as responses show it."""
+        reason = self.not_ready_because() or ""
+        return ModelStatus(model=self.name, state=self.state, reason=reason)
+
     def not_ready_because(self) -> str | None:
         """Return why no request to the model can be answered now; None when it can."""
         if self.fault is not None:
@@ -91,7 +99,9 @@ class ServedModel:
         """
         self.fault = await self.pool.first_outcome()
         if self.fault is None:
-            registry = await asyncio.to_thread(open_registry, folder, self.info.layers)
+            info = self.info
+            owner = TaskOwner(info.layers, self.name, info.name, info.revision, is_first)
+            registry = await asyncio.to_thread(open_registry, folder, owner)
             self._tasks = registry
             registry.watch()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from elmo_model.pretrained import open_model
 from elmo_model.task import Task
+from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
@@ -20,7 +21,7 @@ def test_trained_mixes_become_task_files(tmp_path: Path) -> None:
     written = [elmo("tasks", source, folder) for source in (module, native)]
 
     assert [each.stdout for each in written] == [f"Wrote {folder / 'elmo.json'}\n"] * 2
-    (task,) = TaskRegistry(folder, 3).list()
+    (task,) = TaskRegistry(folder, TaskOwner(3)).list()
     assert (task,) == open_model(native).tasks
 
 
@@ -47,7 +48,7 @@ def test_json_names_the_files_and_what_they_hold(tmp_path: Path) -> None:
 def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> None:
     module, folder = SMALL.parents[1] / "tensorflow" / "tf_hub", tmp_path
     mine = Task("elmo", (1.0, 2.0, 3.0))
-    TaskRegistry(folder, 3).put(mine)
+    TaskRegistry(folder, TaskOwner(3)).put(mine)
 
     refused = elmo("tasks", module, folder)
 
@@ -55,9 +56,9 @@ def test_tasks_of_other_makers_are_replaced_only_by_force(tmp_path: Path) -> Non
     assert refused.stderr.splitlines()[-1] == (
         f"elmo: {folder / 'elmo.json'} exists; --force replaces it"
     )
-    assert TaskRegistry(folder, 3).list() == (mine,)
+    assert TaskRegistry(folder, TaskOwner(3)).list() == (mine,)
     assert elmo("tasks", module, folder, "--force").exit_code == 0
-    assert TaskRegistry(folder, 3).list() != (mine,)
+    assert TaskRegistry(folder, TaskOwner(3)).list() != (mine,)
 
 
 def test_a_model_without_mixes_has_no_tasks_to_write(published: Path, tmp_path: Path) -> None:

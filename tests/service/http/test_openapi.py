@@ -164,7 +164,7 @@ def test_every_error_is_problem_json(served: dict[str, Any]) -> None:
 def test_embed_can_answer_every_status_of_the_contract(served: dict[str, Any]) -> None:
     responses = served["paths"]["/embed"]["post"]["responses"]
 
-    statuses = (200, 400, 401, 404, 406, 413, 415, 422, 429, 500, 503, 504)
+    statuses = (200, 400, 401, 404, 406, 409, 413, 415, 422, 429, 500, 503, 504)
     assert set(responses) == set(map(str, statuses))
     assert list(responses["200"]["content"]) == list(ENCODERS)
     assert {"Server-Timing", "Vary", "X-Request-Id"} == set(responses["200"]["headers"])

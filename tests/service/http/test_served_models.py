@@ -1,5 +1,6 @@
 """Several models in one server: each is looked up by name and fails alone."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,3 +67,86 @@ def test_without_a_model_that_loads_the_server_ends(tmp_path: Path) -> None:
     assert "/no/a: does not exist" in str(caught.value)
     assert "/no/b: does not exist" in str(caught.value)
     assert "listening" not in str(caught.value)
+
+
+def test_readiness_names_the_models_that_cannot_answer(several: Running) -> None:
+    ready = httpx.get(several.url + "/health/ready")
+
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    (gone,) = ready.json()["models"]
+    assert (gone["model"], gone["state"]) == ("gone", "failed")
+    assert "nowhere: does not exist" in gone["reason"]
+
+
+def test_info_describes_one_model_and_lists_all(several: Running) -> None:
+    first = httpx.get(several.url + "/info").json()
+    four = httpx.get(several.url + "/info", params={"model": "four"}).json()
+
+    assert (first["model"], first["layers"], first["dimension"]) == ("small", 3, 32)
+    assert (four["model"], four["layers"], four["dimension"]) == ("four", 4, 12)
+    assert first["models"] == four["models"]
+    states = [(model["model"], model["state"]) for model in first["models"]]
+    assert states == [("small", "ready"), ("four", "ready"), ("gone", "failed")]
+    gone = httpx.get(several.url + "/info", params={"model": "gone"})
+    assert gone.status_code == 503 and "nowhere" in gone.json()["detail"]
+    assert httpx.get(several.url + "/info", params={"model": "five"}).status_code == 404
+
+
+def test_the_document_allows_what_one_of_the_models_allows(several: Running) -> None:
+    schemas = httpx.get(several.url + "/openapi.json").json()["components"]["schemas"]
+
+    weights = schemas["Mix"]["properties"]["weights"]
+    assert (weights["minItems"], weights["maxItems"]) == (3, 4)
+
+
+def test_a_task_belongs_to_one_model(several: Running) -> None:
+    url = several.url + "/tasks"
+    four = {"weights": [0, 0, 0, 5]}
+
+    assert httpx.put(url + "/ner", json={"weights": [0, 5, 0]}).status_code == 201
+    assert httpx.put(url + "/chunk", params={"model": "four"}, json=four).status_code == 201
+    assert httpx.put(url + "/pos", json={**four, "model": "four"}).status_code == 201
+
+    listed = httpx.get(url, params={"model": "four"}).json()["tasks"]
+    assert [(task["name"], task["model"]) for task in listed] == [
+        ("chunk", "four"),
+        ("pos", "four"),
+    ]
+    assert [task["name"] for task in httpx.get(url).json()["tasks"]] == ["ner"]
+    assert embedded(several, model="four", task="pos").status_code == 200
+    unknown = embedded(several, task="pos")
+    assert unknown.status_code == 404
+    assert "its file is left out: it belongs to model 'four'" in unknown.json()["detail"]
+    for taken in (
+        httpx.put(url + "/ner", params={"model": "four"}, json=four),
+        httpx.put(url + "/new", params={"model": "small"}, json={**four, "model": "four"}),
+    ):
+        assert taken.status_code == 409
+    assert httpx.delete(url + "/ner", params={"model": "four"}).status_code == 404
+    assert httpx.delete(url + "/pos", params={"model": "four"}).status_code == 204
+
+
+def test_a_task_of_another_revision_is_refused(several: Running) -> None:
+    folder = several.log_file.parent / "tasks"
+    task = {"name": "old", "weights": [1, 2, 3], "revision": "0" * 12}
+    (folder / "old.json").write_text(json.dumps(task))
+    several.until(lambda: httpx.get(several.url + "/tasks/old").status_code == 409)
+
+    answer = embedded(several, task="old")
+
+    assert answer.status_code == 409
+    assert "is for revision '000000000000' of model 'small', which has" in answer.json()["detail"]
+    refused = httpx.put(several.url + "/tasks/new", json={**task, "name": "new"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (409, "/revision")
+    assert "old" not in [task["name"] for task in httpx.get(several.url + "/tasks").json()["tasks"]]
+
+
+def test_a_file_without_a_model_belongs_to_the_first(several: Running) -> None:
+    folder = several.log_file.parent / "tasks"
+    (folder / "plain.json").write_text('{"name": "plain", "weights": [1, 2, 3]}')
+    several.until(lambda: httpx.get(several.url + "/tasks/plain").status_code == 200)
+
+    answer = httpx.get(several.url + "/tasks/plain", params={"model": "four"})
+
+    assert answer.status_code == 404
+    assert "it belongs to the first model" in answer.json()["detail"]

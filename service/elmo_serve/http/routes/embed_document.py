@@ -6,6 +6,7 @@ from typing import Any
 
 from elmo_serve.errors import (
     ClientOverShare,
+    Conflict,
     DeadlineExceeded,
     InternalError,
     InvalidRequest,
@@ -65,6 +66,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
             UnknownModel,
             UnknownTask,
             NotAcceptable,
+            Conflict,
             TooLarge,
             UnsupportedMediaType,
             InvalidRequest,

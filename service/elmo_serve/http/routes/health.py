@@ -1,5 +1,7 @@
 """Probes: liveness and readiness, the latter also under the paths that other servers have."""
 
+from typing import Any, Final
+
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unavailable
@@ -9,32 +11,41 @@ from elmo_serve.http.state import Server, TheServer
 
 router = APIRouter()
 
+_PROBE: Final[dict[str, Any]] = {
+    "responses": documented((Unavailable,)),
+    "response_model_exclude_unset": True,
+}
+
 
 @router.head("/health/live", include_in_schema=False)
-@router.get("/health/live", summary="Liveness", responses=documented((Unavailable,)))
+@router.get("/health/live", summary="Liveness", **_PROBE)
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
-    if not server.engine.pool.is_fit:
-        raise Unavailable(f"No worker can start: {server.engine.pool.reason}.", retry_after=10)
+    if not any(model.is_fit for model in server.models):
+        reason = "; ".join(model.pool.reason for model in server.models)
+        raise Unavailable(f"No worker can start: {reason}.", retry_after=10)
     return Health(status="live")
 
 
 @router.head("/health/ready", include_in_schema=False)
-@router.get("/health/ready", summary="Readiness", responses=documented((Unavailable,)))
+@router.get("/health/ready", summary="Readiness", **_PROBE)
 async def ready(server: TheServer) -> Health:
-    """200 when every start-up check has passed and a worker can answer."""
+    """200 once every model is loaded or has failed, while one of them can answer.
+
+    `models` lists those that cannot.
+    """
     return _ready(server)
 
 
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Readiness, as OpenAI servers", responses=documented((Unavailable,)))
+@router.get("/health", summary="Readiness, as OpenAI servers", **_PROBE)
 async def health(server: TheServer) -> Health:
     """As `/health/ready`: load balancers and clients of other servers ask for this path."""
     return _ready(server)
 
 
 @router.head("/ping", include_in_schema=False)
-@router.get("/ping", summary="Readiness, as SageMaker", responses=documented((Unavailable,)))
+@router.get("/ping", summary="Readiness, as SageMaker", **_PROBE)
 async def ping(server: TheServer) -> Health:
     """As `/health/ready`: hosts of model containers ask for this path."""
     return _ready(server)
@@ -43,4 +54,7 @@ async def ping(server: TheServer) -> Health:
 def _ready(server: Server) -> Health:
     if (reason := server.not_ready_because()) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+    statuses = [model.status for model in server.models]
+    if lacking := [status for status in statuses if status.reason]:
+        return Health(status="ready", models=lacking)
     return Health(status="ready")

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
 from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.http.model_query import Model
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import CentreResponse, InfoResponse, LimitsResponse
 from elmo_serve.http.state import VERSION, QueriedModel, TheServer
@@ -15,20 +16,23 @@ router = APIRouter()
 
 @router.head("/info", include_in_schema=False)
 @router.get(
-    "/info", summary="Describe the model", responses=documented((Unauthorized, Unavailable))
+    "/info",
+    summary="Describe the model",
+    responses=documented((Unauthorized, UnknownModel, Unavailable)),
 )
-async def info(server: TheServer) -> InfoResponse:
-    """Return the model, its devices and the limits of the server."""
-    model, settings = server.info, server.settings
-    slots = server.engine.pool.slots
+async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
+    """Return a model, its devices and the limits of the server."""
+    served, settings = server.models.get(model), server.settings
+    info, slots = served.info, served.pool.slots
     return InfoResponse(
-        model=model.name,
-        revision=model.revision,
-        format=model.format,
-        layers=model.layers,
-        dimension=model.dimension,
-        parameters=model.parameters,
-        precision=model.precision,
+        model=served.name,
+        models=[each.status for each in server.models],
+        revision=info.revision,
+        format=info.format,
+        layers=info.layers,
+        dimension=info.dimension,
+        parameters=info.parameters,
+        precision=info.precision,
         devices=[slot.device for slot in slots],
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),

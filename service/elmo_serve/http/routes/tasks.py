@@ -20,15 +20,18 @@ from elmo_serve.errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    UnknownModel,
     UnknownTask,
     UnsupportedMediaType,
     pointer,
     shown,
 )
 from elmo_serve.http import headers, request_body
+from elmo_serve.http.model_query import Model
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
+from elmo_serve.task_file import TaskOwner, refuse_other_revision
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter()
@@ -38,22 +41,28 @@ Name = Annotated[
     str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{TASK_NAME}$"})
 ]
 
-_ALWAYS = (Unauthorized, InternalError, Unavailable)
+_ALWAYS = (Unauthorized, UnknownModel, InternalError, Unavailable)
 _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
 
 
 @router.head("/tasks", include_in_schema=False)
 @router.get("/tasks", summary="List the tasks", responses=documented(_ALWAYS))
-async def list_tasks(server: TheServer) -> TaskList:
-    """Return all registered tasks in the order of their names."""
-    return TaskList(tasks=[_answer(task) for task in server.tasks.list()])
+async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
+    """Return all registered tasks of a model in the order of their names."""
+    tasks = server.models.get(model).tasks
+    return TaskList(tasks=[_answer(task, tasks.owner) for task in tasks.list()])
 
 
 @router.head("/tasks/{name}", include_in_schema=False)
-@router.get("/tasks/{name}", summary="Get a task", responses=documented((*_ALWAYS, UnknownTask)))
-async def get_task(name: Name, server: TheServer) -> TaskResponse:
-    """Return one task."""
-    return _answer(server.tasks.get(name))
+@router.get(
+    "/tasks/{name}",
+    summary="Get a task",
+    responses=documented((*_ALWAYS, UnknownTask, Conflict)),
+)
+async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskResponse:
+    """Return one task. 409: it is for another revision of the model."""
+    tasks = server.models.get(model).tasks
+    return _answer(tasks.get(name), tasks.owner)
 
 
 @router.put(
@@ -76,9 +85,12 @@ async def get_task(name: Name, server: TheServer) -> TaskResponse:
     openapi_extra={"requestBody": {"required": True, **_BODY}},
 )
 async def put_task(
-    name: Name, request: Request, server: TheServer, response: Response
+    name: Name, request: Request, server: TheServer, response: Response, model: Model = None
 ) -> TaskResponse:
-    """Register a task. The next request to this server sees it, other servers within a second."""
+    """Register a task. The next request to this server sees it, other servers within a second.
+
+    Its model is the one of the query, else the one of the body, else the first one.
+    """
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
     body = request_body.parse_task(
@@ -90,10 +102,16 @@ async def put_task(
         detail = f"the body names {shown(body.name)} and the path {shown(name)}"
         # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
         raise Conflict(f"/name: {detail}", errors=[FieldError(pointer("name"), detail)])
+    served = server.models.get(model or body.model)
+    if body.model is not None and server.models.get(body.model) is not served:
+        detail = f"the body names {shown(body.model)} and the query {shown(model)}"
+        raise Conflict(f"/model: {detail}", errors=[FieldError(pointer("model"), detail)])
+    tasks = served.tasks
+    refuse_other_revision(name, body.revision, tasks.owner)
     task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
-    created = await asyncio.to_thread(server.tasks.put, task)
+    created = await asyncio.to_thread(tasks.put, task)
     response.status_code = 201 if created else 200
-    return _answer(task)
+    return _answer(task, tasks.owner)
 
 
 @router.delete(
@@ -103,16 +121,18 @@ async def put_task(
     response_class=Response,
     responses=documented((*_ALWAYS, UnknownTask, Conflict)),
 )
-async def delete_task(name: Name, server: TheServer) -> None:
+async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""
-    await asyncio.to_thread(server.tasks.delete, name)
+    await asyncio.to_thread(server.models.get(model).tasks.delete, name)
 
 
-def _answer(task: Task) -> TaskResponse:
+def _answer(task: Task, owner: TaskOwner) -> TaskResponse:
     return TaskResponse(
         name=task.name,
         weights=list(task.weights),
         gamma=task.gamma,
         layer_norm=task.layer_norm,
         description=task.description,
+        model=owner.name,
+        revision=owner.revision,
     )

@@ -10,12 +10,15 @@ import httpx
 import numpy as np
 import pytest
 
+from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
 from tests.support.servers import SMALL, Running, running
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
 JSON = {"Content-Type": "application/json"}
 SENTENCES = [["The", "cat", "sat", "."], [], ["alone"]]
+
+FIRST = {"model": "small", "revision": checkpoints.load(SMALL).origin.revision}
 
 pytestmark = pytest.mark.usefixtures("tasks")
 
@@ -34,7 +37,7 @@ def test_what_is_put_is_there(client: httpx.Client) -> None:
     created = client.put("/tasks/ner", json=NER)
 
     assert created.status_code == 201
-    assert created.json() == client.get("/tasks/ner").json() == {"name": "ner", **NER}
+    assert created.json() == client.get("/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
 
 
 def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
@@ -46,6 +49,7 @@ def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
     assert client.get("/tasks/ner").json() == {
         **{"name": "ner", "weights": [1.0, 2.0, 3.0]},
         **{"gamma": 1.0, "layer_norm": False, "description": ""},
+        **FIRST,
     }
 
 
@@ -57,7 +61,7 @@ def test_tasks_are_listed_by_name(client: httpx.Client) -> None:
     tasks = client.get("/tasks").json()["tasks"]
 
     assert [task["name"] for task in tasks] == ["coref", "ner", "srl"]
-    assert tasks[1] == {"name": "ner", **NER}
+    assert tasks[1] == {"name": "ner", **NER, **FIRST}
 
 
 def test_a_deleted_task_is_gone(client: httpx.Client) -> None:
@@ -106,7 +110,7 @@ def test_a_task_is_known_to_every_server_with_the_folder(
     client.put("/tasks/ner", json=NER)
 
     with running(tmp_path, model=SMALL, tasks=tasks, worker="thread") as other:
-        assert httpx.get(other.url + "/tasks/ner").json() == {"name": "ner", **NER}
+        assert httpx.get(other.url + "/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
         httpx.delete(other.url + "/tasks/ner").raise_for_status()
 
     until(lambda: client.get("/tasks/ner").status_code == 404)
@@ -116,7 +120,7 @@ def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) ->
     (tasks / "by-hand.json").write_text(json.dumps({"name": "by-hand", **NER}))
 
     until(lambda: client.get("/tasks/by-hand").status_code == 200)
-    assert client.get("/tasks/by-hand").json() == {"name": "by-hand", **NER}
+    assert client.get("/tasks/by-hand").json() == {"name": "by-hand", **NER, **FIRST}
     assert [task["name"] for task in client.get("/tasks").json()["tasks"]] == ["by-hand"]
 
 
@@ -149,7 +153,12 @@ def test_tasks_are_kept_without_a_setting_and_outlive_the_server(tmp_path: Path)
         ({"weights": [1, 2, 1e39]}, 422, "/weights/2", "must be at most 3.4"),
         ({"weights": [1, 2, 3], "gamma": None}, 422, "/gamma", "must be a number; found null"),
         ({"weights": [1, 2, 3], "gamma": 1e9}, 422, "/gamma", "at most 1000"),
-        ({"weights": [1, 2, 3], "scale": 1}, 422, "/scale", "gamma, layer_norm, name, description"),
+        (
+            {"weights": [1, 2, 3], "scale": 1},
+            422,
+            "/scale",
+            "name, model, revision, description",
+        ),
         ({"weights": [1, 2, 3], "name": "a b"}, 422, "/name", "A-Z a-z 0-9"),
         ({"weights": [1, 2, 3], "name": "srl"}, 409, "/name", "names 'srl' and the path 'ner'"),
         (
@@ -234,4 +243,4 @@ def test_the_folder_is_where_the_setting_says(client: httpx.Client, server: Runn
     client.put("/tasks/ner", json=NER)
 
     file = server.log_file.parent / "tasks" / "ner.json"
-    assert json.loads(file.read_text()) == {"name": "ner", **NER}
+    assert json.loads(file.read_text()) == {"name": "ner", **NER, **FIRST}
