@@ -1,0 +1,81 @@
+"""The largest body: refused by its announced length, or where the bytes go over."""
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from elmo_serve.errors import TooLarge
+from elmo_serve.http.middleware.body_limit import BodyLimit
+from tests.support.asgi import Route, http_scope, pieces, respond
+
+
+async def test_a_body_of_the_limit_passes() -> None:
+    route = Route()
+
+    response = await respond(
+        BodyLimit(route, 10), http_scope(content_length="10"), pieces(b"x" * 10)
+    )
+
+    assert (response["status"], route.body) == (200, b"x" * 10)
+
+
+async def test_a_body_that_announces_more_is_refused_before_it_is_received() -> None:
+    async def receive() -> Message:
+        raise AssertionError("a piece was received")
+
+    with pytest.raises(TooLarge, match=r"has 11 bytes or more.*at most 10 .*ELMO_MAX_BODY_BYTES"):
+        await respond(BodyLimit(Route(), 10), http_scope(content_length="11"), receive)
+
+
+async def test_a_body_without_a_length_is_refused_where_it_goes_over() -> None:
+    route = Route()
+
+    with pytest.raises(TooLarge, match="has 12 bytes or more"):
+        await respond(BodyLimit(route, 10), http_scope(), pieces(b"x" * 6, b"x" * 6, b"x" * 6))
+    assert route.body == b"x" * 6
+
+
+async def test_a_route_that_needs_no_body_is_answered_whatever_is_announced() -> None:
+    response = await respond(BodyLimit(Route(reads=False), 10), http_scope(content_length="11"))
+
+    assert response["status"] == 200
+
+
+class Connection:
+    """Counts what a `LimitedConnection` is told."""
+
+    def __init__(self) -> None:
+        self.unread = 0
+
+    def body_unread(self) -> None:
+        self.unread += 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "reads", "unread"),
+    [
+        ({"content_length": "4"}, False, 1),
+        ({"transfer_encoding": "chunked"}, False, 1),
+        ({"content_length": "4"}, True, 0),
+        ({"content_length": "0"}, False, 0),
+        ({}, False, 0),
+    ],
+)
+async def test_the_connection_is_told_of_a_body_that_was_not_read(
+    headers: dict[str, str], reads: bool, unread: int
+) -> None:
+    connection = Connection()
+    scope = http_scope(**headers)
+    scope["state"]["connection"] = connection
+
+    await respond(BodyLimit(Route(reads=reads), 10), scope, pieces(b"x" * 4))
+
+    assert connection.unread == unread
+
+
+async def test_other_kinds_of_scope_pass() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "lifespan.startup.complete"})
+
+    assert await respond(BodyLimit(app, 1), {"type": "lifespan"}) == {
+        "type": "lifespan.startup.complete"
+    }

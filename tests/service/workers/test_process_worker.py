@@ -1,0 +1,108 @@
+"""A model worker in a process of its own: loads, computes, ends."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from elmo_model.checkpoints import load
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    Ready,
+    RunnerSettings,
+)
+from elmo_serve.workers.process_worker import ProcessWorker
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, view
+from tests.support.checkpoints import write_pair
+
+TOP = Output(layers=(2,))
+SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]
+
+
+class Front:
+    """The server's side of a worker."""
+
+    def __init__(self, model: Path) -> None:
+        self.segments = SharedMemoryPool()
+        self.messages: asyncio.Queue[Message] = asyncio.Queue()
+        self.ended: asyncio.Queue[str] = asyncio.Queue()
+        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, False, 1, 64, "info", "text")
+        self.worker = ProcessWorker(settings, self.segments)
+
+    def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
+        size = TOP.size(2, width)
+        segment, array = self.segments.acquire(len(SENTENCES) * size)
+        offsets = tuple(range(0, len(SENTENCES) * size, size))
+        texts = tuple(map(orjson.dumps, SENTENCES))
+        return Batch(number, texts, (TOP,) * len(SENTENCES), offsets, 12, 12, segment), array
+
+
+@asynccontextmanager
+async def front(model: Path) -> AsyncIterator[Front]:
+    made = Front(model)
+    made.worker.start(made.messages.put_nowait, made.ended.put_nowait)
+    yield made
+    await made.worker.stop()
+
+
+async def test_batches_are_computed_in_order_in_another_process(tmp_path: Path) -> None:
+    elmo = load(write_pair(tmp_path))
+    expected = [layers[-1].numpy() for layers in elmo.embed(SENTENCES)]
+    async with front(tmp_path) as f:
+        ready = await f.messages.get()
+        assert isinstance(ready, Ready)
+        assert ready.info.revision == elmo.origin.revision
+        assert f.worker.pid not in (None, os.getpid())
+        batches = [f.batch(number, ready.info.dimension) for number in (1, 2)]
+        for batch, _ in batches:
+            f.worker.submit(batch)
+        for batch, array in batches:
+            done = await f.messages.get()
+            assert isinstance(done, Done) and done.batch == batch.id
+            found = view(array, 0, (3, 2, ready.info.dimension), "float32")
+            np.testing.assert_allclose(found, np.stack(expected), rtol=0, atol=1e-5)
+    assert await f.ended.get() == "exited with status 0"
+
+
+async def test_a_batch_that_raises_is_reported_and_the_process_stays(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    async with front(tmp_path) as f:
+        ready = await f.messages.get()
+        assert isinstance(ready, Ready)
+        batch, _array = f.batch(1, ready.info.dimension)
+        impossible = Batch(9, batch.sentences, (Output(layers=(77,)),) * 3, batch.offsets, 12, 12,
+                           batch.segment)  # fmt: skip
+        f.worker.submit(impossible)
+        f.worker.submit(batch)
+
+        failed = await f.messages.get()
+        assert isinstance(failed, Failed) and failed.batch == 9 and not failed.memory
+        assert isinstance(await f.messages.get(), Done)
+
+
+async def test_a_model_that_cannot_be_loaded_is_reported_and_the_process_ends(
+    tmp_path: Path,
+) -> None:
+    async with front(tmp_path / "nowhere") as f:
+        message = await f.messages.get()
+        assert isinstance(message, LoadFailed) and "nowhere" in message.reason
+        await f.ended.get()
+
+
+async def test_a_killed_process_is_reported_with_its_signal(tmp_path: Path) -> None:
+    async with front(write_pair(tmp_path)) as f:
+        await f.messages.get()
+        assert f.worker.pid is not None
+        os.kill(f.worker.pid, signal.SIGKILL)
+
+        assert "SIGKILL" in await f.ended.get()
