@@ -26,17 +26,19 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
             "layers": layers,
         }
     }
+    dtype = _DTYPES[embeddings.dtype]
+    arrays = list(embeddings.arrays)
     start = 0
-    for index, array in enumerate(embeddings.arrays):
+    for index, array in enumerate(arrays):
         entries[str(index)] = {
-            "dtype": _DTYPES[array.dtype.name],
+            "dtype": dtype,
             "shape": array.shape,
             "data_offsets": (start, start + array.nbytes),
         }
         start += array.nbytes
     header = orjson.dumps(entries)
     header += b" " * (-len(header) % 8)
-    views = [raw(array) for array in embeddings.arrays if array.size]
+    views = [raw(array) for array in arrays if array.size]
     return [len(header).to_bytes(8, "little") + header, *views]
 
 
