@@ -2,21 +2,23 @@
 
 Stands on two interfaces of uvicorn that are not documented as public: `uvicorn.Config(http=...)`
 calls its argument with `config`, `server_state`, `app_state` and `_loop`, and
-`uvicorn.protocols.http.h11_impl.H11Protocol` is an `asyncio.Protocol` made of the same arguments.
+`uvicorn.protocols.http.h11_impl.H11Protocol` is an `asyncio.Protocol` made of the same arguments,
+whose `conn` is h11's connection.
 `pyproject.toml` bounds uvicorn's version, and `test_connection_limits.py` checks both.
 """
 
 import asyncio
 import logging
+import math
 import os
 import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import orjson
-from h11 import LocalProtocolError
+from h11 import IDLE, LocalProtocolError
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -31,6 +33,10 @@ if sys.platform == "linux":
 _log = logging.getLogger("elmo_serve.http.connection_limits")
 
 _INT: Final = struct.Struct("i")
+_PARSED_SECONDS: Final = 30.0
+"""Time without a parsed request after which a request is parsed even under overload. It is shorter
+than the time after which uvicorn closes an idle connection, which it counts from that request."""
+
 _STATE: Final = "connection"
 """Key of the connection in the ASGI `state` of its requests."""
 
@@ -43,16 +49,34 @@ class ConnectionLimits:
     client_seconds: float
 
 
+class Refusals(Protocol):
+    """Answers requests from their bytes alone."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any request would be answered now."""
+
+    def response(self, data: bytes) -> bytes | None:
+        """Return the response to the one whole request that `data` is; None to have it parsed."""
+
+
 class ConnectionFactory:
     """Makes one protocol for each connection, and counts those that are open.
 
     `refused(status)` is called for each request that ends before the application sees it.
+    `refusals` answers requests before they are parsed, under overload.
     """
 
-    def __init__(self, limits: ConnectionLimits, refused: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        refused: Callable[[int], None],
+        refusals: Refusals,
+    ) -> None:
         self.open = 0
         self.limits = limits
         self.refused = refused
+        self.refusals = refusals
 
     def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.Protocol:
         """Return uvicorn's h11 protocol inside a `LimitedConnection`."""
@@ -68,7 +92,7 @@ class LimitedConnection(asyncio.Protocol):
     end of each request, because only a parser could tell them from the bytes.
     """
 
-    protocol: asyncio.Protocol
+    protocol: H11Protocol
 
     def __init__(self, factory: ConnectionFactory) -> None:
         self.is_surplus = False
@@ -78,6 +102,7 @@ class LimitedConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._is_served = False
         self._requests = 0
+        self._parsed_at = -math.inf  # when the last request ended that was parsed
         self._has_sent = False
         self._has_read = False
         self._is_body_unread = False
@@ -111,6 +136,11 @@ class LimitedConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes to the parser; the first ones of a head start the head's timer."""
+        if self._factory.refusals.is_active and self._is_between_requests():
+            response = self._factory.refusals.response(data)
+            if response is not None:
+                self._transport.write(response)
+                return
         was_closing = self._transport.is_closing()
         self._has_sent = True
         try:
@@ -125,9 +155,9 @@ class LimitedConnection(asyncio.Protocol):
             self._factory.refused(400)
             self._expect_reading()
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> None:
         """Close: a client that ends its half of the connection counts as gone."""
-        return self.protocol.eof_received()
+        self.protocol.eof_received()
 
     def pause_writing(self) -> None:
         """Watch whether the client reads while the write buffer is full."""
@@ -154,11 +184,29 @@ class LimitedConnection(asyncio.Protocol):
     def request_ended(self) -> None:
         """Watch whether the client reads the end of the response."""
         self._requests -= 1
+        self._parsed_at = self._loop.time()
         self._has_sent = False
         if self._is_body_unread and not self._requests:
             self._start_head_timer()
         if self._transport.get_write_buffer_size():
             self._expect_reading()
+
+    def _is_between_requests(self) -> bool:
+        """Tell whether the parser holds nothing, so that it needs not see the next request.
+
+        The first request of a connection is parsed, and one from time to time: they set the timers
+        for idle connections.
+        """
+        parser = self.protocol.conn
+        return (
+            not self._requests
+            and not self.is_surplus
+            and self._loop.time() - self._parsed_at < _PARSED_SECONDS
+            and parser.their_state is IDLE
+            and parser.our_state is IDLE
+            and parser.trailing_data == (b"", False)
+            and not self._transport.get_write_buffer_size()
+        )
 
     # Timers
 

@@ -20,6 +20,8 @@ from elmo_serve import logs
 from elmo_serve.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection_limits import ConnectionFactory, ConnectionLimits
+from elmo_serve.http.early_refusal import EarlyRefusal
+from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, SettingsError
@@ -93,7 +95,9 @@ class _UvicornServer(uvicorn.Server):
         self._tasks: set[asyncio.Task[None]] = set()
         settings = server.settings
         limits = ConnectionLimits(settings.max_connections, settings.client_timeout_seconds)
-        factory = ConnectionFactory(limits, server.request_metrics.count_unparsed)
+        factory = ConnectionFactory(
+            limits, server.request_metrics.count_unparsed, _early_refusal(server)
+        )
         super().__init__(
             uvicorn.Config(
                 app,
@@ -160,6 +164,16 @@ class _UvicornServer(uvicorn.Server):
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)  # the event loop keeps no reference
         task.add_done_callback(self._tasks.discard)
+
+
+def _early_refusal(server: Server) -> EarlyRefusal:
+    names = server.settings.api_key_names()
+    keys = KeyRing(names)
+    return EarlyRefusal(
+        server.load_shedder,
+        server.request_metrics,
+        is_allowed=lambda scope: not names or keys.name(scope) is not None,
+    )
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

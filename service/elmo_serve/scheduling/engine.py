@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -73,6 +73,11 @@ class Engine:
     def pool(self) -> WorkerPool:
         """The workers of the default model."""
         return self._dispatchers[self.default].pool
+
+    @property
+    def models(self) -> Collection[str]:
+        """The names of the models."""
+        return self._dispatchers.keys()
 
     @property
     def queues(self) -> Mapping[str, ModelQueue]:

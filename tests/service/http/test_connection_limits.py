@@ -19,8 +19,15 @@ def test_uvicorn_makes_protocols_of_the_arguments_that_the_factory_takes() -> No
     assert list(parameters) == ["config", "server_state", "app_state", "_loop"]
 
 
+class NoRefusals:
+    is_active = False
+
+    def response(self, data: bytes) -> bytes | None:
+        raise AssertionError
+
+
 async def test_the_factory_is_kept_as_it_is_by_the_configuration() -> None:
-    factory = ConnectionFactory(ConnectionLimits(10, 1.0), lambda status: None)
+    factory = ConnectionFactory(ConnectionLimits(10, 1.0), lambda status: None, NoRefusals())
 
     async def app(scope: object, receive: object, send: object) -> None: ...
 

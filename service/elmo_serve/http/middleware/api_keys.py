@@ -11,30 +11,14 @@ from elmo_serve.http import headers
 from elmo_serve.http.public_paths import OPEN
 
 
-class ApiKeys:
-    """Answers 401 to requests without one of `keys`, which maps each key to its name.
+class KeyRing:
+    """The server's keys with their names. Every key is compared, in constant time."""
 
-    Every key is compared, in constant time. The name stands for the client in quotas and in the
-    access log; the key itself is written nowhere.
-    """
-
-    def __init__(self, app: ASGIApp, keys: Mapping[str, str]) -> None:
-        self._app = app
+    def __init__(self, keys: Mapping[str, str]) -> None:
         self._names = list(keys.values())
         self._digests = [_digest(key.encode()) for key in keys]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
-            name = self._name(scope)
-            if name is None:
-                raise Unauthorized(
-                    "Send one of the server's API keys: `Authorization: Bearer KEY`."
-                )
-            scope["state"]["client"] = f"key {name}"
-            scope["state"]["account"]["key"] = name
-        await self._app(scope, receive, send)
-
-    def _name(self, scope: Scope) -> str | None:
+    def name(self, scope: Scope) -> str | None:
         """Return the name of the key that was sent; None when it is none of the server's."""
         sent = headers.first(scope, b"authorization") or ""
         scheme, _, key = sent.encode("latin-1").partition(b" ")
@@ -43,6 +27,29 @@ class ApiKeys:
         if scheme.lower() != b"bearer" or not any(matches):
             return None
         return self._names[matches.index(True)]
+
+
+class ApiKeys:
+    """Answers 401 to requests without one of `keys`, which maps each key to its name.
+
+    The name stands for the client in quotas and in the access log; the key itself is written
+    nowhere.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str]) -> None:
+        self._app = app
+        self._keys = KeyRing(keys)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            name = self._keys.name(scope)
+            if name is None:
+                raise Unauthorized(
+                    "Send one of the server's API keys: `Authorization: Bearer KEY`."
+                )
+            scope["state"]["client"] = f"key {name}"
+            scope["state"]["account"]["key"] = name
+        await self._app(scope, receive, send)
 
 
 def _digest(key: bytes) -> bytes:

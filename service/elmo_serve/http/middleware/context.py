@@ -1,7 +1,5 @@
 """Request id, time, metrics and access log of every request."""
 
-import asyncio
-import contextvars
 import logging
 import time
 from collections.abc import Sequence
@@ -11,20 +9,15 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
-from elmo_serve.errors import Overloaded
 from elmo_serve.http import headers
 from elmo_serve.http.connection_limits import connection_of
 from elmo_serve.http.public_paths import PROBES
 from elmo_serve.http.request_metrics import UNKNOWN, RequestMetrics
 
 _log = logging.getLogger("elmo_serve.access")
-_shedding_log = logging.getLogger("elmo_serve.http.load_shedding")
 
 _CLIENT_LEFT: Final = 499
 """Status in log and metrics of a request whose client left before the response began."""
-
-_SHED_LOG_SECONDS: Final = 1.0
-"""Shed requests share one log line in this time."""
 
 
 class RequestContext:
@@ -38,7 +31,6 @@ class RequestContext:
         self._app = app
         self._metrics = metrics
         self._routes = routes
-        self._shed = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,8 +65,7 @@ class RequestContext:
         route = self._route(scope)
         self._metrics.count(scope["method"], route, status, seconds)
         if "is_shed" in scope["state"]:
-            self._note_shed()
-            return
+            return  # `LoadShedder` logs it
         level = logging.DEBUG if route in PROBES else logging.INFO
         if _log.isEnabledFor(level):
             client = scope.get("client")
@@ -87,19 +78,6 @@ class RequestContext:
                 **scope["state"]["account"],
             }
             _log.log(level, "request", extra=fields)
-
-    def _note_shed(self) -> None:
-        if not self._shed:
-            # In a context of its own: the line belongs to no single request id.
-            asyncio.get_running_loop().call_later(
-                _SHED_LOG_SECONDS, self._log_shed, context=contextvars.Context()
-            )
-        self._shed += 1
-
-    def _log_shed(self) -> None:
-        fields = {"requests": self._shed, "why": Overloaded.title}
-        _shedding_log.info("refused unread", extra=fields)
-        self._shed = 0
 
     def _route(self, scope: Scope) -> str:
         """Return the path of the route, also of a request that was answered before routing."""

@@ -6,10 +6,7 @@ from elmo_serve.http.load_shedding import LoadShedder
 
 
 class LoadShedding:
-    """Raises the error of `LoadShedder` before the body of a `POST /embed` is read.
-
-    These refusals are logged together, because a line for each would cost as much as refusing it.
-    """
+    """Raises the error of `LoadShedder` before the body of a `POST /embed` is read."""
 
     def __init__(self, app: ASGIApp, shedder: LoadShedder) -> None:
         self._app = app
