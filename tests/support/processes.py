@@ -6,10 +6,12 @@ import contextlib
 import os
 from pathlib import Path
 
+from elmo_serve.jobs.fit_process import PROCESS_NAME
+
 
 def children(pid: int) -> dict[str, list[int]]:
-    """Return the processes below the front: `worker`, `json` and Python's `tracker`."""
-    found: dict[str, list[int]] = {"worker": [], "json": [], "tracker": []}
+    """Return the processes below the front: `worker`, `json`, `fit` and Python's `tracker`."""
+    found: dict[str, list[int]] = {"worker": [], "json": [], "fit": [], "tracker": []}
     for child in _below(pid):
         try:
             role = _role(child)
@@ -72,6 +74,8 @@ def _role(pid: int) -> str | None:
         return "tracker"
     if b"spawn" not in command:
         return None
+    if Path(f"/proc/{pid}/comm").read_text().strip() == PROCESS_NAME:
+        return "fit"
     return "worker" if "libtorch" in Path(f"/proc/{pid}/maps").read_text() else "json"
 
 

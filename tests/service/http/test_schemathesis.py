@@ -34,4 +34,4 @@ def test_every_check_on_every_operation_passes(server: Running, tmp_path: Path) 
 
     assert run.returncode == 0, run.stdout + run.stderr
     assert "No issues found" in run.stdout
-    assert "13 selected / 13 total" in run.stdout
+    assert "18 selected / 18 total" in run.stdout

@@ -1,0 +1,425 @@
+"""POST /tasks/{name}/fit and /jobs: tasks that the server learns."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from elmo_serve.http.media_types import ENCODERS, npz
+from elmo_serve.jobs.fit_body import NDJSON
+from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
+from elmo_serve.jobs.job_folder import SERVER_ENDED
+from tests.support.fits import body, ended, fit, labelled
+from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.processes import children, is_alive
+from tests.support.servers import SMALL, Running, running
+
+OLD = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[tuple[Running, httpx.Client]]:
+    """A server that computes nothing: jobs run until the gate is opened."""
+    with (
+        gated(tmp_path / "held", tasks=tmp_path / "tasks", drain_timeout_seconds=0) as server,
+        server.client() as client,
+    ):
+        close_gate(server)
+        yield server, client
+
+
+def vectors(client: httpx.Client, sentences: list[list[str]], **wanted: Any) -> list[Any]:
+    response = client.post(
+        "/embed",
+        json={"sentences": sentences, **wanted},
+        headers={"Accept": npz.ENCODER.media_type},
+    )
+    assert response.status_code == 200, response.text
+    return ENCODERS[npz.ENCODER.media_type].decode(response.content)
+
+
+def features(kind: str, client: httpx.Client, test: list[dict[str, Any]]) -> Any:
+    """Return the inputs of the head for a test part, from the vectors of the task over HTTP."""
+
+    def of(sentences: list[list[str]]) -> list[Any]:
+        return vectors(client, sentences, task=f"{kind}-task")
+
+    if kind == "token":
+        return np.concatenate(of([example["tokens"] for example in test]))
+    if kind == "sentence":
+        return np.stack([each.mean(0) for each in of([example["tokens"] for example in test])])
+    first = [each.mean(0) for each in of([example["pair"][0]["tokens"] for example in test])]
+    second = [each[0] for each in of([example["pair"][1]["tokens"] for example in test])]
+    u, v = np.stack(first), np.stack(second)
+    return np.concatenate((u, v, np.abs(u - v), u * v), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer_norm"), [("token", True), ("sentence", False), ("pair", False)]
+)
+@pytest.mark.usefixtures("tasks")
+def test_a_fitted_task_gives_its_mixture_and_its_score_over_http(
+    server: Running, client: httpx.Client, kind: str, layer_norm: bool
+) -> None:
+    name = f"{kind}-task"
+    job = ended(server, client, fit(client, name, kind=kind, count=60, layer_norm=layer_norm))
+
+    assert (job["state"], job["progress"], job["reason"]) == ("done", 1.0, None)
+    task = client.get(f"/tasks/{name}").json()
+    assert task == job["task"]
+    _check_mixture(client, task)
+    test = [example for example in labelled(kind, 60) if example.get("test")]
+    head = client.get(f"/jobs/{job['id']}/head").content
+    weights = safetensors.numpy.load(head)
+    header = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])["__metadata__"]
+    names = json.loads(header["labels"])
+    scores = features(kind, client, test) @ weights["weight"].T + weights["bias"]
+    wanted = [label for each in test for label in each.get("labels") or [each["label"]]]
+    right = sum(names[n] == label for n, label in zip(scores.argmax(1), wanted, strict=True))
+    assert job["scores"]["scored_on"] == "test"
+    assert job["scores"]["mixtures"]["learned"]["accuracy"] == pytest.approx(right / len(wanted))
+
+
+def _check_mixture(client: httpx.Client, task: dict[str, Any]) -> None:
+    """Compare the vectors of a task with those computed by hand from all layers."""
+    if task["layer_norm"]:
+        return  # the boundaries, which normalisation counts, are not in `layers: "all"`
+    sentences = [["The", "cat", "sat"], ["mat"], []]
+    shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
+    served = vectors(client, sentences, task=task["name"])
+    for found, layers in zip(served, vectors(client, sentences, layers="all"), strict=True):
+        expected = task["gamma"] * np.einsum("l,lnd->nd", shares, layers.astype(np.float64))
+        scale = np.abs(expected).max(initial=1e-9)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
+
+
+def test_the_files_of_a_fit_lie_beside_the_task(
+    held: tuple[Running, httpx.Client], tmp_path: Path
+) -> None:
+    server, client = held
+    lines = [json.dumps({"kind": "token", "seeds": 2})]
+    lines += [json.dumps({"text": "a b", "labels": ["x", "y"]}), ""] * 9
+    response = client.post(
+        "/tasks/ner/fit",
+        content="\n".join(lines).encode(),
+        headers={"Content-Type": NDJSON},
+        params={"model": "english"},
+    )
+    assert response.status_code == 202, response.text
+    open_gate(server)
+    job = ended(server, client, response.json()["id"])
+
+    assert job["state"] == "done", job
+    assert (job["examples"], job["tokens"]) == (18, 18)
+    task = json.loads((tmp_path / "tasks" / "ner.json").read_text())
+    assert task["fit"]["job"] == job["id"] and task["fit"]["seeds"] == 2
+    assert set(task["fit"]["scores"]) == set(job["scores"]["mixtures"])
+    assert set(job["scores"]["mixtures"]) >= {"learned", "average", "sum", "top", "layer 0"}
+    files = {path.name for path in (tmp_path / "tasks" / "ner.fit").iterdir()}
+    assert files == {"head.safetensors", "report.json", "weights.svg"}
+    assert client.get("/jobs").json()["jobs"] == [job]
+    assert server.metric("elmo_jobs_ended_total", state="done") == 1
+
+
+BAD: list[tuple[dict[str, Any], int, str, str]] = [
+    (body(kind="word"), 422, "/kind", "must be 'token', 'sentence' or 'pair'; found 'word'"),
+    (body(seeds=0), 422, "/seeds", "must be at least 1"),
+    (body(validation=1), 422, "/validation", "must be below 1"),
+    (body(dropout=1.5), 422, "/dropout", "must be below 1"),
+    (body(tokenizer="nltk"), 422, "/tokenizer", "must be one of ptb, moses"),
+    ({"kind": "token", "examples": []}, 422, "/examples", "must not be empty"),
+    (
+        {"kind": "token", "examples": [{"tokens": ["a", "b"], "labels": ["x"]}]},
+        422,
+        "/examples/0/labels",
+        "has 1 labels for 2 tokens; expected one a token",
+    ),
+    (
+        {"kind": "token", "examples": [{"tokens": ["a"], "label": "x", "token": 1}]},
+        422,
+        "/examples/0/token",
+        "is 1, expected from 0 to 0",
+    ),
+    (
+        {"kind": "sentence", "examples": [{"tokens": ["a"], "labels": ["x"]}]},
+        422,
+        "/examples/0",
+        "an example of the kind sentence has label; found labels",
+    ),
+    (
+        {"kind": "sentence", "examples": [{"label": "x"}]},
+        422,
+        "/examples/0",
+        "expected tokens or text; found neither",
+    ),
+    (
+        {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x", "lable": "y"}]},
+        422,
+        "/examples/0/lable",
+        "is no field; there are tokens, text, token, labels, label, pair, test",
+    ),
+    (
+        {"kind": "pair", "examples": [{"pair": [{"tokens": ["a"]}], "label": "x"}]},
+        422,
+        "/examples/0/pair",
+        "has 1 sides; expected two",
+    ),
+    (
+        {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x"}] * 3},
+        422,
+        "/examples",
+        "all 3 labels to learn from are 'x'; expected two different ones",
+    ),
+    (
+        {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x", "test": True}]},
+        422,
+        "/examples",
+        "holds no label to learn from",
+    ),
+    (
+        {"kind": "token", "examples": [{"tokens": ["a", "b"], "labels": ["x", "y"]}]},
+        422,
+        "/validation",
+        "holds out 1 of 1 sentences",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sent", "status", "pointer", "detail"), BAD)
+def test_bad_examples_are_named_and_nothing_is_written(
+    server: Running,
+    client: httpx.Client,
+    sent: dict[str, Any],
+    status: int,
+    pointer: str,
+    detail: str,
+) -> None:
+    before = client.get("/jobs").json()
+
+    response = client.post("/tasks/bad/fit", json=sent)
+
+    assert response.status_code == status, response.text
+    (fault,) = response.json()["errors"]
+    assert fault["pointer"] == pointer
+    assert detail in fault["detail"]
+    assert client.get("/jobs").json() == before
+    assert client.get("/tasks/bad").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "detail"),
+    [
+        (b'{"kind": "token"}\n{"tokens": ["a"]}', 422, "line 2: an example of the kind token has"),
+        (b'{"kind": "token"}\n\n{"tokens": ["a"], "labels": [1]}', 422, "line 3: must be a string"),
+        (b'{"seeds": 1}\n{"tokens": ["a"], "labels": ["x"]}', 422, "line 1: is required"),
+        (b'{"kind": "token"}\n{"tokens": ["a"]\n', 400, "Line 2 of the body is not JSON"),
+        (b'{"kind": "token"}\n["a"]\n', 422, "Line 2 must be an object, an example"),
+        (b'{"kind": "token", "examples": []}\n', 422, "has no place in the first line"),
+        (b"\n", 400, "The body is empty"),
+        (b"", 400, "The body is empty"),
+    ],
+)
+def test_a_bad_line_is_named(client: httpx.Client, sent: bytes, status: int, detail: str) -> None:
+    response = client.post("/tasks/bad/fit", content=sent, headers={"Content-Type": NDJSON})
+
+    assert response.status_code == status, response.text
+    assert detail in response.json()["detail"]
+
+
+def test_bad_names_bodies_models_and_media_types_are_refused(client: httpx.Client) -> None:
+    fine = json.dumps(body()).encode()
+
+    def status(path: str, **options: Any) -> int:
+        return client.post(path, **{"content": fine, **options}).status_code
+
+    assert status("/tasks/a b/fit") == 422
+    assert status("/tasks/x/fit?model=klingon") == 404
+    assert status("/tasks/x/fit", content=b"{") == 400
+    assert status("/tasks/x/fit", headers={"Content-Type": "text/csv"}) == 415
+    assert client.get("/tasks/x/fit").status_code == 405
+
+
+def test_unknown_jobs_are_404(client: httpx.Client) -> None:
+    for path in ("/jobs/0123456789abcdef", "/jobs/..%2fner", "/jobs/0123456789abcdef/head"):
+        response = client.get(path)
+        assert response.status_code == 404, path
+    assert client.delete("/jobs/x").json()["type"] == "urn:elmo-serve:error:unknown-job"
+
+
+def test_limits_are_named(narrow_client: httpx.Client, tmp_path: Path) -> None:
+    refused = narrow_client.post("/tasks/x/fit", json=body())
+    assert (refused.status_code, "ELMO_TASKS" in refused.text) == (409, True)
+
+    limits = {"max_job_examples": 3, "max_job_tokens": 4, "max_job_bytes": 100}
+    short = [{"tokens": ["a"], "label": "x"}, {"tokens": ["b"], "label": "y"}]
+    long = [{"tokens": ["a"] * 3, "label": "x"}, {"tokens": ["b"] * 3, "label": "y"}]
+    with gated(tmp_path, tasks=tmp_path / "tasks", **limits) as server, server.client() as client:
+        for examples, limit in ((2 * short, "EXAMPLES"), (long, "TOKENS"), (short, "BYTES")):
+            response = client.post("/tasks/x/fit", json={"kind": "sentence", "examples": examples})
+            if limit == "BYTES":  # 2 rows of (3, 4) numbers fit
+                assert response.status_code == 202
+                continue
+            assert response.status_code == 413, response.text
+            assert f"ELMO_MAX_JOB_{limit}" in response.json()["detail"]
+        three = [*short, {"tokens": ["c"], "label": "y"}]
+        response = client.post("/tasks/y/fit", json={"kind": "sentence", "examples": three})
+        assert response.status_code == 413 and "ELMO_MAX_JOB_BYTES" in response.text
+
+
+@pytest.mark.parametrize(("setting", "status"), [("max_jobs", 503), ("max_client_jobs", 429)])
+def test_a_full_server_says_when_to_try_again(tmp_path: Path, setting: str, status: int) -> None:
+    with gated(
+        tmp_path, tasks=tmp_path / "tasks", drain_timeout_seconds=0, **{setting: 1}
+    ) as server:
+        close_gate(server)
+        with server.client() as client:
+            first = fit(client, "one")
+
+            refused = client.post("/tasks/two/fit", json=body())
+
+            assert refused.status_code == status, refused.text
+            assert int(refused.headers["retry-after"]) >= 1
+            assert f"ELMO_{setting.upper()}" in refused.json()["detail"]
+            client.delete(f"/jobs/{first}")
+            assert client.post("/tasks/two/fit", json=body()).status_code == 202
+
+
+def test_a_folder_that_cannot_be_written_keeps_no_job(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    with gated(tmp_path, tasks=folder) as server, server.client() as client:
+        (folder / ".jobs").write_text("in the way")
+        response = client.post("/tasks/one/fit", json=body())
+    assert response.status_code == 503, response.text
+
+
+def test_jobs_are_cancelled_queued_and_running(held: tuple[Running, httpx.Client]) -> None:
+    server, client = held
+    first, second = fit(client, "one"), fit(client, "two")
+    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
+    server.until(lambda: bool(children(server.pid)["fit"]))
+    assert client.get(f"/jobs/{second}").json()["state"] == "queued"
+    assert server.metric("elmo_jobs", state="running") == 1
+    assert server.metric("elmo_jobs", state="queued") == 1
+    assert client.get(f"/jobs/{first}/head").status_code == 409
+    (child,) = children(server.pid)["fit"]
+
+    assert client.delete(f"/jobs/{second}").json()["state"] == "cancelled"
+    assert client.delete(f"/jobs/{first}").json()["state"] == "cancelled"
+
+    assert not is_alive(child)
+    assert client.delete(f"/jobs/{first}").json()["state"] == "cancelled"  # it has ended
+    assert client.get("/tasks").json() == {"tasks": []}
+    assert server.metric("elmo_jobs_ended_total", state="cancelled") == 2
+    assert server.metric("elmo_jobs", state="running") == 0
+    open_gate(server)
+    assert ended(server, client, fit(client, "one"))["state"] == "done"
+
+
+def test_a_name_has_one_fit_at_a_time(held: tuple[Running, httpx.Client]) -> None:
+    _, client = held
+    first = fit(client, "one")
+
+    refused = client.post("/tasks/one/fit", json=body())
+
+    assert refused.status_code == 409 and first in refused.json()["detail"]
+    client.delete(f"/jobs/{first}")
+    fit(client, "one")
+
+
+def test_a_lost_process_is_replaced_once(held: tuple[Running, httpx.Client]) -> None:
+    server, client = held
+    first, second = fit(client, "one"), fit(client, "two")
+
+    def kill_one(*earlier: int) -> int:
+        server.until(lambda: bool(set(children(server.pid)["fit"]) - set(earlier)))
+        (child,) = set(children(server.pid)["fit"]) - set(earlier)
+        os.kill(child, signal.SIGKILL)
+        return child
+
+    once = kill_one()
+    twice = kill_one(once)
+    job = ended(server, client, first)
+    assert job["state"] == "failed"
+    assert job["reason"] == "the fit process was killed by SIGKILL, the second one of this job"
+
+    kill_one(once, twice)
+    open_gate(server)
+    assert ended(server, client, second)["state"] == "done"
+    assert server.metric("elmo_failures_total", reason="fit_lost") == 3
+
+
+def test_kill_9_of_the_server_leaves_old_tasks_whole(
+    held: tuple[Running, httpx.Client], tmp_path: Path
+) -> None:
+    server, client = held
+    client.put("/tasks/old", json=OLD)
+    before = (tmp_path / "tasks" / "old.json").read_bytes()
+    first, second = fit(client, "old"), fit(client, "new")
+    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
+    server.until(lambda: bool(children(server.pid)["fit"]))
+    (child,) = children(server.pid)["fit"]
+    with (
+        running(
+            tmp_path / "other", model=SMALL, worker="thread", tasks=tmp_path / "tasks"
+        ) as other,
+        other.client() as beside,
+    ):
+        server.until(lambda: beside.get(f"/jobs/{first}").json()["state"] == "running")
+        assert beside.delete(f"/jobs/{first}").status_code == 409
+        assert beside.post("/tasks/new/fit", json=body()).status_code == 409
+
+        os.kill(server.pid, signal.SIGKILL)
+        server.process.wait()
+
+        for job_id in (first, second):
+            job = beside.get(f"/jobs/{job_id}").json()
+            assert (job["state"], job["reason"]) == ("failed", SERVER_ENDED)
+        server.until(lambda: not is_alive(child))
+        assert (tmp_path / "tasks" / "old.json").read_bytes() == before
+        assert not list((tmp_path / "tasks").glob("*.fit"))
+        assert beside.get("/tasks/old").json()["weights"] == OLD["weights"]
+        assert beside.get("/tasks/new").status_code == 404
+
+
+def test_jobs_of_a_server_that_stops_are_failed(
+    held: tuple[Running, httpx.Client], tmp_path: Path
+) -> None:
+    server, client = held
+    first, second = fit(client, "one"), fit(client, "two")
+    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
+
+    server.stop()
+
+    for job_id in (first, second):
+        state = json.loads((tmp_path / "tasks" / ".jobs" / f"{job_id}.json").read_text())
+        assert (state["state"], state["reason"]) == ("failed", SERVER_STOPPED)
+    assert not list((tmp_path / "tasks" / ".jobs").glob("*.lock"))
+
+
+def test_a_sentence_on_which_the_model_fails_is_named(held: tuple[Running, httpx.Client]) -> None:
+    server, client = held
+    examples = labelled("sentence", 20)
+    examples[7] = {"tokens": ["!raises"], "label": "cat"}
+    response = client.post("/tasks/one/fit", json={"kind": "sentence", "examples": examples})
+    open_gate(server)
+
+    job = ended(server, client, response.json()["id"])
+
+    assert (job["state"], job["reason"]) == (
+        "failed",
+        "/examples/7: the model fails on this sentence",
+    )
+
+
+def test_jobs_need_a_key(narrow: Running) -> None:
+    assert httpx.get(f"{narrow.url}/jobs").status_code == 401
+    assert httpx.post(f"{narrow.url}/tasks/x/fit", json={}).status_code == 401
+    assert httpx.delete(f"{narrow.url}/jobs/0123456789abcdef").status_code == 401
