@@ -15,6 +15,7 @@ from elmo_serve.commands.fit import fit
 from elmo_serve.commands.info import info
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.serve import serve
+from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.train import train
 
@@ -28,5 +29,17 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-for command in (convert, download, embed, evaluate, fit, info, perplexity, serve, tasks, train):
+for command in (
+    convert,
+    download,
+    embed,
+    evaluate,
+    fit,
+    info,
+    perplexity,
+    serve,
+    study,
+    tasks,
+    train,
+):
     main.add_command(command)

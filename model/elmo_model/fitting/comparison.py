@@ -105,15 +105,17 @@ def compare_known(
     options: FitOptions,
     on_row: Callable[[Row], None] = lambda _: None,
     on_fit: Callable[[], None] = lambda: None,
+    fixed: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Comparison:
     """Fit every mixture from every seed, as `compare` does, on vectors that are there.
 
     `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it.
+    `fixed` are the weights of the other mixtures, by default those of `fixed_mixtures`.
     Raises FitError where a validation part leaves nothing to learn from.
     """
     splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
     mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
-    mixtures |= fixed_mixtures(train.features.layers)
+    mixtures |= fixed_mixtures(train.features.layers) if fixed is None else fixed
     rows, best, scored = [], None, 0
     for name, weights in mixtures.items():
         own = _mixed(train.features, weights)

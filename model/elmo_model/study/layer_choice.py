@@ -1,0 +1,54 @@
+"""Which weighting wins, which layers a task chooses, and what the penalty does to its choice."""
+
+from pathlib import Path
+
+from elmo_model.fitting.comparison import (
+    LEARNED,
+    Comparison,
+    Known,
+    compare_known,
+    fixed_mixtures,
+)
+from elmo_model.fitting.features import Encode, features_of
+from elmo_model.fitting.fitter import FitOptions
+from elmo_model.study.evaluation_sets import EvaluationSet
+from elmo_model.study.results import Part
+
+PENALTIES = (0.001, 1.0)
+"""The two lambdas of the paper (section 5.1). The fixed mixtures have none: they learn no s."""
+
+
+def layer_choice(
+    chosen: EvaluationSet, folder: Path, encode: Encode, *, limit: int | None, seeds: int
+) -> Part:
+    """Fit the learned mixture with each penalty, and the fixed ones, on one evaluation set."""
+    train = chosen.read(folder, "train", limit)
+    test = chosen.read(folder, "test", limit)
+    train.check(f"{chosen.name}, train")
+    mixtures: Part = {}
+    with features_of(encode, train) as features, features_of(encode, test) as tested:
+        for penalty in PENALTIES:
+            found = compare_known(
+                Known(features, train),
+                Known(tested, test),
+                FitOptions(seeds=seeds, l2_weights=penalty),
+                fixed=fixed_mixtures(features.layers) if penalty == PENALTIES[0] else {},
+            )
+            mixtures |= _rows(found, penalty)
+    return {
+        "task": chosen.name,
+        "train_examples": len(train),
+        "test_examples": len(test),
+        "measure": "accuracy" if found.rows[0].scores[0].span_f1 is None else "span F1",
+        "mixtures": mixtures,
+    }
+
+
+def _rows(found: Comparison, penalty: float) -> Part:
+    return {
+        f"learned, lambda {penalty:g}" if row.name == LEARNED else row.name: {
+            "weights": [list(weights) for weights in row.weights],
+            "scores": [scores.main for scores in row.scores],
+        }
+        for row in found.rows
+    }
