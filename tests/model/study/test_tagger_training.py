@@ -1,0 +1,64 @@
+"""A tagger learns labels that its input holds, from a seed alone."""
+
+import numpy as np
+import torch
+
+from elmo_model.study.tagger import PLACES
+from elmo_model.study.tagger_training import Tagged, TaggerOptions, train_tagger
+
+OPTIONS = TaggerOptions(hidden=8, dropout=0.0, rounds=12, patience=12, rows=8, learning_rate=0.02)
+
+
+def made(count: int, seed: int, *, in_layers: bool) -> Tagged:
+    """Return sentences whose label is the sign of a number: of the layers, or of the words."""
+    source = np.random.default_rng(seed)
+    static, layers, labels = [], [], []
+    for _ in range(count):
+        length = int(source.integers(1, 6))
+        signal = source.choice([-1.0, 1.0], length)
+        words = source.normal(size=(length, 2))
+        contextual = source.normal(size=(3, length, 4))
+        if in_layers:
+            contextual[1, :, 0] = 3 * signal
+        else:
+            words[:, 0] = 3 * signal
+        static.append(torch.tensor(words, dtype=torch.float32))
+        layers.append(torch.tensor(contextual, dtype=torch.float32))
+        labels.append(["up" if each > 0 else "down" for each in signal])
+    return Tagged(static, layers, labels)
+
+
+def test_elmo_at_the_input_and_at_the_output_is_learned_from() -> None:
+    train, development, test = (made(60, seed, in_layers=True) for seed in range(3))
+
+    none, below, above = (
+        train_tagger(place, train, development, test, OPTIONS, seed=0) for place in PLACES[:3]
+    )
+
+    assert none.test.main < 0.7
+    assert min(below.test.main, above.test.main) > 0.85
+    assert below.weights["input"][1] == max(below.weights["input"])
+    assert none.weights == {} and set(above.gammas) == {"output"}
+
+
+def test_word_vectors_alone_are_learned_from_and_a_seed_decides() -> None:
+    train, development, test = (made(60, seed, in_layers=False) for seed in range(3))
+
+    one, again, other = (
+        train_tagger("none", train, development, test, OPTIONS, seed) for seed in (0, 0, 1)
+    )
+
+    assert one == again and one.test.main > 0.9
+    assert one.development != other.development or one.test != other.test or one.rounds
+
+
+def test_batches_are_sentences_of_similar_length() -> None:
+    tagged = made(10, 0, in_layers=True)
+
+    batches = tagged.batches(["down", "up"], rows=4)
+
+    lengths = [int(each) for batch in batches for each in batch.lengths]
+    assert lengths == sorted(lengths) and len(batches) == 3
+    first = tagged.order()[0]
+    length = len(tagged.labels[first])
+    torch.testing.assert_close(batches[0].layers[:, 0, :length], tagged.layers[first])
