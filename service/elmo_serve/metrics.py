@@ -68,6 +68,10 @@ class Metrics:
             _SECONDS,
             "route",
         )
+        self.token_warnings = self._counter(
+            "elmo_token_warnings_total",
+            "Tokens that are longer than the model reads, or have white space inside.",
+        )
         self.sentences = self._counter("elmo_sentences_total", "Sentences answered.")
         self.tokens = self._counter("elmo_tokens_total", "Tokens answered.")
 

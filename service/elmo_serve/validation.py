@@ -63,6 +63,10 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
         # The second part of the path names a branch of the union, not a place in the body.
         place = (place[0], *place[2:])
     text = _wanted(model, fault, place)
+    if fault["type"] == "list_type" and place[:1] == ("sentences",):
+        text = "must be a list of tokens"
+        if isinstance(fault["input"], str):
+            text += "; use `text` for strings that are not split into tokens"
     if fault["type"] == "extra_forbidden" and len(str(place[-1])) > SHOWN_CHARACTERS:
         # A pointer cannot be cut: it points to the object that has the long name.
         text, place = f"{shown(place[-1])} {text}", place[:-1]

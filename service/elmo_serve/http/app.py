@@ -18,7 +18,17 @@ from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.load_shedding import LoadShedding
 from elmo_serve.http.middleware.malformed_requests import MalformedRequests
-from elmo_serve.http.routes import docs, embed, health, info, jobs, metrics, root, tasks
+from elmo_serve.http.routes import (
+    docs,
+    embed,
+    health,
+    info,
+    jobs,
+    metrics,
+    root,
+    tasks,
+    tokenize,
+)
 from elmo_serve.http.state import VERSION, Server
 
 _EXPOSED_HEADERS: Final = ("Location", "Retry-After", "Server-Timing", "X-Request-Id", "X-Warnings")
@@ -27,7 +37,7 @@ _EXPOSED_HEADERS: Final = ("Location", "Retry-After", "Server-Timing", "X-Reques
 
 def create_app(server: Server) -> FastAPI:
     """Return the application; its lifespan starts and stops the processes of `server`."""
-    modules = (embed, tasks, jobs, info, health, metrics, docs, root)
+    modules = (embed, tokenize, tasks, jobs, info, health, metrics, docs, root)
     routes: list[BaseRoute] = [route for module in modules for route in module.router.routes]
     app = FastAPI(
         title="elmo-serve",

@@ -14,18 +14,19 @@ from pydantic.json_schema import models_json_schema
 
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem
 from elmo_serve.http.state import Server
+from elmo_serve.http.text_schemas import TokenizeRequest, TokenizeResponse
 from elmo_serve.jobs.fit_schema import FitBody
 from elmo_serve.task_schema import TaskBody
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.
 
-Send tokenised sentences to `POST /embed`; choose layers, a registered task or your own mix of \
-the layers. JSON is the default response; `Accept` chooses npz, safetensors or Arrow, which are \
-smaller and faster. Errors are problem documents (RFC 9457)."""
+Send tokenised sentences, or text with the name of a tokenizer, to `POST /embed`; choose layers, a \
+registered task or your own mix of the layers. JSON is the default response; `Accept` chooses npz, \
+safetensors or Arrow, which are smaller and faster. Errors are problem documents (RFC 9457)."""
 
 TAGS: Final = {
-    "Vectors": "Tokenised sentences in, ELMo vectors out.",
+    "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
     "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
@@ -33,6 +34,7 @@ TAGS: Final = {
 
 OPERATIONS: Final = {
     ("post", "/embed"): ("embed", "Vectors"),
+    ("post", "/tokenize"): ("tokenize", "Vectors"),
     ("get", "/tasks"): ("listTasks", "Tasks"),
     ("get", "/tasks/{name}"): ("getTask", "Tasks"),
     ("put", "/tasks/{name}"): ("putTask", "Tasks"),
@@ -86,9 +88,11 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     _, definitions = models_json_schema(
         [
             (EmbedRequest, "validation"),
+            (TokenizeRequest, "validation"),
             (TaskBody, "validation"),
             (FitBody, "validation"),
             (EmbedResponse, "serialization"),
+            (TokenizeResponse, "serialization"),
             (Problem, "serialization"),
         ],
         ref_template="#/components/schemas/{model}",

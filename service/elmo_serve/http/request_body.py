@@ -1,28 +1,15 @@
-"""The body of a request: received within limits of time and memory, then parsed."""
+"""The body of a request, received within limits of time and memory."""
 
 import asyncio
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
-from elmo_serve.errors import (
-    DeadlineExceeded,
-    FieldError,
-    InvalidRequest,
-    Overloaded,
-    TooLarge,
-    pointer,
-)
+from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.http import headers
 from elmo_serve.http.request_wait import DisconnectError
-from elmo_serve.http.schemas import EmbedRequest
-from elmo_serve.output import Dtype, LayerName, Pooling
-from elmo_serve.task_schema import Mix, TaskBody
-from elmo_serve.validation import validated
 
 if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
     from starlette.types import Receive, Scope
@@ -154,93 +141,3 @@ async def read(
 def not_received(timeout_seconds: float) -> DeadlineExceeded:
     """Return the error for a body that takes too long."""
     return DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.")
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """Largest number of sentences of a request, and of tokens of a sentence."""
-
-    sentences: int
-    sentence_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The output a request asks for: a task, a mix, or, where both are None, the layers.
-
-    `model` is the name of the model; None for the first one.
-    """
-
-    model: str | None
-    layers: LayerName | list[int]
-    task: str | None
-    mix: Mix | None
-    pooling: Pooling
-    dtype: Dtype
-    normalize: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A parsed request; `sentences` are the JSON texts of its lists of tokens."""
-
-    options: Options
-    sentences: list[bytes]
-    lengths: list[int]
-
-
-def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
-    """Parse the body of `POST /embed`.
-
-    Raises:
-        MalformedBody: it is not JSON.
-        InvalidRequest: it breaks the schema; `errors` points to each fault.
-        TooLarge: it holds more sentences, or a longer sentence, than `limits` allows.
-    """
-    request = validated(EmbedRequest, body)
-    _check(request.sentences, limits)
-    given = request.model_fields_set
-    exclusive = [name for name in ("layers", "task", "mix") if name in given]
-    if len(exclusive) > 1:
-        raise InvalidRequest(
-            f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
-            errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
-        )
-    return Parsed(
-        Options(
-            request.model,
-            request.layers,
-            request.task,
-            request.mix,
-            request.pooling,
-            request.dtype,
-            request.normalize,
-        ),
-        [orjson.dumps(sentence) for sentence in request.sentences],
-        [len(sentence) for sentence in request.sentences],
-    )
-
-
-def parse_task(body: bytes) -> TaskBody:
-    """Parse the body of `PUT /tasks/{name}`.
-
-    Raises:
-        MalformedBody: it is not JSON.
-        InvalidRequest: it breaks the schema; `errors` points to each fault.
-    """
-    return validated(TaskBody, body)
-
-
-def _check(sentences: list[list[str]], limits: RequestLimits) -> None:
-    if len(sentences) > limits.sentences:
-        raise TooLarge(
-            f"The request holds {len(sentences)} sentences and at most {limits.sentences} are "
-            "allowed (ELMO_MAX_REQUEST_SENTENCES)."
-        )
-    for index, sentence in enumerate(sentences):
-        if len(sentence) > limits.sentence_tokens:
-            detail = (
-                f"Sentence {index} holds {len(sentence)} tokens and at most "
-                f"{limits.sentence_tokens} are allowed (ELMO_MAX_SENTENCE_TOKENS)."
-            )
-            raise TooLarge(detail, errors=[FieldError(pointer("sentences", index), detail)])

@@ -9,6 +9,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Strict
 
+from elmo_serve.http.text_schemas import (
+    OFFSETS_TEXT,
+    TOKENIZER_TEXT,
+    TOKENS_TEXT,
+    WARNINGS_TEXT,
+    Offset,
+    Texts,
+    Tokenizer,
+    TokenWarning,
+)
 from elmo_serve.output import Dtype, LayerName, Pooling
 from elmo_serve.task_schema import (
     MOST_LAYERS,
@@ -32,25 +42,49 @@ _EMBED_EXAMPLE: Final[dict[str, Any]] = {
     "layers": "top",
     "pooling": "mean",
 }
+_TEXT_EXAMPLE: Final[dict[str, Any]] = {
+    "text": ["The bank can't lend."],
+    "tokenizer": "ptb",
+    "layers": "average",
+    "normalize": True,
+}
 _AT_MOST_ONE: Final[dict[str, Any]] = {
     "task": {"properties": {"layers": False, "mix": False}},
     "mix": {"properties": {"layers": False, "task": False}},
 }
 
 
+_TEXT_OR_SENTENCES: Final[dict[str, Any]] = {
+    "if": {"required": ["text"]},
+    "then": {"properties": {"sentences": False}},
+    "else": {"required": ["sentences"], "properties": {"tokenizer": False}},
+}
+
+
 class EmbedRequest(BaseModel):
-    """Tokenised sentences and the vectors to return: at most one of `layers`, `task` and `mix`."""
+    """Tokenised `sentences`, or `text`, and the vectors to return.
+
+    At most one of `layers`, `task` and `mix`.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        json_schema_extra={"dependentSchemas": _AT_MOST_ONE, "examples": [_EMBED_EXAMPLE]},
+        json_schema_extra={
+            "dependentSchemas": _AT_MOST_ONE,
+            **_TEXT_OR_SENTENCES,
+            "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
+        },
     )
 
-    sentences: Sentences = Field(
-        description="One list of tokens a sentence. An empty sentence and an empty token are "
-        "legal and keep their place."
+    # Which of the two was sent is read from `model_fields_set`.
+    sentences: Sentences = optional(
+        (),
+        "One list of tokens a sentence. An empty sentence and an empty token are legal and keep "
+        "their place. Either `sentences` or `text` is required.",
     )
+    text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
     layers: LayerName | LayerNumbers = optional(
         "all",
@@ -111,6 +145,10 @@ class EmbedResponse(BaseModel):
         "pooling removes the n."
     )
     usage: Usage
+    tokenizer: str = optional("", "The tokenizer, for a request with `text`.")
+    tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
+    offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
+    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
 
 
 _SCORES: Final = {"mean": 0.91, "spread": 0.004, "weights": [0.2, 0.5, 0.3], "accuracy": 0.91}
@@ -234,6 +272,8 @@ class InfoResponse(BaseModel):
     dimension: int = Field(description="Width of a vector: 2P.")
     parameters: Int64
     precision: str
+    tokenizer: str = Field(description="The tokenizer of the training text: the default for text.")
+    language: str = Field(description="Code of the language, by which `moses` splits.")
     devices: list[str] = Field(description="One entry a worker.")
     limits: LimitsResponse
     media_types: list[str] = Field(description="The media types of `POST /embed` responses.")

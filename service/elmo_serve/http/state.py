@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Query, Request
 
 from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.parsing import RequestLimits
 from elmo_serve.http.request_body import ReceivingBudget
 from elmo_serve.http.request_metrics import RequestMetrics
 from elmo_serve.http.request_wait import RequestWaits
@@ -19,6 +20,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.tasks import TaskRegistry
+from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.text_pool import TextWorkerPool
@@ -51,6 +53,7 @@ class Server:
     address: str = ""
     fatal: str | None = None
     failed: asyncio.Event = field(default_factory=asyncio.Event)
+    _request_limits: RequestLimits | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -61,6 +64,24 @@ class Server:
     def tasks(self) -> TaskRegistry:
         """The tasks of the first model; raises Unavailable while it is not loaded."""
         return self.models.first.tasks
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """The limits of one request, made once when all models are loaded."""
+        if self._request_limits is not None:
+            return self._request_limits
+        infos = [(model.name, model.pool.info) for model in self.models]
+        token_limits: dict[str | None, TokenLimit | None] = {
+            name: info.token_limit for name, info in infos if info is not None
+        }
+        limits = RequestLimits(
+            self.settings.max_request_sentences,
+            self.settings.max_sentence_tokens,
+            {None: token_limits.get(self.models.first.name, BILM_TOKEN_LIMIT), **token_limits},
+        )
+        if len(token_limits) == len(infos):
+            self._request_limits = limits
+        return limits
 
     def not_ready_because(self) -> str | None:
         """Return why the server is not ready; None when it is.

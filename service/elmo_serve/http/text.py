@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from elmo_model.tokenizers import TOKENIZERS
-from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, pointer, shown
+from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, shown
+from elmo_serve.http.parsing import check_texts, text_pointer
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
+from elmo_serve.token_warnings import TokenWarnings
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.text_worker import TextRefused, Tokenize, TokenizedTexts
-
-MAX_TOKEN_CHARACTERS: Final = 64
-"""Longest text, in characters for each token that a sentence may have. Words have 5 on average and
-48 bytes of one reach the network. A larger value lets one text keep a process busy for longer."""
 
 _PART_CHARACTERS: Final = 1 << 12
 """Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
@@ -22,11 +20,6 @@ smaller one costs more messages."""
 
 _TASKS_AHEAD: Final = 4
 """Tasks of one request that are in the queue at once; the others wait outside of it."""
-
-
-def text_pointer(index: int) -> str:
-    """Return the JSON pointer of a text in `{"text": [...]}`."""
-    return pointer("text", index)
 
 
 async def tokenize(
@@ -54,8 +47,8 @@ async def tokenize(
     model = model or server.info
     name = tokenizer or model.tokenizer
     check_tokenizer(name)
-    limits = server.settings
-    _check(texts, limits.max_request_sentences, limits.max_sentence_tokens, pointer_of)
+    limits = server.request_limits
+    check_texts(texts, limits, pointer_of)
     found = TokenizedTexts()
     pending: deque[asyncio.Future[TokenizedTexts | TextRefused]] = deque()
     parts = _parts(texts)
@@ -63,17 +56,25 @@ async def tokenize(
         while True:
             for part in parts:
                 task = Tokenize(
-                    tuple(part), name, model.language, limits.max_sentence_tokens, model.token_limit
+                    tuple(part), name, model.language, limits.sentence_tokens, model.token_limit
                 )
                 pending.append(asyncio.ensure_future(server.text_workers.tokenize(task)))
                 if len(pending) == _TASKS_AHEAD:
                     break
             if not pending:
                 return found
-            _add(found, await pending.popleft(), limits.max_queue_tokens, pointer_of)
+            _add(found, await pending.popleft(), server.settings.max_queue_tokens, pointer_of)
     finally:
         for unfinished in pending:
             unfinished.cancel()
+
+
+def text_warnings(warnings: TokenWarnings) -> list[FieldError]:
+    """Return the warnings that are listed, each with a pointer to its text."""
+    return [
+        FieldError(text_pointer(each.sentence), f"token {each.token}, {each.detail}")
+        for each in warnings.listed
+    ]
 
 
 def check_tokenizer(name: str, at: str = "/tokenizer") -> None:
@@ -85,24 +86,6 @@ def check_tokenizer(name: str, at: str = "/tokenizer") -> None:
     if name not in TOKENIZERS:
         detail = f"must be one of {', '.join(TOKENIZERS)}; found {shown(name)}"
         raise InvalidRequest(f"{at}: {detail}", errors=[FieldError(at, detail)])
-
-
-def _check(
-    texts: Sequence[str], most_texts: int, most_tokens: int, pointer_of: Callable[[int], str]
-) -> None:
-    if len(texts) > most_texts:
-        raise TooLarge(
-            f"The request holds {len(texts)} texts and at most {most_texts} are allowed "
-            "(ELMO_MAX_REQUEST_SENTENCES)."
-        )
-    longest = MAX_TOKEN_CHARACTERS * most_tokens
-    for index, text in enumerate(texts):
-        if len(text) > longest:
-            detail = (
-                f"Text {index} has {len(text)} characters and at most {longest} are allowed: "
-                f"{MAX_TOKEN_CHARACTERS} for each token of a sentence (ELMO_MAX_SENTENCE_TOKENS)."
-            )
-            raise TooLarge(detail, errors=[FieldError(pointer_of(index), detail)])
 
 
 def _add(

@@ -6,9 +6,11 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.http.request_body import Body, Parsed, RequestLimits
+from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest
+from elmo_serve.http.request_body import Body
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.json_worker import JsonTask, Parse, Source, Write, Written, work
@@ -72,21 +74,35 @@ class JsonWorkerPool(TaskPool[JsonTask]):
         return pieces
 
     async def parse(self, body: Body, limits: RequestLimits) -> Parsed:
-        """Parse a request in another process.
+        """Parse the body of `POST /embed` in another process.
 
         Raises:
-            ServiceError: the error that `request_body.parse` raises.
+            ServiceError: the error that `parsing.parse` raises.
             Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
+        parsed: Parsed
+        parsed, items = await self._parse(body, limits, "/embed")
+        if parsed.text is None:
+            return replace(parsed, sentences=items)
+        return replace(parsed, text=replace(parsed.text, texts=items))
+
+    async def parse_tokenize(self, body: Body, limits: RequestLimits) -> TextRequest:
+        """Likewise for the body of `POST /tokenize`."""
+        parsed: TextRequest
+        parsed, items = await self._parse(body, limits, "/tokenize")
+        return replace(parsed, texts=items)
+
+    async def _parse(self, body: Body, limits: RequestLimits, route: str) -> tuple[Any, list[Any]]:
+        """Return a parsed body of a route without its sentences or texts, and these."""
         segment, array = self._segments.acquire(body.size)
         body.move_to(array)
-        task = Parse(segment, body.size, limits)
+        task = Parse(segment, body.size, limits, route)
         # A request is parsed before long answers are written.
         pending = self.submit(task, body.size, (segment,), (array,), first=True)
-        parsed: Parsed | Exception = await pending.future
+        parsed = await pending.future
         if isinstance(parsed, Exception):
             raise parsed
-        return replace(parsed, sentences=pending.items)
+        return parsed, pending.items
 
     async def _write_part(self, vectors: Sequence[Vectors]) -> memoryview:
         numbers = sum(math.prod(v.shape) for v in vectors)

@@ -5,12 +5,12 @@ JSON costs so much processor time that it would block the event loop of the serv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from elmo_serve.errors import ServiceError
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.request_body import Parsed, RequestLimits, parse
+from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest, parse, parse_tokenize
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
 from elmo_serve.workers.task_messages import Part, Started
@@ -43,14 +43,20 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """The task to parse the first `size` bytes of `source` as a request."""
+    """The task to parse the first `size` bytes of `source` as the body of a route in `PARSERS`."""
 
     source: Segment | SegmentHandle
     size: int
     limits: RequestLimits
+    route: str
 
 
 JsonTask = Write | Parse
+
+PARSERS: dict[str, Callable[[memoryview, RequestLimits], Parsed | TextRequest]] = {
+    "/embed": parse,
+    "/tokenize": parse_tokenize,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,15 @@ def work(parent: Parent) -> None:
             parent.send(_write(parent, task))
             continue
         result = _parse(parent, task)
-        if isinstance(result, Parsed):
-            for some in _slices(result.sentences):
-                parent.send(Part(some))
+        if isinstance(result, Parsed) and result.text is None:
+            _send_slices(parent, result.sentences)
             result = replace(result, sentences=[])
+        elif isinstance(result, Parsed) and result.text is not None:
+            _send_slices(parent, result.text.texts)
+            result = replace(result, text=replace(result.text, texts=[]))
+        elif isinstance(result, TextRequest):
+            _send_slices(parent, result.texts)
+            result = replace(result, texts=[])
         parent.send(result)
 
 
@@ -88,14 +99,19 @@ def _write(parent: Parent, task: Write) -> Written:
     return Written(end)
 
 
-def _parse(parent: Parent, task: Parse) -> Parsed | ServiceError:
+def _parse(parent: Parent, task: Parse) -> Parsed | TextRequest | ServiceError:
     try:
-        return parse(parent.memory(task.source).data[: task.size], task.limits)
+        return PARSERS[task.route](parent.memory(task.source).data[: task.size], task.limits)
     except ServiceError as error:
         return error
 
 
-def _slices(sentences: list[bytes]) -> Iterator[list[bytes]]:
+def _send_slices(parent: Parent, items: Sequence[bytes | str]) -> None:
+    for some in _slices(items):
+        parent.send(Part(some))
+
+
+def _slices(sentences: Sequence[bytes | str]) -> Iterator[Sequence[bytes | str]]:
     start, size = 0, 0
     for index, sentence in enumerate(sentences):
         size += len(sentence)

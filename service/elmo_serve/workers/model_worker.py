@@ -11,6 +11,7 @@ import orjson
 import torch
 from torch import Tensor
 
+from elmo_model.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.catalogue import tokenization
 from elmo_model.centre import Centre, centre_of
 from elmo_model.checkpoints import CheckpointError
@@ -21,6 +22,7 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.inference.word_cache import WordCache
 from elmo_model.precision import FORMATS, precision_of
 from elmo_model.pretrained import open_model
+from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -54,6 +56,10 @@ class ServedNetwork(Network, Protocol):
     @property
     def dimension(self) -> int:
         """2P, the width of every vector."""
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The alphabet, which cuts long tokens."""
 
     @property
     def parameter_count(self) -> int:
@@ -159,8 +165,17 @@ def model_info(network: ServedNetwork, precision: str, centre: Centre | None = N
         precision=precision,
         tokenizer=tokenizer,
         language=language,
+        token_limit=_token_limit(network.alphabet),
         centre=centre,
     )
+
+
+def _token_limit(alphabet: Alphabet) -> TokenLimit | None:
+    """Return the length of a token that reaches the network; models of whole words cut none."""
+    length = alphabet.max_characters - 2  # without the marks of begin and end
+    if isinstance(alphabet, Utf8Alphabet):
+        return TokenLimit(length, "bytes")
+    return TokenLimit(length, "characters") if isinstance(alphabet, Lexicon) else None
 
 
 def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runner | None, Message]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -14,4 +15,4 @@ class Started:
 class Part:
     """A part of a result: some of its items. The message that ends the task follows."""
 
-    items: list[bytes]
+    items: Sequence[bytes | str]

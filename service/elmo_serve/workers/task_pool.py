@@ -58,7 +58,7 @@ class Pending(Generic[TaskT]):
     future: asyncio.Future[Any]
     segments: tuple[Segment, ...] = ()
     held: tuple[object, ...] = ()
-    items: list[bytes] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
     attempts: int = 0
 
 

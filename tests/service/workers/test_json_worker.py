@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, ServiceError
-from elmo_serve.http.request_body import Parsed, RequestLimits
+from elmo_serve.http.parsing import Parsed, RequestLimits
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.json_worker import Parse, Source, Write, Written, work
 from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool, view
@@ -52,7 +52,7 @@ def parse(body: bytes) -> list[object]:
     server = Server()
     segment, array = server.acquire(len(body))
     array[: len(body)] = np.frombuffer(body, np.uint8)
-    return server.do(Parse(segment, len(body), LIMITS))
+    return server.do(Parse(segment, len(body), LIMITS, "/embed"))
 
 
 def test_vectors_are_written_with_commas_between_sentences() -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Origin
 from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
@@ -48,6 +49,7 @@ class FailingNetwork:
 
     origin = Origin("failing", "none", "0")
     layers, dimension, parameter_count = 3, 8, 0
+    alphabet = Utf8Alphabet()
 
     def __init__(self, error: Exception) -> None:
         self.word_cache = WordCache(0)

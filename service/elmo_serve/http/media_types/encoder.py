@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_serve.errors import FieldError
 from elmo_serve.output import Dtype
 
 Chunk = bytes | memoryview
@@ -18,6 +19,9 @@ class Embeddings:
 
     `sentences` are the JSON texts of the lists of tokens. `shape` is the shape of one array, with
     -1 for the number of tokens. `tokens` counts all tokens of the request.
+
+    For a request with text, `tokenizer` is the name of the one that split it, and `offsets` are the
+    JSON texts of lists of [start, end]. `warnings` name tokens.
     """
 
     model: str
@@ -29,6 +33,9 @@ class Embeddings:
     sentences: Sequence[bytes]
     shape: tuple[int, ...]
     dtype: Dtype
+    offsets: Sequence[bytes] = ()
+    tokenizer: str | None = None
+    warnings: Sequence[FieldError] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,11 @@ class Encoder:
     media_type: str
     encode: Callable[[Embeddings], list[Chunk]]
     decode: Callable[[bytes], list[NDArray[Any]]]
+
+
+def json_array(texts: Sequence[bytes]) -> bytes:
+    """Return the JSON text of an array from those of its items."""
+    return b"[" + b",".join(texts) + b"]"
 
 
 def raw(array: NDArray[Any]) -> memoryview:

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array
 
 
 def encode(embeddings: Embeddings) -> list[Chunk]:
@@ -41,7 +41,19 @@ def texts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
 def tail(embeddings: Embeddings) -> bytes:
     """Return the body after the last sentence."""
     usage = {"sentences": len(embeddings.arrays), "tokens": embeddings.tokens}
-    return b'],"usage":' + orjson.dumps(usage) + b"}"
+    parts = [b'],"usage":', orjson.dumps(usage)]
+    if embeddings.tokenizer is not None:
+        parts += [
+            b',"tokenizer":',
+            orjson.dumps(embeddings.tokenizer),
+            b',"tokens":',
+            json_array(embeddings.sentences),
+            b',"offsets":',
+            json_array(embeddings.offsets),
+        ]
+    if embeddings.warnings:
+        parts += [b',"warnings":', orjson.dumps(embeddings.warnings)]
+    return b"".join((*parts, b"}"))
 
 
 def decode(data: bytes) -> list[NDArray[Any]]:

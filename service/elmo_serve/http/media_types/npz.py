@@ -1,4 +1,8 @@
-"""application/x-npz: an uncompressed .npz with the arrays "0", "1", ..."""
+"""application/x-npz: an uncompressed .npz with the arrays "0", "1", ...
+
+For a request with text, "tokens" and "offsets" are arrays of one byte string each, the JSON text of
+a list with an item for each sentence: `json.loads(archive["tokens"].item())`.
+"""
 
 import io
 import zipfile
@@ -8,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, raw
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17
@@ -23,11 +27,10 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
     file = _ChunkList()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for index, array in enumerate(embeddings.arrays):
-            is_large = array.nbytes >= zipfile.ZIP64_LIMIT
-            with archive.open(zipfile.ZipInfo(f"{index}.npy"), "w", force_zip64=is_large) as member:
-                member.write(_header(array))
-                for part in _parts(raw(array)):
-                    member.write(part)
+            _add(archive, str(index), array)
+        if embeddings.tokenizer is not None:
+            _add(archive, "tokens", np.array(json_array(embeddings.sentences)))
+            _add(archive, "offsets", np.array(json_array(embeddings.offsets)))
     file.flush()
     return file.chunks
 
@@ -35,7 +38,16 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
 def decode(data: bytes) -> list[NDArray[Any]]:
     """Return one array a sentence."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return [archive[str(index)] for index in range(len(archive.files))]
+        names = [name for name in archive.files if name.isdecimal()]
+        return [archive[str(index)] for index in range(len(names))]
+
+
+def _add(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    is_large = array.nbytes >= zipfile.ZIP64_LIMIT
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=is_large) as member:
+        member.write(_header(array))
+        for part in _parts(raw(array)):
+            member.write(part)
 
 
 def _parts(data: memoryview) -> Iterator[memoryview]:

@@ -6,7 +6,7 @@ import orjson
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, raw
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
 
 _DTYPES = {"float32": "F32", "float16": "F16"}
 
@@ -26,6 +26,12 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
             "layers": layers,
         }
     }
+    if embeddings.tokenizer is not None:
+        entries["__metadata__"] |= {
+            "tokenizer": embeddings.tokenizer,
+            "tokens": json_array(embeddings.sentences).decode(),
+            "offsets": json_array(embeddings.offsets).decode(),
+        }
     dtype = _DTYPES[embeddings.dtype]
     arrays = list(embeddings.arrays)
     start = 0

@@ -26,25 +26,32 @@ from elmo_serve.http.problem_details import REQUEST_ID, documented
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse
 
 
-def _component(model: type) -> dict[str, str]:
+def component(model: type) -> dict[str, str]:
+    """Return the reference to the schema of a model."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
+
+TIMEOUT: dict[str, Any] = {
+    "name": "X-Request-Timeout",
+    "in": "header",
+    "required": False,
+    "description": "Seconds after which the client no longer wants the response. The server's own "
+    "limit (`request_timeout_seconds` in `/info`) is the cap.",
+    "schema": {"type": "number", "exclusiveMinimum": 0, "examples": [30]},
+}
+
+WARNINGS: dict[str, Any] = {
+    "description": "Number of tokens that are longer than the model reads or have white space "
+    "inside; left out where there are none.",
+    "schema": {"type": "integer", "minimum": 1},
+}
 
 REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "content": {json_text.ENCODER.media_type: {"schema": _component(EmbedRequest)}},
+        "content": {json_text.ENCODER.media_type: {"schema": component(EmbedRequest)}},
     },
-    "parameters": [
-        {
-            "name": "X-Request-Timeout",
-            "in": "header",
-            "required": False,
-            "description": "Seconds after which the client no longer wants the response. The "
-            "server's own limit (`request_timeout_seconds` in `/info`) is the cap.",
-            "schema": {"type": "number", "exclusiveMinimum": 0, "examples": [30]},
-        },
-    ],
+    "parameters": [TIMEOUT],
 }
 
 _HEADERS: dict[str, Any] = {
@@ -54,6 +61,7 @@ _HEADERS: dict[str, Any] = {
     },
     "Vary": {"schema": {"type": "string"}},
     "X-Request-Id": REQUEST_ID,
+    "X-Warnings": WARNINGS,
 }
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -82,7 +90,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "The vectors, in the media type that Accept prefers.",
         "headers": _HEADERS,
         "content": {
-            media_type: {"schema": _component(EmbedResponse)}
+            media_type: {"schema": component(EmbedResponse)}
             if media_type == json_text.ENCODER.media_type
             else _BINARY
             for media_type in ENCODERS

@@ -28,6 +28,7 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http import headers, request_body
 from elmo_serve.http.model_query import Model
+from elmo_serve.http.parsing import parse_task
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.schemas import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
@@ -93,7 +94,7 @@ async def put_task(
     """
     headers.check_json(request.scope)
     timeout_seconds = server.settings.request_timeout_seconds
-    body = request_body.parse_task(
+    body = parse_task(
         await request_body.read(request.scope, request.receive, server.receiving, timeout_seconds)
     )
     if not re.fullmatch(TASK_NAME, name):

@@ -1,0 +1,157 @@
+"""Text in POST /embed: the vectors of its tokens, with tokens, offsets and warnings, everywhere."""
+
+import io
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow.ipc
+import pytest
+import safetensors.numpy
+
+from elmo_serve.http.media_types import ENCODERS
+from tests.support.servers import Running
+
+NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+TEXT = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
+TOKENS = [
+    ["The", "bank", "ca", "n't", "lend", "."],
+    [],
+    ["Zürich", "東京", "👩\u200d👩\u200d👧", "!"],
+]
+OFFSETS = [
+    [[0, 3], [4, 8], [9, 11], [11, 14], [15, 19], [19, 20]],
+    [],
+    [[0, 6], [7, 9], [10, 15], [15, 16]],
+]
+
+
+def post(client: httpx.Client, media_type: str = JSON, **body: Any) -> httpx.Response:
+    response = client.post("/embed", json=body, headers={"Accept": media_type})
+    assert response.status_code == 200, response.text
+    return response
+
+
+def told(media_type: str, content: bytes) -> dict[str, Any]:
+    """Return tokens and offsets as a media type carries them."""
+    match media_type:
+        case "application/json":
+            body = json.loads(content)
+            return {name: body[name] for name in ("tokens", "offsets")}
+        case "application/x-npz":
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                return {name: json.loads(file[name].item()) for name in ("tokens", "offsets")}
+        case "application/vnd.safetensors":
+            size = int.from_bytes(content[:8], "little")
+            metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+            assert metadata["tokenizer"] == "ptb"
+            safetensors.numpy.load(content)
+            return {name: json.loads(metadata[name]) for name in ("tokens", "offsets")}
+        case _:
+            table = pyarrow.ipc.open_stream(content).read_all()
+            table.validate(full=True)
+            assert table.schema.metadata[b"tokenizer"] == b"ptb"
+            return {name: table[name].to_pylist() for name in ("tokens", "offsets")}
+
+
+@pytest.mark.parametrize("media_type", ENCODERS)
+@pytest.mark.parametrize("pooling", ["none", "mean"])
+def test_text_has_the_vectors_of_its_tokens(
+    client: httpx.Client, media_type: str, pooling: str
+) -> None:
+    wanted: dict[str, Any] = {"layers": "average", "pooling": pooling}
+    response = post(client, media_type, text=TEXT, tokenizer="ptb", **wanted)
+    same = post(client, media_type, sentences=TOKENS, **wanted)
+
+    decode = ENCODERS[media_type].decode
+    found, expected = decode(response.content), decode(same.content)
+    assert len(found) == len(TEXT)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert told(media_type, response.content) == {"tokens": TOKENS, "offsets": OFFSETS}
+
+
+@pytest.mark.parametrize("media_type", ENCODERS)
+@pytest.mark.parametrize("text", [[], [""], ["one"] * 600])
+def test_few_and_many_texts_are_carried(
+    client: httpx.Client, media_type: str, text: list[str]
+) -> None:
+    response = post(client, media_type, text=text, tokenizer="ptb", layers="top", pooling="mean")
+
+    assert len(ENCODERS[media_type].decode(response.content)) == len(text)
+    tokens = [each.split() for each in text]
+    offsets = [[[0, 3]] if each else [] for each in text]
+    assert told(media_type, response.content) == {"tokens": tokens, "offsets": offsets}
+
+
+def test_a_large_body_of_text_is_split_as_well(client: httpx.Client) -> None:
+    text = [f"sentence {number} , whatever ." for number in range(1_000)]
+    body = post(client, text=text, tokenizer="whitespace", layers="top", pooling="mean").json()
+
+    assert body["tokens"] == [each.split() for each in text]
+    assert body["usage"] == {"sentences": 1_000, "tokens": 5_000}
+
+
+def test_requests_with_tokens_answer_without_tokens(client: httpx.Client) -> None:
+    response = post(client, sentences=[["a"]])
+
+    assert list(response.json()) == ["model", "dimension", "layers", "embeddings", "usage"]
+    assert "X-Warnings" not in response.headers
+
+
+def test_a_sentence_in_the_place_of_a_token_is_named(server: Running, client: httpx.Client) -> None:
+    before = server.metric("elmo_token_warnings_total")
+    body: dict[str, Any] = {"sentences": [["a"], ["The bank of the river.", "b", "é" * 25]]}
+    response = post(client, **body)
+
+    assert response.headers["X-Warnings"] == "2"
+    assert response.json()["warnings"] == [
+        {
+            "pointer": "/sentences/1/0",
+            "detail": "'The bank of the river.' has white space inside and is one token",
+        },
+        {
+            "pointer": "/sentences/1/2",
+            "detail": f"'{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
+        },
+    ]
+    for media_type in (NPZ, SAFETENSORS, ARROW):
+        assert post(client, media_type, **body).headers["X-Warnings"] == "2"
+    assert server.metric("elmo_token_warnings_total") == before + 8
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"sentences": ["The bank."]}, "/sentences/0: must be a list of tokens; use `text`"),
+        ({"sentences": "The bank."}, "/sentences: must be a list of tokens; use `text`"),
+        ({"sentences": [3]}, "/sentences/0: must be a list of tokens; found 3"),
+        ({}, "Either `sentences`, lists of tokens, or `text`, strings, is required."),
+        ({"text": ["a"], "sentences": []}, "Either `sentences` or `text` is allowed; found both."),
+        ({"sentences": [], "tokenizer": "ptb"}, "`tokenizer` splits `text`"),
+        ({"text": ["a"], "tokenizer": "x"}, "'whitespace' or 'characters'; found 'x'"),
+        ({"text": "The bank."}, "/text: must be a list"),
+        ({"text": None}, "/text: must be a list"),
+    ],
+)
+def test_a_refusal_names_the_field_that_helps(
+    client: httpx.Client, body: dict[str, Any], words: str
+) -> None:
+    response = client.post("/embed", json=body)
+
+    assert response.status_code == 422
+    assert words in response.json()["detail"]
+
+
+def test_limits_hold_for_text(client: httpx.Client) -> None:
+    for text, words in (
+        (["a "] * 10_001, "10001 texts and at most 10000 are allowed"),
+        (["a " * 1_001], "1001 words and at most 1000 tokens are allowed"),
+        (["x" * 64_001], "64001 characters and at most 64000 are allowed"),
+        (["a " * 900] * 300, "more than 262144 tokens"),
+    ):
+        response = client.post("/embed", json={"text": text, "tokenizer": "whitespace"})
+        assert response.status_code == 413
+        assert words in response.json()["detail"]

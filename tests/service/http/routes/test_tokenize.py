@@ -1,0 +1,134 @@
+"""POST /tokenize: the law of offsets for any text, the limits, and the words of its refusals."""
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from elmo_model.tokenizers import TOKENIZERS
+from tests.support.scripts import TEXTS, is_space
+
+ANY_TIME = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def tokenized(client: httpx.Client, *texts: str, **options: Any) -> dict[str, Any]:
+    response = client.post("/tokenize", json={"text": texts, **options})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def check(text: str, tokens: list[str], offsets: list[list[int]], tokenizer: str) -> None:
+    """Check that every token is its slice of the text, and that only white space is skipped."""
+    slices = [text[start:end] for start, end in offsets]
+    assert tokens == ([each.upper() for each in slices] if tokenizer == "characters" else slices)
+    starts, ends = [start for start, _ in offsets], [end for _, end in offsets]
+    for end, start in zip([0, *ends], [*starts, len(text)], strict=True):
+        assert all(map(is_space, text[end:start]))
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=6))
+@example(texts=["", " \n", "x", "👩\u200d👩\u200d👧", "שלום עולם", "a\x00b"])
+@ANY_TIME
+def test_offsets_point_at_the_tokens_of_any_text(
+    client: httpx.Client, tokenizer: str, texts: list[str]
+) -> None:
+    response = client.post("/tokenize", json={"text": texts, "tokenizer": tokenizer})
+    if response.status_code == 422:
+        assert tokenizer in ("ptb", "moses")
+        assert "the tokenizer changed" in response.json()["detail"]
+        return
+    found = response.json()
+    assert (response.status_code, found["tokenizer"]) == (200, tokenizer)
+    for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True):
+        check(text, tokens, offsets, tokenizer)
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_a_megabyte_without_a_space_is_refused_with_the_limit(
+    client: httpx.Client, tokenizer: str
+) -> None:
+    for text in ("x" * 1_000_000, "東" * 400_000):
+        response = client.post("/tokenize", json={"text": ["a", text], "tokenizer": tokenizer})
+
+        assert response.status_code == 413
+        assert "at most 64000 are allowed" in response.json()["detail"]
+        assert response.json()["errors"][0]["pointer"] == "/text/1"
+
+
+@pytest.mark.parametrize("tokenizer", ["ptb", "moses", "whitespace"])
+def test_the_longest_token_that_is_allowed_has_right_offsets(
+    client: httpx.Client, tokenizer: str
+) -> None:
+    text = "é" * 64_000
+    found = tokenized(client, text, tokenizer=tokenizer)
+
+    check(text, found["tokens"][0], found["offsets"][0], tokenizer)
+
+
+def test_many_texts_of_a_large_body_keep_their_order(client: httpx.Client) -> None:
+    texts = [f"text {number} of many" for number in range(5_000)]
+    found = tokenized(client, *texts, tokenizer="whitespace")
+
+    assert found["tokens"] == [text.split() for text in texts]
+
+
+def test_the_default_is_the_tokenizer_of_the_model(client: httpx.Client) -> None:
+    info = client.get("/info").json()
+    found = tokenized(client, "It can't.")
+
+    assert (info["tokenizer"], info["language"]) == ("moses", "en")
+    assert found == {
+        "tokenizer": "moses",
+        "tokens": [["It", "can", "'t", "."]],
+        "offsets": [[[0, 2], [3, 6], [6, 8], [8, 9]]],
+    }
+
+
+def test_tokens_that_are_cut_are_named_and_counted(client: httpx.Client) -> None:
+    response = client.post("/tokenize", json={"text": ["a", f"b {'é' * 25}"]})
+
+    assert response.headers["X-Warnings"] == "1"
+    assert response.json()["warnings"] == [
+        {
+            "pointer": "/text/1",
+            "detail": f"token 1, '{'é' * 25}' has 50 bytes of UTF-8; the model reads the first 48",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"text": ["a"], "tokenizer": "spacy"}, 422, "must be 'ptb', 'moses', 'whitespace' or"),
+        ({"text": "a"}, 422, "/text: must be a list; found 'a'"),
+        ({"text": [1]}, 422, "/text/0: must be a string; found 1"),
+        ({}, 422, "/text: is required"),
+        ({"text": [], "sentences": []}, 422, "is no field; there are text, tokenizer, model"),
+        ({"text": ["a"], "model": "nowhere"}, 404, "Unknown model 'nowhere'"),
+        ({"text": ["DOTMULTI"], "tokenizer": "moses"}, 422, "the tokenizer changed 'DOTMULTI'"),
+        ({"text": ["a "] * 10_001}, 413, "10001 texts and at most 10000 are allowed"),
+        ({"text": ["a " * 1_001]}, 413, "1001 words and at most 1000 tokens are allowed"),
+    ],
+)
+def test_a_refusal_says_what_is_allowed(
+    client: httpx.Client, body: dict[str, Any], status: int, words: str
+) -> None:
+    response = client.post("/tokenize", json=body)
+
+    assert response.status_code == status
+    assert words in response.json()["detail"]
+
+
+def test_keys_and_small_limits_hold(narrow_client: httpx.Client) -> None:
+    with httpx.Client(base_url=narrow_client.base_url) as stranger:
+        assert stranger.post("/tokenize", json={"text": ["a"]}).status_code == 401
+    assert narrow_client.post("/tokenize", json={"text": ["a b c d"]}).status_code == 200
+    response = narrow_client.post("/tokenize", json={"text": ["a b c d e"]})
+    assert response.status_code == 413
+    assert "at most 4 tokens are allowed (ELMO_MAX_SENTENCE_TOKENS)" in response.json()["detail"]
