@@ -1,27 +1,17 @@
-"""The body of a request: received within its limits, then parsed."""
+"""The body of a request is received within its limits."""
 
 import asyncio
-import json
 
 import numpy as np
 import pytest
 from starlette.types import Message
 
-from elmo_serve.errors import DeadlineExceeded, InvalidRequest, MalformedBody, Overloaded, TooLarge
-from elmo_serve.http.request_body import (
-    SMALL_BODY_BYTES,
-    Body,
-    ReceivingBudget,
-    RequestLimits,
-    parse,
-    parse_task,
-    read,
-)
+from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body, ReceivingBudget, read
 from elmo_serve.http.request_wait import DisconnectError
 from tests.support.asgi import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1
-LIMITS = RequestLimits(sentences=3, sentence_tokens=4)
 
 
 async def never() -> Message:
@@ -101,48 +91,3 @@ async def test_a_body_that_takes_too_long_is_given_up() -> None:
         await read(http_scope(content_length=str(LARGE)), never, budget, 0.01)
 
     assert budget.used == 0
-
-
-def test_a_parsed_request_holds_the_texts_of_its_sentences() -> None:
-    body = {"sentences": [["The", "Zürich"], []], "pooling": "mean"}
-
-    parsed = parse(json.dumps(body).encode(), LIMITS)
-
-    assert [json.loads(text) for text in parsed.sentences] == body["sentences"]
-    assert parsed.lengths == [2, 0]
-    assert (parsed.options.layers, parsed.options.pooling) == ("all", "mean")
-
-
-@pytest.mark.parametrize(
-    ("sentences", "message", "pointers"),
-    [
-        ([[]] * 4, "4 sentences and at most 3 .*ELMO_MAX_REQUEST_SENTENCES", []),
-        (
-            [[], ["a"] * 5],
-            "Sentence 1 holds 5 tokens and at most 4 .*ELMO_MAX_SENTENCE_TOKENS",
-            ["/sentences/1"],
-        ),
-    ],
-)
-def test_a_request_over_a_limit_is_too_large(
-    sentences: list[list[str]], message: str, pointers: list[str]
-) -> None:
-    with pytest.raises(TooLarge, match=message) as error:
-        parse(json.dumps({"sentences": sentences}).encode(), LIMITS)
-
-    assert [fault.pointer for fault in error.value.errors] == pointers
-
-
-def test_selections_that_exclude_each_other_are_refused_together() -> None:
-    body = {"sentences": [], "task": "ner", "mix": {"weights": [0]}}
-
-    with pytest.raises(InvalidRequest, match="found task and mix") as error:
-        parse(json.dumps(body).encode(), LIMITS)
-
-    assert [fault.pointer for fault in error.value.errors] == ["/task", "/mix"]
-
-
-def test_a_task_is_parsed_or_malformed() -> None:
-    assert parse_task(b'{"weights": [1, 2]}').weights == [1.0, 2.0]
-    with pytest.raises(MalformedBody):
-        parse_task(b"weights")
