@@ -17,6 +17,7 @@ from elmo_client.errors import (
     CannotSend,
     ElmoError,
     FieldError,
+    FitFailed,
     InvalidRequest,
     ModelChanged,
     NotFound,
@@ -29,17 +30,23 @@ from elmo_client.errors import (
     Unauthorized,
     Unreachable,
 )
+from elmo_client.job import AsyncJob, Head, Job, JobState
 from elmo_client.task import Task
 
 __all__ = [
     "AsyncClient",
+    "AsyncJob",
     "BadAnswer",
     "CannotSend",
     "Client",
     "ElmoEmbedder",
     "ElmoError",
     "FieldError",
+    "FitFailed",
+    "Head",
     "InvalidRequest",
+    "Job",
+    "JobState",
     "ModelChanged",
     "NotFound",
     "Problem",

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from elmo_client.job import AsyncJob, Kind, fit_body, state_of
 from elmo_client.request_batches import RequestBatches
 from elmo_client.responses import Vectors
 from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
@@ -99,6 +100,37 @@ class AsyncClient:
     async def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
         await self._session.delete_task(name)
+
+    async def fit(
+        self,
+        name: str,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        kind: Kind,
+        model: str | None = None,
+        tokenizer: str | None = None,
+        validation: float | None = None,
+        seeds: int | None = None,
+        layer_norm: bool | None = None,
+        l2_weights: float | None = None,
+        dropout: float | None = None,
+    ) -> AsyncJob:
+        """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
+        options = {
+            "kind": kind,
+            "tokenizer": tokenizer,
+            "validation": validation,
+            "seeds": seeds,
+            "layer_norm": layer_norm,
+            "l2_weights": l2_weights,
+            "dropout": dropout,
+        }
+        found = await self._session.fit(name, fit_body(options, examples), model)
+        return self.job(state_of(found).id)
+
+    def job(self, job_id: str) -> AsyncJob:
+        """Return the job of an id; the server is not asked."""
+        return AsyncJob(self._session, job_id)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,11 +1,12 @@
 """The client for threads: the asynchronous one, on an event loop in a thread of its own."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from elmo_client.event_loop_thread import EventLoopThread, result
+from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
 from elmo_client.request_batches import RequestBatches
 from elmo_client.responses import Vectors
 from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
@@ -136,6 +137,54 @@ class Client:
     def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
         self._call(self._session.delete_task, name)
+
+    def fit(
+        self,
+        name: str,
+        examples: Iterable[Mapping[str, Any]],
+        *,
+        kind: Kind,
+        model: str | None = None,
+        tokenizer: str | None = None,
+        validation: float | None = None,
+        seeds: int | None = None,
+        layer_norm: bool | None = None,
+        l2_weights: float | None = None,
+        dropout: float | None = None,
+    ) -> Job:
+        """Queue a fit of a task on the server, and return its job.
+
+        The server learns the weights of the layers together with a linear head, and registers the
+        task, in place of any other of its name, when the job is done.
+
+        Args:
+            name: the name of the task.
+            examples: mappings with `tokens` or `text`, and `labels` (one a token) or `label`; for
+                "pair" with `pair`, two sides, and `label`. `"test": True` marks those that are
+                scored and not learned from. docs/api.md has all members.
+            kind: "token", "sentence" or "pair".
+            model: one of several models of the server; None for the first.
+            tokenizer: of `text`; None for that of the model.
+            validation, seeds, layer_norm, l2_weights, dropout: options of the fit; None for the
+                default of the server.
+
+        Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
+        """
+        options = {
+            "kind": kind,
+            "tokenizer": tokenizer,
+            "validation": validation,
+            "seeds": seeds,
+            "layer_norm": layer_norm,
+            "l2_weights": l2_weights,
+            "dropout": dropout,
+        }
+        found = self._call(self._session.fit, name, fit_body(options, examples), model)
+        return self.job(state_of(found).id)
+
+    def job(self, job_id: str) -> Job:
+        """Return the job of an id; the server is not asked."""
+        return Job(AsyncJob(self._session, job_id), self._call)
 
     def close(self) -> None:
         """Cancel the requests in flight and close the connections.

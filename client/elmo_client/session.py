@@ -41,10 +41,11 @@ class _Call:
     content: bytes | None = None
     accept: str = "application/json"
     repeatable: bool = True
+    content_type: str = "application/json"
 
     @property
     def headers(self) -> dict[str, str]:
-        content = {} if self.content is None else {"Content-Type": "application/json"}
+        content = {} if self.content is None else {"Content-Type": self.content_type}
         return {"Accept": self.accept, **content}
 
 
@@ -134,6 +135,32 @@ class Session:
         # A second DELETE would be 404: it is not repeated if the first may have been processed.
         await self._send(_Call("DELETE", _path(name), repeatable=False))
 
+    async def fit(self, name: str, body: bytes, model: str | None) -> dict[str, Any]:
+        """Queue a fit and return its job; `body` is NDJSON."""
+        query = "" if model is None else f"?model={quote(model, safe='')}"
+        # A second POST would be 409: it is not repeated if the first may have been processed.
+        call = _Call(
+            "POST",
+            f"{_path(name)}/fit{query}",
+            body,
+            repeatable=False,
+            content_type="application/x-ndjson",
+        )
+        return json_of(await self._send(call))
+
+    async def job(self, job_id: str) -> dict[str, Any]:
+        """Return a job."""
+        return json_of(await self._send(_Call("GET", _job_path(job_id))))
+
+    async def cancel_job(self, job_id: str) -> dict[str, Any]:
+        """Cancel a job and return it."""
+        return json_of(await self._send(_Call("DELETE", _job_path(job_id))))
+
+    async def head(self, job_id: str) -> bytes:
+        """Return the head of a job, safetensors."""
+        call = _Call("GET", f"{_job_path(job_id)}/head", accept=MEDIA_TYPE)
+        return (await self._send(call)).content
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
@@ -188,3 +215,7 @@ def _checked(url: str) -> httpx.URL:
 
 def _path(name: str) -> str:
     return f"/tasks/{quote(name, safe='')}"
+
+
+def _job_path(job_id: str) -> str:
+    return f"/jobs/{quote(job_id, safe='')}"

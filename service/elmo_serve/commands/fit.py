@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from elmo_model.fitting.examples import FitError
 from elmo_model.precision import PRECISIONS
@@ -31,7 +32,11 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--train", type=_FILE, required=True, help="File of labelled examples.")
 @click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
 @click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
-@click.option("--model", default="english", show_default=True, help="Name or path of the model.")
+@click.option(
+    "--model",
+    help="Name or path of the model; with --server one of its models. Default: english, or the "
+    "first model of the server.",
+)
 @click.option(
     "--tokenizer",
     type=click.Choice(["ptb", "moses", "whitespace", "characters"]),
@@ -42,8 +47,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder of the task file, such as the task folder of a server.",
+    help="Folder of the task file, such as the task folder of a server. Required without --server.",
 )
 @click.option("--seeds", default=3, show_default=True, help="Fits from different seeds.")
 @click.option("--validation", default=0.1, show_default=True, help="Part that decides the end.")
@@ -58,7 +62,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Precision of the network.",
 )
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
-def fit(name: str, **values: Any) -> None:
+@click.option("--server", metavar="URL", help="Fit on this server, which then serves the task.")
+@click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
+def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
     Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head,
@@ -70,6 +76,7 @@ def fit(name: str, **values: Any) -> None:
       $ elmo fit pos --kind token --label upos --train train.conllu --test test.conllu --out tasks
       $ elmo fit intent --kind sentence --train train.csv --out tasks
       $ ELMO_TASKS=tasks elmo serve
+      $ elmo fit intent --kind sentence --train train.csv --server http://localhost:8000
     """
     from elmo_model.checkpoints import CheckpointError
     from elmo_model.fitting.command import FitCommand
@@ -82,11 +89,37 @@ def fit(name: str, **values: Any) -> None:
 
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
+    if server is not None:
+        _fit_on_server(server, api_key, name, own, values)
+        return
+    if values["out"] is None:
+        fail("--out or --server is required: where the task is kept", code=2)
+    values["model"] = values["model"] or "english"
     try:
         options = FitOptions(**own)
         values["model"] = resolve_model(values["model"])
         with steps() as step:
             text = run(FitCommand(name, options=options, **values), step)
     except (FitError, CheckpointError, TextError, OSError) as error:
+        fail(str(error), code=1)
+    click.echo(text)
+
+
+def _fit_on_server(
+    url: str, api_key: str | None, name: str, options: dict[str, Any], values: dict[str, Any]
+) -> None:
+    from elmo_client import ElmoError
+    from elmo_serve.commands.fit_on_server import fit as run
+
+    context = click.get_current_context()
+    for option in ("out", "precision", "force"):
+        if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            fail(f"--{option} has no effect with --server, which keeps the task itself", code=2)
+        values.pop(option)
+    values["split"] = values.pop("tokenizer")
+    try:
+        with steps() as step:
+            text = run(url, api_key, name, options=options, on_step=step, **values)
+    except (FitError, TextError, ElmoError, OSError) as error:
         fail(str(error), code=1)
     click.echo(text)

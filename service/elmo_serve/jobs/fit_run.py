@@ -190,4 +190,6 @@ class FitRun:
             "gamma": task.gamma,
             "layer_norm": task.layer_norm,
             "description": task.description,
+            "model": self._model.registry.owner.name,
+            "revision": self._model.registry.owner.revision,
         }

@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from elmo_serve.errors import (
     ClientOverShare,
@@ -23,6 +23,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.http import headers, request_body
+from elmo_serve.http.model_query import Model
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.request_body import Body
 from elmo_serve.http.request_wait import RequestWait
@@ -41,10 +42,6 @@ Id = Annotated[
     str,
     Path(description="The job's id.", json_schema_extra={"pattern": f"^{JOB_ID.pattern}$"}),
 ]
-ModelQuery = Annotated[
-    str | None, Query(description="The model to learn for. Default: the first one.")
-]
-
 _ALWAYS = (Unauthorized, InternalError, Unavailable)
 _BODY = {
     "application/json": {"schema": {"$ref": "#/components/schemas/FitBody"}},
@@ -90,7 +87,7 @@ async def fit_task(
     request: Request,
     server: TheServer,
     response: Response,
-    model: ModelQuery = None,
+    model: Model = None,
 ) -> JobResponse:
     """Queue a job that learns the weights of a task, and a linear head, and registers the task.
 

@@ -1,0 +1,73 @@
+"""Fits through the client: queued, waited for, cancelled, and their heads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_client import BadAnswer, CannotSend, Client, FitFailed, InvalidRequest, RequestRefused
+from elmo_client.job import fit_body, head_of, state_of
+from tests.support.fits import labelled
+from tests.support.gated_server import close_gate, gated
+
+
+@pytest.mark.usefixtures("tasks")
+def test_a_fit_is_waited_for_and_its_task_and_head_are_there(sdk: Client) -> None:
+    job = sdk.fit("mine", labelled("sentence", 40), kind="sentence", seeds=1, l2_weights=0.01)
+    state = job.wait()
+
+    assert (state.id, state.name, state.state, state.progress) == (job.id, "mine", "done", 1.0)
+    assert state.task in sdk.tasks()
+    head = job.head()
+    assert set(head.labels) <= {"cat", "sat", "The", "mat"}
+    assert head.weight.shape == (len(head.labels), sdk.info()["dimension"])
+    assert head.bias.shape == (len(head.labels),)
+    assert job.cancel() == state  # it has ended
+
+
+def test_a_cancelled_fit_raises_where_it_is_waited_for(client_class: Any, tmp_path: Path) -> None:
+    with (
+        gated(tmp_path, tasks=tmp_path / "tasks", drain_timeout_seconds=0) as server,
+        client_class(server.url) as client,
+    ):
+        close_gate(server)
+        job = client.fit("mine", labelled("token", 20), kind="token")
+        assert not job.state().has_ended
+        with pytest.raises(RequestRefused, match="409"):
+            client.fit("mine", labelled("token", 20), kind="token")
+        with pytest.raises(RequestRefused, match="a job has a head when it is done"):
+            job.head()
+
+        assert job.cancel().state == "cancelled"
+
+        with pytest.raises(FitFailed, match=r"of task 'mine': cancelled"):
+            job.wait()
+
+
+def test_bad_examples_are_refused_with_their_pointer(sdk: Client) -> None:
+    with pytest.raises(InvalidRequest, match="line 2: has 1 labels for 2 tokens") as refused:
+        sdk.fit("bad", [{"tokens": ["a", "b"], "labels": ["x"]}], kind="token")
+
+    assert refused.value.problem.errors[0].pointer == "/examples/0/labels"
+
+
+def test_examples_that_are_no_json_are_not_sent(sdk: Client) -> None:
+    with pytest.raises(CannotSend, match="example 1 cannot be written as JSON"):
+        sdk.fit("bad", [{"label": "x"}, {"label": {1}}], kind="sentence")
+    examples: Any = ["a b"]
+    with pytest.raises(CannotSend, match="example 0 is 'a b'; expected a mapping"):
+        sdk.fit("bad", examples, kind="sentence")
+
+
+def test_a_body_has_the_options_first_and_arrays_are_lists() -> None:
+    body = fit_body({"kind": "token", "seeds": None}, [{"token": np.int64(2)}])
+
+    assert body == b'{"kind":"token"}\n{"token":2}'
+
+
+def test_what_is_no_job_and_no_head_is_refused() -> None:
+    with pytest.raises(BadAnswer, match="a job without 'id'"):
+        state_of({})
+    with pytest.raises(BadAnswer, match="no head"):
+        head_of(b"nothing of it")
