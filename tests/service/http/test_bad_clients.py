@@ -7,32 +7,35 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
 
-from elmo_serve.errors import TYPE_PREFIX
 from tests.support.processes import own_memory, shared_memory
+from tests.support.raw_http import (
+    GOOD,
+    GUARD_SECONDS,
+    HEAD,
+    connected,
+    problem,
+    read,
+    received,
+    response,
+)
 from tests.support.servers import SMALL, Running, running
 
 HEAD_BYTES = 1 << 16  # h11 accepts as much of a head or of trailers
-PATIENCE = 0.6
-TIMEOUT = 5.0
+PATIENCE = 2.0  # of `stern` with a client, seconds
+TIMEOUT = 3.0  # of `stern` for a request, seconds
 BODY = 1_000_000
 CONNECTIONS = 12
-LATE = 4.0  # seconds beside those promised, on a machine that has other things to do
-GROWTH = 48e6  # bytes that a front may grow by, for all clients of this file together
-
-HEAD = b"POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-GOOD = b'{"sentences": [["a"]], "layers": "top"}'
+GROWTH = 48e6  # bytes that a server may grow by, for all clients of this file together
 
 
 @pytest.fixture(scope="module")
 def stern(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server of little patience."""
+    """A server that soon gives up a client: for clients that are slow."""
     folder = tmp_path_factory.mktemp("stern")
     with running(
         folder,
@@ -41,6 +44,20 @@ def stern(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         client_timeout_seconds=PATIENCE,
         request_timeout_seconds=TIMEOUT,
         max_body_bytes=BODY,
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def narrow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with small limits and much time: for clients that are greedy or wrong."""
+    folder = tmp_path_factory.mktemp("narrow")
+    with running(
+        folder,
+        model=SMALL,
+        tasks=folder / "tasks",
+        client_timeout_seconds=GUARD_SECONDS / 2,
+        max_body_bytes=BODY,
         max_connections=CONNECTIONS,
     ) as server:
         httpx.post(server.url + "/embed", content=GOOD).raise_for_status()
@@ -48,26 +65,17 @@ def stern(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def generous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that has the time for large answers, and as little patience."""
-    with running(
-        tmp_path_factory.mktemp("generous"), model=SMALL, client_timeout_seconds=PATIENCE
-    ) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def size_at_first(stern: Running) -> float:
-    return memory(stern)
+def size_at_first(narrow_server: Running) -> float:
+    return memory(narrow_server)
 
 
 @pytest.fixture(autouse=True)
-def others_are_answered(stern: Running, size_at_first: float) -> Iterator[None]:
+def others_are_answered(narrow_server: Running, size_at_first: float) -> Iterator[None]:
     yield
-    with stern.client() as client:
+    with narrow_server.client() as client:
         assert client.post("/embed", content=GOOD).status_code == 200
         assert client.get("/health/ready").status_code == 200
-    assert memory(stern) - size_at_first < GROWTH
+    assert memory(narrow_server) - size_at_first < GROWTH
 
 
 def memory(server: Running) -> float:
@@ -75,81 +83,37 @@ def memory(server: Running) -> float:
     return 1e6 * (own_memory(server.pid) + shared_memory(server.pid))
 
 
-@contextmanager
-def connected(server: Running) -> Iterator[socket.socket]:
-    address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
-        yield connection
-
-
-def read(connection: socket.socket) -> bytes:
-    """Return what comes until the server closes the connection."""
-    data = b""
-    with suppress(ConnectionResetError):
-        while some := connection.recv(65536):
-            data += some
-    return data
-
-
-def response(connection: socket.socket) -> bytes:
-    """Return one response with its body."""
-    data = b""
-    while (head := re.search(rb"content-length: (\d+)(?s:.*?)\r\n\r\n", data)) is None:
-        data += connection.recv(65536)
-    while len(data) < head.end() + int(head[1]):
-        data += connection.recv(65536)
-    return data
-
-
-def problem(answer: bytes, status: int, slug: str) -> dict[str, Any]:
-    """Check that an answer is a whole problem document with its request id."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 %d " % status), answer[:500]
-    assert b"content-type: application/problem+json" in head
-    assert b"content-length: %d" % len(body) in head
-    members: dict[str, Any] = json.loads(body)
-    assert members["type"] == TYPE_PREFIX + slug
-    assert members["status"] == status
-    assert f"x-request-id: {members['instance']}".encode() in head
-    return members
-
-
-def trickle(connection: socket.socket, data: bytes, seconds: float) -> None:
-    """Send a byte now and then, until the other side has had enough."""
-    connection.setblocking(True)
-    end = time.monotonic() + seconds
+def trickle(connection: socket.socket, data: bytes) -> None:
+    """Send a byte ten times a second, until the server responds or closes."""
     for index in range(len(data)):
-        if time.monotonic() > end:
-            return
         try:
             connection.sendall(data[index : index + 1])
             connection.settimeout(0.1)
             if connection.recv(1, socket.MSG_PEEK) is not None:
-                return
+                break
         except TimeoutError:
             continue
         except OSError:
-            return
+            break
+    connection.settimeout(GUARD_SECONDS)
 
 
 def test_a_head_that_trickles_is_given_up(stern: Running) -> None:
+    start = time.monotonic()
     with connected(stern) as connection:
-        start = time.monotonic()
-        trickle(connection, HEAD + b"X-Long: " + b"a" * 1_000, PATIENCE + LATE)
-        connection.settimeout(20)
+        trickle(connection, HEAD + b"X-Long: " + b"a" * 1_000)
         members = problem(read(connection), 408, "request-timeout")
 
-    assert PATIENCE * 0.9 < time.monotonic() - start < PATIENCE + LATE
+    assert time.monotonic() - start > PATIENCE * 0.9
     assert "ELMO_CLIENT_TIMEOUT_SECONDS" in members["detail"]
 
 
-def test_a_connection_on_which_nothing_comes_is_closed(stern: Running) -> None:
+def test_a_connection_without_a_byte_is_closed(stern: Running) -> None:
+    start = time.monotonic()
     with connected(stern) as connection:
-        start = time.monotonic()
-
         assert read(connection) == b""
 
-    assert PATIENCE * 0.9 < time.monotonic() - start < PATIENCE + LATE
+    assert time.monotonic() - start > PATIENCE * 0.9
 
 
 def test_the_head_of_a_second_request_is_given_up_too(stern: Running) -> None:
@@ -164,8 +128,8 @@ def test_the_head_of_a_second_request_is_given_up_too(stern: Running) -> None:
 
 @pytest.mark.parametrize("path", [b"POST /embed", b"PUT /tasks/slow"])
 def test_a_body_that_stops_is_given_up(stern: Running, path: bytes) -> None:
+    start = time.monotonic()
     with connected(stern) as connection:
-        start = time.monotonic()
         connection.sendall(
             path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 900\r\n\r\n{"
         )
@@ -173,57 +137,44 @@ def test_a_body_that_stops_is_given_up(stern: Running, path: bytes) -> None:
         members = problem(read(connection), 504, "deadline-exceeded")
 
     assert members["detail"] == f"The body had not come within {TIMEOUT:g} s."
-    assert TIMEOUT * 0.9 < time.monotonic() - start < TIMEOUT + LATE
+    assert time.monotonic() - start > TIMEOUT * 0.9
 
 
 @pytest.mark.parametrize("body", [b"", b'{"sentences": [["' + b"a" * 800])
-def test_a_client_can_ask_for_less_patience_with_its_body(stern: Running, body: bytes) -> None:
-    with connected(stern) as connection:
-        start = time.monotonic()
+def test_a_client_can_set_a_shorter_time_for_its_body(narrow_server: Running, body: bytes) -> None:
+    with connected(narrow_server) as connection:
         connection.sendall(
             HEAD + b"X-Request-Timeout: 0.5\r\nConnection: close\r\nContent-Length: 900\r\n\r\n"
         )
-        trickle(connection, body, TIMEOUT)
-        connection.settimeout(20)
+        trickle(connection, body)
 
-        problem(read(connection), 504, "deadline-exceeded")
+        members = problem(read(connection), 504, "deadline-exceeded")
 
-    assert time.monotonic() - start < TIMEOUT * 0.9
+    assert members["detail"] == "The body had not come within 0.5 s."
 
 
-def test_a_body_over_the_limit_is_refused_unread(stern: Running) -> None:
+def test_a_body_over_the_limit_is_refused_before_it_is_read(stern: Running) -> None:
     with connected(stern) as connection:
         connection.sendall(HEAD + b"Content-Length: 999999999999\r\n\r\n")
 
         members = problem(connection.recv(65536), 413, "too-large")
         assert "999999999999" in members["detail"]
-        assert read(connection) == b"", "nor is the rest waited for"
+        assert read(connection) == b""  # the rest is not waited for
 
 
 def test_a_body_over_the_limit_without_a_length_is_refused_where_it_goes_over(
     stern: Running,
 ) -> None:
     chunk = b"%x\r\n" % 10_000 + b" " * 10_000 + b"\r\n"
-    sent = 0
     with connected(stern) as connection:
         connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
-        with suppress(OSError):
-            while sent < 200 * BODY:
-                connection.sendall(chunk)
-                sent += len(chunk)
-                connection.settimeout(0.0)
-                with suppress(BlockingIOError):
-                    problem(connection.recv(65536), 413, "too-large")
-                    break
-                connection.settimeout(20)
-        connection.settimeout(20)
-        start = time.monotonic()
-        with suppress(OSError):
-            while time.monotonic() - start < PATIENCE + LATE:
-                connection.sendall(chunk)
+        for _ in range(BODY // 10_000 + 1):
+            connection.sendall(chunk)
 
-    assert sent < 20 * BODY
-    assert time.monotonic() - start < PATIENCE + LATE, "and is cut off when it goes on"
+        problem(received(connection), 413, "too-large")
+        with pytest.raises(ConnectionError):  # the rest is read for a while, and then cut off
+            while True:
+                connection.sendall(chunk)
 
 
 @pytest.mark.parametrize(
@@ -263,43 +214,46 @@ def test_chunked_nonsense_is_refused(stern: Running, body: bytes) -> None:
         HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-def test_what_is_not_http_is_refused(stern: Running, sent: bytes) -> None:
-    with connected(stern) as connection:
+def test_bytes_that_are_not_http_are_refused(narrow_server: Running, sent: bytes) -> None:
+    with connected(narrow_server) as connection:
         connection.sendall(sent)
 
         assert read(connection).startswith(b"HTTP/1.1 400 ")
 
 
-def test_nothing_is_answered_twice_when_nonsense_follows_a_request(stern: Running) -> None:
-    with connected(stern) as connection:
+def test_nothing_is_answered_twice_when_nonsense_follows_a_request(narrow_server: Running) -> None:
+    with connected(narrow_server) as connection:
         connection.sendall(b"GET /info HTTP/1.1\r\nHost: x\r\n\r\n\x00\x00nonsense\r\n\r\n")
 
         assert re.findall(rb"HTTP/1.1 (\d+)", read(connection)) == [b"200", b"400"]
 
 
 @pytest.mark.parametrize("line", [b"X-Huge: " + b"a" * 99, b"X: y\r\n" * 20])
-def test_a_head_without_an_end_is_refused(server: Running, line: bytes) -> None:
+def test_a_head_without_an_end_is_refused(narrow_server: Running, line: bytes) -> None:
+    """The client can be ahead by the buffers of the kernel; the server's memory is bounded."""
     sent = 0
-    with connected(server) as connection:
+    with connected(narrow_server) as connection, suppress(ConnectionError):
         connection.sendall(HEAD + b"X-Huge: ")
-        with suppress(OSError):
-            while sent < 100 * HEAD_BYTES:
-                connection.sendall(line * 40)
-                sent += 40 * len(line)
-                time.sleep(0.001)  # the answer is lost where the server resets a busy connection
-                connection.settimeout(0.0)
-                with suppress(BlockingIOError):
-                    assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
-                    break
-                connection.settimeout(20)
+        while sent < 1_000 * HEAD_BYTES:
+            connection.sendall(line * 40)
+            sent += 40 * len(line)
 
-    assert HEAD_BYTES * 0.9 < sent < 20 * HEAD_BYTES
+    assert HEAD_BYTES * 0.9 < sent < 1_000 * HEAD_BYTES
 
 
-def test_a_head_of_many_kilobytes_is_taken(stern: Running) -> None:
+def test_a_head_that_is_too_long_is_answered(narrow_server: Running) -> None:
+    with connected(narrow_server) as connection:
+        start = HEAD + b"X-Huge: "
+        # One byte too many: a connection that is closed with bytes unread loses its response.
+        connection.sendall(start + b"a" * (HEAD_BYTES + 1 - len(start)))
+
+        assert received(connection).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_head_of_many_kilobytes_is_taken(narrow_server: Running) -> None:
     headers = {f"X-{index}": "a" * 1_000 for index in range(HEAD_BYTES // 1_100)}
 
-    assert httpx.get(stern.url + "/info", headers=headers).status_code == 200
+    assert httpx.get(narrow_server.url + "/info", headers=headers).status_code == 200
 
 
 def large(last: bytes = b"") -> bytes:
@@ -310,22 +264,19 @@ def large(last: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
-def test_an_answer_that_is_not_read_is_dropped(generous: Running, last: bytes) -> None:
-    with connected(generous) as connection:
+def test_an_answer_that_is_not_read_is_dropped(stern: Running, last: bytes) -> None:
+    with connected(stern) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.sendall(large(last))
         assert connection.recv(12) == b"HTTP/1.1 200"
-        assert generous.metric("elmo_answer_bytes") > 0
-        deadline = time.monotonic() + PATIENCE + LATE
-        while generous.metric("elmo_answer_bytes") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert stern.metric("elmo_answer_bytes") > 0
+        stern.until(lambda: stern.metric("elmo_answer_bytes") == 0)
 
-        assert generous.metric("elmo_answer_bytes") == 0
-        assert "response not read" in generous.log
+        assert "response not read" in stern.log
 
 
-def test_an_answer_that_is_read_slowly_arrives(generous: Running) -> None:
-    with connected(generous) as connection:
+def test_an_answer_that_is_read_slowly_arrives(stern: Running) -> None:
+    with connected(stern) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         connection.sendall(large(b"Connection: close\r\n"))
         answer = connection.recv(65_536)
@@ -341,12 +292,12 @@ def test_an_answer_that_is_read_slowly_arrives(generous: Running) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, identity", "x-unknown"])
 @pytest.mark.parametrize("path", ["/embed", "/tasks/packed"])
-def test_compressed_bodies_are_refused(stern: Running, coding: str, path: str) -> None:
+def test_compressed_bodies_are_refused(narrow_server: Running, coding: str, path: str) -> None:
     bomb = (gzip.compress if "gzip" in coding else zlib.compress)(b" " * 10_000_000)
 
     answer = httpx.request(
         "POST" if path == "/embed" else "PUT",
-        stern.url + path,
+        narrow_server.url + path,
         content=bomb,
         headers={"Content-Encoding": coding, "Content-Type": "application/json"},
     )
@@ -370,8 +321,8 @@ def test_compressed_bodies_are_refused(stern: Running, coding: str, path: str) -
         b'{"sentences": [["a"]], "layers": [' + b"9" * 900_000 + b"]}",
     ],
 )
-def test_what_json_should_not_be_is_refused(stern: Running, content: bytes) -> None:
-    answer = httpx.post(stern.url + "/embed", content=content, timeout=20)
+def test_hostile_json_is_refused(narrow_server: Running, content: bytes) -> None:
+    answer = httpx.post(narrow_server.url + "/embed", content=content, timeout=20)
 
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -379,34 +330,34 @@ def test_what_json_should_not_be_is_refused(stern: Running, content: bytes) -> N
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1" + "0" * 400, "NaN", "Infinity"])
-def test_numbers_without_a_value_are_refused(stern: Running, number: str) -> None:
+def test_numbers_that_are_not_finite_are_refused(narrow_server: Running, number: str) -> None:
     content = f'{{"sentences": [["a"]], "mix": {{"weights": [{number}, 0, 0]}}}}'
 
-    assert httpx.post(stern.url + "/embed", content=content).status_code in (400, 422)
+    assert httpx.post(narrow_server.url + "/embed", content=content).status_code in (400, 422)
 
 
-def test_of_equal_keys_the_last_counts(stern: Running) -> None:
+def test_of_equal_keys_the_last_counts(narrow_server: Running) -> None:
     content = b'{"sentences": [["a"]], "layers": "all", "layers": "top", "sentences": [["b", "c"]]}'
 
-    body = httpx.post(stern.url + "/embed", content=content).json()
+    body = httpx.post(narrow_server.url + "/embed", content=content).json()
 
     assert body["usage"] == {"sentences": 1, "tokens": 2}
     assert len(body["embeddings"][0]) == 2
 
 
-def test_connections_over_the_limit_are_told_so_and_the_first_ones_are_served(
-    stern: Running,
+def test_connections_over_the_limit_are_refused_and_the_first_ones_are_served(
+    narrow_server: Running,
 ) -> None:
     request = b"GET /info HTTP/1.1\r\nHost: x\r\n\r\n"
     with ExitStack() as stack:
-        kept = [stack.enter_context(connected(stern)) for _ in range(CONNECTIONS)]
+        kept = [stack.enter_context(connected(narrow_server)) for _ in range(CONNECTIONS)]
         for connection in kept:
             connection.sendall(request)
             assert response(connection).startswith(b"HTTP/1.1 200 ")
-        surplus = stack.enter_context(connected(stern))
+        surplus = stack.enter_context(connected(narrow_server))
         surplus.sendall(request)
         refusal = read(surplus)
-        probe = httpx.get(stern.url + "/health/live")
+        probe = httpx.get(narrow_server.url + "/health/live")
         kept[0].sendall(request)
         first = response(kept[0])
 
@@ -421,26 +372,22 @@ def test_connections_over_the_limit_are_told_so_and_the_first_ones_are_served(
     assert first.startswith(b"HTTP/1.1 200 ")
 
 
-def test_connections_far_over_the_limit_are_closed(stern: Running) -> None:
+def test_connections_far_over_the_limit_are_closed(narrow_server: Running) -> None:
     with ExitStack() as stack:
         for _ in range(2 * CONNECTIONS):
-            stack.enter_context(connected(stern))
-        time.sleep(0.2)
-        one_more = stack.enter_context(connected(stern))
-        start = time.monotonic()
+            stack.enter_context(connected(narrow_server))
+        one_more = stack.enter_context(connected(narrow_server))
 
-        assert read(one_more) == b""
-
-    assert time.monotonic() - start < PATIENCE * 0.9
+        assert read(one_more) == b""  # long before it has had its time for a head
 
 
 def test_a_flood_of_pipelined_requests_waits_for_its_responses_to_be_read(
-    stern: Running,
+    narrow_server: Running,
 ) -> None:
     """The requests stay in the client's buffers; the fixture checks the server's memory."""
     request = b"GET /info HTTP/1.1\r\nHost: x\r\n\r\n" * 500
     sent = 0
-    with connected(stern) as connection:
+    with connected(narrow_server) as connection:
         connection.settimeout(PATIENCE)
         with suppress(OSError):
             for _ in range(2_000):
@@ -450,9 +397,9 @@ def test_a_flood_of_pipelined_requests_waits_for_its_responses_to_be_read(
     assert sent < 2_000 * len(request)
 
 
-def test_a_few_requests_at_once_are_answered_in_order(stern: Running) -> None:
+def test_a_few_requests_at_once_are_answered_in_order(narrow_server: Running) -> None:
     ids = [b"id-%d" % index for index in range(20)]
-    with connected(stern) as connection:
+    with connected(narrow_server) as connection:
         connection.sendall(
             b"".join(
                 b"GET /info HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + name + b"\r\n"
@@ -465,8 +412,8 @@ def test_a_few_requests_at_once_are_answered_in_order(stern: Running) -> None:
     assert re.findall(rb"x-request-id: (\S+)", answers) == ids
 
 
-def test_a_body_is_asked_for_where_the_client_waits_for_that(stern: Running) -> None:
-    with connected(stern) as connection:
+def test_a_client_that_waits_for_100_continue_gets_it(narrow_server: Running) -> None:
+    with connected(narrow_server) as connection:
         connection.sendall(
             HEAD + b"Expect: 100-continue\r\nConnection: close\r\n"
             b"Content-Length: %d\r\n\r\n" % len(GOOD)
@@ -477,7 +424,7 @@ def test_a_body_is_asked_for_where_the_client_waits_for_that(stern: Running) -> 
         assert read(connection).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_upgrade_that_is_not_spoken_is_passed_over(stern: Running) -> None:
+def test_an_unknown_upgrade_is_ignored(narrow_server: Running) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x"}
 
-    assert httpx.get(stern.url + "/info", headers=headers).status_code == 200
+    assert httpx.get(narrow_server.url + "/info", headers=headers).status_code == 200
