@@ -8,7 +8,7 @@ from typing import Any, Self
 from elmo_client.job import AsyncJob, Kind, fit_body, state_of
 from elmo_client.request_batches import RequestBatches
 from elmo_client.responses import Vectors
-from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
+from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection, WordVectors
 from elmo_client.sentences import refuse_text
 from elmo_client.session import Session
 from elmo_client.task import Task
@@ -48,6 +48,7 @@ class AsyncClient:
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
         normalize: bool = False,
+        word_vectors: WordVectors | None = None,
     ) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
         arrays = self.stream(
@@ -58,6 +59,7 @@ class AsyncClient:
             pooling=pooling,
             dtype=dtype,
             normalize=normalize,
+            word_vectors=word_vectors,
         )
         return [array async for array in arrays]
 
@@ -71,10 +73,11 @@ class AsyncClient:
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
         normalize: bool = False,
+        word_vectors: WordVectors | None = None,
     ) -> AsyncIterator[Vectors]:
         """Yield one array per sentence. See `Client.stream`."""
         refuse_text(sentences)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize)
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
         return self._stream(sentences, selection)
 
     async def info(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
 from elmo_client.request_batches import RequestBatches
 from elmo_client.responses import Vectors
-from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection
+from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection, WordVectors
 from elmo_client.sentences import refuse_text
 from elmo_client.session import Session
 from elmo_client.task import Task
@@ -62,6 +62,7 @@ class Client:
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
         normalize: bool = False,
+        word_vectors: WordVectors | None = None,
     ) -> list[Vectors]:
         """Return one array per sentence, in the order given, for any number of sentences.
 
@@ -75,6 +76,8 @@ class Client:
             pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
             dtype: "float32" or "float16".
             normalize: scale every vector to length 1, after pooling.
+            word_vectors: "append" puts the server's static word vector of each token behind its
+                vector, for selections of shape (n, 2P); the arrays are as much wider.
 
         At most one of `layers`, `task` and `mix` may be given. The array of a sentence of n tokens
         has the shape (layers, n, 2P) for "all" and for numbers, (n, layers x 2P) for "concat",
@@ -91,6 +94,7 @@ class Client:
             pooling=pooling,
             dtype=dtype,
             normalize=normalize,
+            word_vectors=word_vectors,
         )
         return list(arrays)
 
@@ -104,6 +108,7 @@ class Client:
         pooling: Pooling = "none",
         dtype: Dtype = "float32",
         normalize: bool = False,
+        word_vectors: WordVectors | None = None,
     ) -> Iterator[Vectors]:
         """Yield the arrays of `embed` one by one, with bounded memory.
 
@@ -111,7 +116,7 @@ class Client:
         are in flight.
         """
         refuse_text(sentences)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize)
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
         return self._stream(sentences, selection)
 
     def info(self) -> dict[str, Any]:

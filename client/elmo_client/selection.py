@@ -11,6 +11,7 @@ Layers = LayerName | Sequence[int]
 Mix = Mapping[str, Any] | Sequence[float]
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
+WordVectors = Literal["append"]
 
 LAYER_NAMES: Final = get_args(LayerName)
 
@@ -40,6 +41,7 @@ class Selection:
         pooling: Pooling,
         dtype: Dtype,
         normalize: bool = False,
+        word_vectors: WordVectors | None = None,
     ) -> "Selection":
         """Check the options of a call.
 
@@ -64,6 +66,8 @@ class Selection:
             members["mix"] = {"weights": _listed("mix", mix, expected)}
         if normalize:
             members["normalize"] = True
+        if word_vectors is not None:
+            members["word_vectors"] = word_vectors
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
     def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:

@@ -32,7 +32,8 @@ class Output:
     `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
     a mix, before the softmax. Exactly one of the two is given. `layer_norm` normalises each layer
     over the sentence first. `stacked` keeps the layer axis; `concat` joins the layers of a token
-    to one vector. `normalize` scales each vector to length 1, after pooling.
+    to one vector. `appended` is the width of the static word vector behind each token's vector,
+    before pooling. `normalize` scales each vector to length 1, after pooling.
     """
 
     layers: tuple[int, ...] | None = None
@@ -44,10 +45,15 @@ class Output:
     dtype: Dtype = "float32"
     concat: bool = False
     normalize: bool = False
+    appended: int = 0
 
     def width(self, dimension: int) -> int:
-        """Return the width of a vector: `dimension`, the model's 2P, or (L + 1) 2P for concat."""
-        return dimension * len(self.layers) if self.concat and self.layers else dimension
+        """Return the width of a vector: `dimension`, the model's 2P, or (L + 1) 2P for concat.
+
+        The width of the word vectors is added.
+        """
+        joined = len(self.layers) if self.concat and self.layers else 1
+        return dimension * joined + self.appended
 
     def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
         """Return (layers, n, 2P) when stacked, (n, width) otherwise; pooling removes the n."""
@@ -109,6 +115,23 @@ def select(
     return Output(
         layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype, normalize=normalize
     )
+
+
+def with_word_vectors(output: Output, width: int | None) -> Output:
+    """Return an output with static word vectors of `width` numbers appended.
+
+    Raises:
+        SelectionError: the output is not one vector of 2P numbers a token, or there are no word
+            vectors (`width` is None).
+    """
+    detail = None
+    if width is None:
+        detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
+    elif output.stacked or output.concat:
+        detail = "goes with one vector a token: top, average, sum, a task or a mix"
+    if width is None or detail is not None:
+        raise SelectionError([FieldError(pointer("word_vectors"), str(detail))])
+    return replace(output, appended=width)
 
 
 def _layer_faults(numbers: Sequence[int], count: int) -> list[FieldError]:

@@ -61,6 +61,12 @@ class Settings(BaseModel):
         description="Whether published models may only be taken from the cache folder.",
         json_schema_extra={"allowed": "true or false"},
     )
+    word_vectors: Path | None = Field(
+        None,
+        description="File of static word vectors that requests can append: GloVe, word2vec, "
+        "fastText or safetensors, gzip or not. Read once into the cache folder.",
+        json_schema_extra={"allowed": "the path of a file"},
+    )
     devices: tuple[str, ...] | Literal["auto"] = Field(
         "auto",
         description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",

@@ -18,17 +18,20 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import PRECISIONS
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
+from elmo_serve.commands.word_vector_map import word_vector_map
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.selection import selection
 from elmo_serve.files.sentence import FileError
 from elmo_serve.output import NAMED
 
 if TYPE_CHECKING:
+    from elmo_model.word_vectors.word_vectors import WordVectors
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.outputs.output_format import OutputFormat
     from elmo_serve.files.run import Job, Report
     from elmo_serve.files.sources.source import Source
     from elmo_serve.output import Output
+    from elmo_serve.workers.messages import ModelInfo
 
 # Named here and not taken from the table of formats, which imports h5py.
 OUTPUT_FORMATS: Final = (
@@ -56,6 +59,11 @@ _PATIENCE_SECONDS = 600.0
 @click.option("--concat", is_flag=True, help="All layers of a token joined to one vector.")
 @click.option("--layer", type=click.IntRange(min=0), metavar="K", help="Layer K; 0: token layer.")
 @click.option("--normalize", is_flag=True, help="Scale every vector to length 1.")
+@click.option(
+    "--word-vectors",
+    metavar="FILE",
+    help="Append the static word vectors of FILE; with --server `append`: those of the server.",
+)
 @click.option("--model", "-m", envvar="ELMO_MODEL", show_envvar=True, help="Name or path.")
 @click.option("--server", metavar="URL", help="Compute on this server, not in this process.")
 @click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
@@ -152,7 +160,14 @@ def _run(
     }
     if options["normalize"]:
         identity["normalize"] = True
+    if options["word_vectors"]:
+        identity["word vectors"] = _revision(job.source.info)
     return job.to_file(Path(output), identity, force=options["force"])
+
+
+def _revision(model: ModelInfo) -> str:
+    assert model.word_vectors is not None, "they are appended"
+    return model.word_vectors.revision
 
 
 def _is_stream(output: str) -> bool:
@@ -243,18 +258,40 @@ def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source
         key = options["api_key"]
         with Client(url, api_key=key, patience_seconds=_PATIENCE_SECONDS) as client:
             count = client.info()["layers"]
-            wanted = selection(layers, count, normalize=options["normalize"])
+            width = _server_width(client.info(), options["word_vectors"])
+            wanted = selection(layers, count, normalize=options["normalize"], appended=width)
             yield Remote(client, layers, wanted), wanted
         return
     from elmo_serve.files.sources.local import LengthSorted, Stateful
 
     network = _network(options)
-    wanted = selection(layers, network.info.layers, normalize=options["normalize"])
+    width = network.words.dimension if network.words is not None else 0
+    normalize = options["normalize"]
+    wanted = selection(layers, network.info.layers, normalize=normalize, appended=width)
     batch_size = _batch_size(options)
     if batch_size is None:
         yield LengthSorted(network, wanted), wanted
     else:
         yield Stateful(network, wanted, batch_size), wanted
+
+
+def _server_width(info: dict[str, Any], word_vectors: str | None) -> int:
+    """Return the width of the server's word vectors; 0 where none are asked for."""
+    if word_vectors is None:
+        return 0
+    if word_vectors != "append":
+        fail("--word-vectors is `append` with --server: the server has the file", code=2)
+    if info.get("word_vectors") is None:
+        raise FileError("the server has no word vectors; its ELMO_WORD_VECTORS names a file")
+    return int(info["word_vectors"]["dimension"])
+
+
+def _words(path: str | None) -> WordVectors | None:
+    if path is None:
+        return None
+    from elmo_model.word_vectors.word_vectors import WordVectors
+
+    return WordVectors.open(word_vector_map(Path(path)))
 
 
 def _network(options: dict[str, Any]) -> InProcess:
@@ -265,7 +302,11 @@ def _network(options: dict[str, Any]) -> InProcess:
     model = resolve_model(options["model"] or str(default("model")))
     try:
         network = InProcess.open(
-            model, device=options["device"], precision=options["precision"], owns_process=True
+            model,
+            device=options["device"],
+            precision=options["precision"],
+            owns_process=True,
+            words=_words(options["word_vectors"]),
         )
     except CheckpointError as error:
         raise FileError(str(error)) from error

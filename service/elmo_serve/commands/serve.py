@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.word_vector_map import with_word_vectors
 
 
 class _SettingsCommand(click.Command):
@@ -52,7 +53,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         if settings.devices != "auto":
             devices.check(settings.devices, spoken.get("devices", variable("devices")))
 
-        code = run(with_resolved_models(settings))
+        code = run(with_word_vectors(with_resolved_models(settings)))
     except SettingsError as error:
         for refusal in error.refusals[:-1]:
             click.echo(f"elmo: {refusal}", err=True)

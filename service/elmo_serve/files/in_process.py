@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,29 @@ from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.state import State
+from elmo_model.word_vectors.word_vectors import WordVectors as Words
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
 from elmo_serve.workers import devices
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.model_worker import model_info
-from elmo_serve.workers.vectors import select, vectors_of
+from elmo_serve.workers.vectors import select, static_vectors, vectors_of
 
 Vectors = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class InProcess:
-    """An encoder, its description, its device and the largest batch in padded tokens."""
+    """An encoder, its description, its device and the largest batch in padded tokens.
+
+    `words` are the static vectors for outputs with word vectors appended.
+    """
 
     encoder: Encoder
     info: ModelInfo
     device: str
     batch_tokens: int
+    words: Words | None = None
 
     @classmethod
     def open(
@@ -43,6 +48,7 @@ class InProcess:
         precision: str = "float32",
         token_cache_size: int = TOKEN_CACHE_SIZE,
         owns_process: bool = False,
+        words: Words | None = None,
     ) -> InProcess:
         """Load a model by a built-in name or a path and build its encoder.
 
@@ -61,12 +67,17 @@ class InProcess:
             owns_process=owns_process,
         )
         batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
-        return cls(encoder, model_info(encoder, precision), place, batch_tokens)
+        info = model_info(encoder, precision)
+        if words is not None:
+            info = replace(info, word_vectors=words.info)
+        return cls(encoder, info, place, batch_tokens, words)
 
     def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
         """Map sentences, at least one, to an array each, as `output` says, from zero state."""
         with torch.inference_mode():
-            return _arrays(vectors_of(self.encoder, sentences, [output] * len(sentences)))
+            wanted = [output] * len(sentences)
+            static = static_vectors(self.words, sentences, wanted)
+            return _arrays(vectors_of(self.encoder, sentences, wanted, static))
 
     def carry(
         self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
@@ -77,7 +88,9 @@ class InProcess:
         """
         with torch.inference_mode():
             representations, after = self.encoder.encode_from(sentences, state)
-            vectors = select(self.encoder, representations, [output] * len(sentences))
+            wanted = [output] * len(sentences)
+            static = static_vectors(self.words, sentences, wanted)
+            vectors = select(self.encoder, representations, wanted, static)
             return _arrays(vectors), after
 
     def state_of(self, arrays: Mapping[str, Vectors]) -> State:

@@ -42,7 +42,8 @@ class RequestLimits:
 class Options:
     """The output a request asks for: a task, a mix, or, where both are None, the layers.
 
-    `model` is the name of the model; None for the first one.
+    `model` is the name of the model; None for the first one. `word_vectors` asks for static word
+    vectors behind those of the tokens.
     """
 
     model: str | None
@@ -52,6 +53,7 @@ class Options:
     pooling: Pooling
     dtype: Dtype
     normalize: bool
+    word_vectors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
             request.pooling,
             request.dtype,
             request.normalize,
+            request.word_vectors is not None,
         ),
         [orjson.dumps(sentence) for sentence in request.sentences],
         [len(sentence) for sentence in request.sentences],

@@ -103,6 +103,11 @@ class EmbedRequest(BaseModel):
         False,
         "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
     )
+    word_vectors: Literal["append"] = optional(
+        None,
+        "`append` puts the static word vector of each token behind its ELMo vector, before pooling "
+        "and `normalize`. For selections of one vector of 2P numbers a token. Default: none.",
+    )
 
 
 class Usage(BaseModel):
@@ -136,7 +141,8 @@ class EmbedResponse(BaseModel):
 
     model: str = Field(description="The name of the model that computed the vectors.")
     dimension: int = Field(
-        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`."
+        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`. The width "
+        "of the word vectors is added where they are appended."
     )
     layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
     embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(
@@ -149,6 +155,12 @@ class EmbedResponse(BaseModel):
     tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
     offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
     warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
+    unknown_share: float = Field(
+        default=0.0,
+        description="Share of the tokens, from 0 to 1, that have no word vector. Only in responses "
+        "to requests with `word_vectors`.",
+        json_schema_extra=without_default,
+    )
 
 
 _SCORES: Final = {"mean": 0.91, "spread": 0.004, "weights": [0.2, 0.5, 0.3], "accuracy": 0.91}
@@ -259,6 +271,16 @@ class ModelStatus(BaseModel):
     reason: str = Field(description="Why it cannot answer; empty when it can.")
 
 
+class WordVectorsResponse(BaseModel):
+    """Static word vectors."""
+
+    file: str = Field(description="Name of the file.")
+    format: str
+    revision: str = Field(description="Short SHA-256 of words and vectors.")
+    words: Int64
+    dimension: int = Field(description="Width of a vector.")
+
+
 class InfoResponse(BaseModel):
     """The model and the server."""
 
@@ -275,6 +297,9 @@ class InfoResponse(BaseModel):
     tokenizer: str = Field(description="The tokenizer of the training text: the default for text.")
     language: str = Field(description="Code of the language, by which `moses` splits.")
     devices: list[str] = Field(description="One entry a worker.")
+    word_vectors: WordVectorsResponse | None = Field(
+        description="The word vectors that requests can append; null where there are none."
+    )
     limits: LimitsResponse
     media_types: list[str] = Field(description="The media types of `POST /embed` responses.")
     version: str

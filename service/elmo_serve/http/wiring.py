@@ -130,6 +130,7 @@ def _workers(
             warm_up_tokens=settings.batch_tokens(name),
             log_level=settings.log_level,
             log_format=settings.log_format,
+            word_vectors=str(settings.word_vectors or ""),
         )
         make_one = _bind(make, runner, segments, model.fault)
         spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts)

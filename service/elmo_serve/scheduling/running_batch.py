@@ -48,12 +48,16 @@ class RunningBatch:
         )
         return cls(batch, jobs, array, shapes)
 
-    def vectors(self, index: int) -> Vectors:
-        """Return the vectors of one sentence, which the worker has written."""
+    def vectors(self, index: int, unknown: int = 0) -> Vectors:
+        """Return the vectors of one sentence, which the worker has written.
+
+        `unknown` is the number of its tokens without a word vector.
+        """
         return Vectors(
             self.array,
             self.batch.segment,
             self.batch.offsets[index],
             self.shapes[index],
             self.jobs[index].output.dtype,
+            unknown,
         )

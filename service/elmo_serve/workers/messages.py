@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from elmo_model.centre import Centre
+from elmo_model.word_vectors.word_vectors import WordVectorsInfo
 from elmo_serve.output import Output
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.shared_memory import Segment
@@ -23,6 +24,7 @@ class ModelInfo:
     `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
     `token_limit` is the length of a token that reaches the network, None where none is cut. The
     server's own process never opens a checkpoint. `centre` has the mean of each layer.
+    `word_vectors` are the static vectors that can be appended.
     """
 
     name: str
@@ -36,6 +38,7 @@ class ModelInfo:
     language: str = "en"
     token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
     centre: Centre | None = field(default=None, repr=False, compare=False)
+    word_vectors: WordVectorsInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,18 @@ class LoadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The vectors of a batch are in its segment, except for the sentences in `not_finite`."""
+    """The vectors of a batch are in its segment, except for the sentences in `not_finite`.
+
+    `unknown` counts the tokens of each sentence that have no word vector; empty where no sentence
+    of the batch asks for word vectors.
+    """
 
     batch: int
     seconds: float
     cache_hits: int
     cache_misses: int
     not_finite: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,10 @@ class Worker(Child[Message], Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """The settings that a worker needs to load the model: values, to be sent to a process."""
+    """The settings that a worker needs to load the model: values, to be sent to a process.
+
+    `word_vectors` is the folder of a map of word vectors; empty for none.
+    """
 
     model: str
     device: str
@@ -120,3 +131,4 @@ class RunnerSettings:
     warm_up_tokens: int
     log_level: str
     log_format: str
+    word_vectors: str = ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +24,8 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.inference.word_cache import WordCache
 from elmo_model.precision import FORMATS, precision_of
 from elmo_model.pretrained import open_model
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.word_vectors import WordVectors
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import (
     Batch,
@@ -34,7 +38,7 @@ from elmo_serve.workers.messages import (
     RunnerSettings,
 )
 from elmo_serve.workers.shared_memory import Bytes, view
-from elmo_serve.workers.vectors import Network, on_host, vectors_of
+from elmo_serve.workers.vectors import Network, Static, on_host, static_vectors, vectors_of
 
 _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
 # Three sentences of different lengths, one of them longer than the largest chunk of a CUDA graph.
@@ -88,8 +92,11 @@ class Runner:
         device: torch.device,
         seconds_per_token: float,
         centre: Centre | None = None,
+        words: WordVectors | None = None,
     ) -> None:
-        self.info = model_info(network, precision, centre)
+        info = model_info(network, precision, centre)
+        self.info = info if words is None else replace(info, word_vectors=words.info)
+        self._words = words
         self.seconds_per_token = seconds_per_token
         self._network = network
         self._device = device
@@ -104,7 +111,8 @@ class Runner:
         hits, misses, start = cache.hits, cache.misses, time.perf_counter()
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
-            not_finite = self._write(sentences, batch, memory)
+            static = static_vectors(self._words, sentences, batch.outputs)
+            not_finite = self._write(sentences, batch, static, memory)
         except Exception as error:  # an exception of the model fails its batch, not the worker
             memory_short = is_memory_short(error)
             if isinstance(error, torch.AcceleratorError) and not memory_short:
@@ -117,14 +125,19 @@ class Runner:
                 torch.cuda.empty_cache()
             return Failed(batch.id, seconds, memory_short, reason)
         seconds = time.perf_counter() - start
-        return Done(batch.id, seconds, cache.hits - hits, cache.misses - misses, not_finite)
+        found, missed = cache.hits - hits, cache.misses - misses
+        return Done(batch.id, seconds, found, missed, not_finite, _unknown(static))
 
     def _write(
-        self, sentences: Sequence[Sequence[str]], batch: Batch, memory: Bytes
+        self,
+        sentences: Sequence[Sequence[str]],
+        batch: Batch,
+        static: Sequence[Static | None],
+        memory: Bytes,
     ) -> tuple[int, ...]:
         """Write the vectors of a batch; return the sentences whose vectors are not finite."""
         with torch.inference_mode():
-            vectors = vectors_of(self._network, sentences, batch.outputs)
+            vectors = vectors_of(self._network, sentences, batch.outputs, static)
             vectors = on_host(vectors, [output.dtype for output in batch.outputs])
         not_finite = []
         for index, (own, offset, wanted) in enumerate(
@@ -135,6 +148,12 @@ class Runner:
             if not np.isfinite(target).all():
                 not_finite.append(index)
         return tuple(not_finite)
+
+
+def _unknown(static: Sequence[Static | None]) -> tuple[int, ...]:
+    if not any(static):
+        return ()
+    return tuple(0 if own is None else own.unknown for own in static)
 
 
 def is_memory_short(error: Exception) -> bool:
@@ -206,7 +225,17 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     seconds_per_token = _warm_up(encoder, settings.warm_up_tokens)
     centre = centre_of(encoder, settings.warm_up_tokens)
     device = torch.device(settings.device)
-    return Runner(encoder, settings.precision, device, seconds_per_token, centre)
+    words = _word_vectors(settings)
+    return Runner(encoder, settings.precision, device, seconds_per_token, centre, words)
+
+
+def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
+    if not settings.word_vectors:
+        return None
+    try:
+        return WordVectors.open(Path(settings.word_vectors))
+    except WordVectorsError as error:
+        raise UnfitModelError(str(error)) from error
 
 
 def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:

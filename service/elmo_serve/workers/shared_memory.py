@@ -145,6 +145,7 @@ class Vectors:
     """One sentence's vectors: a part of a segment that `array` keeps from being reused.
 
     The part begins `offset` bytes into the segment and holds an array of `shape` and `dtype`.
+    `unknown` is the number of tokens without a word vector, where word vectors are appended.
     """
 
     array: Bytes
@@ -152,6 +153,7 @@ class Vectors:
     offset: int
     shape: tuple[int, ...]
     dtype: str
+    unknown: int = 0
 
     def numpy(self) -> NDArray[Any]:
         """Return the vectors as an array over the segment, without a copy."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_model.layers.scalar_mix import layer_norm, mix
 from elmo_model.representations import Representations
+from elmo_model.word_vectors.word_vectors import WordVectors
 from elmo_serve.output import Dtype, Output
 
 
@@ -29,10 +32,41 @@ class Network(Mixer, Protocol):
         """Map sentences to all layers, from zero state, with boundaries when `bounded`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Static:
+    """The static vectors of one sentence, (n, width), and how many of its tokens are unknown."""
+
+    vectors: Tensor
+    unknown: int
+
+
+def static_vectors(
+    words: WordVectors | None, sentences: Sequence[Sequence[str]], wanted: Sequence[Output]
+) -> list[Static | None]:
+    """Look the tokens up of every sentence whose output has word vectors appended."""
+    if words is None or not any(output.appended for output in wanted):
+        return [None] * len(wanted)
+    members = [i for i, output in enumerate(wanted) if output.appended]
+    rows, unknown = words.look_up([token for i in members for token in sentences[i]])
+    found: list[Static | None] = [None] * len(wanted)
+    start = 0
+    for i in members:
+        end = start + len(sentences[i])
+        own = torch.from_numpy(rows[start:end])
+        found[i] = Static(own, int(np.count_nonzero(unknown[start:end])))
+        start = end
+    return found
+
+
 def vectors_of(
-    network: Network, sentences: Sequence[Sequence[str]], wanted: Sequence[Output]
+    network: Network,
+    sentences: Sequence[Sequence[str]],
+    wanted: Sequence[Output],
+    static: Sequence[Static | None] | None = None,
 ) -> list[Tensor]:
     """Map sentences, and the output that each asks for, to their vectors, from zero state.
+
+    `static` has the result of `static_vectors`, for outputs with word vectors appended.
 
     Boundaries are computed only for sentences whose layers are normalised: they count in the mean
     and the variance (AllenNLP `scalar_mix.py`).
@@ -44,13 +78,17 @@ def vectors_of(
             continue
         own = [sentences[i] for i in members]
         representations = network.encode_whole(own, bounded=normalised)
-        found = select(network, representations, [wanted[i] for i in members])
+        appended = None if static is None else [static[i] for i in members]
+        found = select(network, representations, [wanted[i] for i in members], appended)
         vectors.update(zip(members, found, strict=True))
     return [vectors[i] for i in range(len(wanted))]
 
 
 def select(
-    network: Mixer, representations: Representations, wanted: Sequence[Output]
+    network: Mixer,
+    representations: Representations,
+    wanted: Sequence[Output],
+    static: Sequence[Static | None] | None = None,
 ) -> list[Tensor]:
     """Map the layers of a batch to the vectors of each sentence, without boundary tokens.
 
@@ -71,7 +109,10 @@ def select(
                 own = _stacked(own, output.layers).transpose(0, 1).flatten(1)
             else:
                 own = _stacked(own, output.layers) if output.stacked else own[output.layers[0]]
-        own = _pool(own[..., representations.inside, :], output.pooling)
+        own = own[..., representations.inside, :]
+        if static is not None and (behind := static[index]) is not None:
+            own = torch.cat((own, behind.vectors.to(own.device, own.dtype)), dim=-1)
+        own = _pool(own, output.pooling)
         vectors.append(_normalised(own) if output.normalize else own)
     return vectors
 

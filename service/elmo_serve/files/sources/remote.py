@@ -5,6 +5,7 @@ from itertools import tee
 from typing import Any
 
 from elmo_client import Client
+from elmo_model.word_vectors.word_vectors import WordVectorsInfo
 from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
@@ -19,7 +20,12 @@ class Remote(Stateless):
     def __init__(self, client: Client, layers: str | int, output: Output) -> None:
         info = client.info()
         names = ("revision", "format", "layers", "dimension", "parameters", "precision")
-        self.info = ModelInfo(name=info["model"], **{name: info[name] for name in names})
+        words = info.get("word_vectors")
+        self.info = ModelInfo(
+            name=info["model"],
+            **{name: info[name] for name in names},
+            word_vectors=None if words is None else WordVectorsInfo(**words),
+        )
         self._client = client
         self._layers: Any = [layers] if isinstance(layers, int) else layers
         self._output = output
@@ -29,7 +35,13 @@ class Remote(Stateless):
     ) -> Iterator[list[Vectors]]:
         """Yield the vectors of all sentences, in groups of some megabytes."""
         sent, lengths = tee(sentences)
-        arrays = self._client.stream(sent, layers=self._layers, normalize=self._output.normalize)
+        arrays = self._client.stream(
+            sent,
+            # One layer by its number is a list of one, which is no selection of one vector a token.
+            layers=self._layers,
+            normalize=self._output.normalize,
+            word_vectors="append" if self._output.appended else None,
+        )
         group: list[Vectors] = []
         size = 0
         for array, tokens in zip(arrays, map(len, lengths), strict=True):

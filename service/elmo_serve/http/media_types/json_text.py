@@ -53,6 +53,8 @@ def tail(embeddings: Embeddings) -> bytes:
         ]
     if embeddings.warnings:
         parts += [b',"warnings":', orjson.dumps(embeddings.warnings)]
+    if embeddings.unknown_share is not None:
+        parts += [b',"unknown_share":', orjson.dumps(embeddings.unknown_share)]
     return b"".join((*parts, b"}"))
 
 

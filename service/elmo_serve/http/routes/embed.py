@@ -26,7 +26,15 @@ from elmo_serve.http.routes.embed_response import VectorsResponse, embeddings_of
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
 from elmo_serve.http.text import tokenize
-from elmo_serve.output import Dtype, Output, Pooling, SelectionError, mix_faults, select
+from elmo_serve.output import (
+    Dtype,
+    Output,
+    Pooling,
+    SelectionError,
+    mix_faults,
+    select,
+    with_word_vectors,
+)
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 
@@ -79,7 +87,7 @@ async def embed(request: Request) -> Response:
         with server.waits.begin() as wait:
             parsed = await _parsed_body(server, scope, receive, timeout_seconds, wait)
             model = server.models.get(parsed.options.model)
-            output = _output(parsed.options, model)
+            output = _with_word_vectors(_output(parsed.options, model), parsed.options, model)
             reservation = _reserve(server, model, parsed, output, encoding)
             unless_answered.callback(reservation.release)
             embedded = await server.engine.embed(
@@ -95,7 +103,8 @@ async def embed(request: Request) -> Response:
         pieces = await encode(answer, embedded, encoding, server, deadline)
         timing = note(scope, answer, embedded, time.perf_counter() - start)
         unless_answered.pop_all()
-    return VectorsResponse(encoding, timing, pieces, reservation, parsed.warnings.count)
+    extra = {"x-warnings": parsed.warnings.count or None, "x-unknown-share": answer.unknown_share}
+    return VectorsResponse(encoding, timing, pieces, reservation, extra)
 
 
 @functools.lru_cache(maxsize=64)
@@ -165,6 +174,16 @@ def _output(options: Options, model: ServedModel) -> Output:
     names = options.layers if isinstance(options.layers, str) else tuple(options.layers)
     try:
         return _selected(names, layers, options.pooling, options.dtype, options.normalize)
+    except SelectionError as error:
+        raise _invalid(error.faults) from None
+
+
+def _with_word_vectors(output: Output, options: Options, model: ServedModel) -> Output:
+    if not options.word_vectors:
+        return output
+    words = model.info.word_vectors
+    try:
+        return with_word_vectors(output, None if words is None else words.dimension)
     except SelectionError as error:
         raise _invalid(error.faults) from None
 

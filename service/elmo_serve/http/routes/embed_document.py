@@ -59,6 +59,11 @@ _HEADERS: dict[str, Any] = {
         "description": "Milliseconds in the queue, in the network and in the encoding.",
         "schema": {"type": "string"},
     },
+    "X-Unknown-Share": {
+        "description": "Share of the tokens, from 0 to 1, that have no word vector. Only with "
+        "`word_vectors`.",
+        "schema": {"type": "number"},
+    },
     "Vary": {"schema": {"type": "string"}},
     "X-Request-Id": REQUEST_ID,
     "X-Warnings": WARNINGS,

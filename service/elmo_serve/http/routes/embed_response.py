@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, overload
 
 from numpy.typing import NDArray
@@ -31,7 +31,10 @@ _FEW_SENTENCES: Final = 32
 
 
 class VectorsResponse(Response):
-    """A response in pieces; its reserved bytes are released when the last one is sent."""
+    """A response in pieces; its reserved bytes are released when the last one is sent.
+
+    `extra` are further headers with numbers; those that are None are left out.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class VectorsResponse(Response):
         timing: str,
         pieces: list[Chunk],
         reservation: Hold,
-        warnings: int = 0,
+        extra: Mapping[str, float | None],
     ) -> None:
         # Not Response's own constructor, which would join and copy a body.
         self.background = None
@@ -48,8 +51,11 @@ class VectorsResponse(Response):
             (b"vary", b"Accept"),
             (b"server-timing", timing.encode()),
         ]
-        if warnings:
-            self.raw_headers.append((b"x-warnings", b"%d" % warnings))
+        self.raw_headers += [
+            (name.encode(), str(value).encode())
+            for name, value in extra.items()
+            if value is not None
+        ]
         self._pieces = pieces
         self._reservation = reservation
 
@@ -78,7 +84,16 @@ def embeddings_of(
         offsets=parsed.offsets,
         tokenizer=parsed.text.tokenizer if parsed.text is not None else None,
         warnings=_named(parsed) if parsed.warnings.count else (),
+        unknown_share=_unknown_share(output, parsed, embedded),
     )
+
+
+def _unknown_share(output: Output, parsed: Parsed, embedded: Embedded) -> float | None:
+    """Return the share of tokens without a word vector; None where none are appended."""
+    if not output.appended:
+        return None
+    unknown = sum(vectors.unknown for vectors in embedded.vectors)
+    return round(unknown / (sum(parsed.lengths) or 1), 6)
 
 
 def _named(parsed: Parsed) -> Sequence[FieldError]:

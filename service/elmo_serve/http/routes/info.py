@@ -1,5 +1,7 @@
 """GET /info: the model, and every limit in force. GET /info/centre: the means of its layers."""
 
+from dataclasses import asdict
+
 import orjson
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -8,7 +10,12 @@ from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.model_query import Model
 from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import CentreResponse, InfoResponse, LimitsResponse
+from elmo_serve.http.schemas import (
+    CentreResponse,
+    InfoResponse,
+    LimitsResponse,
+    WordVectorsResponse,
+)
 from elmo_serve.http.state import VERSION, QueriedModel, TheServer
 
 router = APIRouter()
@@ -24,6 +31,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     """Return a model, its devices and the limits of the server."""
     served, settings = server.models.get(model), server.settings
     info, slots = served.info, served.pool.slots
+    words = info.word_vectors
     return InfoResponse(
         model=served.name,
         models=[each.status for each in server.models],
@@ -36,6 +44,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         tokenizer=info.tokenizer,
         language=info.language,
         devices=[slot.device for slot in slots],
+        word_vectors=WordVectorsResponse(**asdict(words)) if words is not None else None,
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),
             **{

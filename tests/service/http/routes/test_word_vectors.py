@@ -1,0 +1,168 @@
+"""`word_vectors` in POST /embed: the file's rows behind the vectors of a task model's input."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from elmo_client import AsyncClient, Client, InvalidRequest
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL, Running, running
+
+SENTENCES = [["The", "cat", "sat", "."], [], ["dog", "CAT"]]
+WORDS = {"cat": [0.1, 0.25, -3.0], "sat": [1e-7, 5.0, 6.0], "the": [7.0, 8.0, 9.0]}
+STATIC = np.array([WORDS["the"], WORDS["cat"], WORDS["sat"], [0, 0, 0]], np.float32)
+"""The vectors of the first sentence: lower case for `The`, zeros for the full stop."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("server")
+    rows = [f"{word} {' '.join(map(str, row))}\n" for word, row in WORDS.items()]
+    (folder / "static.txt").write_text("".join(rows))
+    static, cache = folder / "static.txt", folder / "cache"
+    with running(folder, model=SMALL, word_vectors=static, cache=cache) as started:
+        yield started
+
+
+def embed(server: Running, **options: object) -> tuple[list[np.ndarray], float]:
+    """Return the float32 vectors of SENTENCES, and the share of unknown tokens in the header."""
+    accept = {"Accept": "application/vnd.safetensors"}
+    with server.client() as client:
+        response = client.post("/embed", json={"sentences": SENTENCES, **options}, headers=accept)
+    assert response.status_code == 200, response.text
+    tensors = safetensors.numpy.load(response.content)
+    share = float(response.headers.get("x-unknown-share", -1))
+    return [tensors[str(index)] for index in range(len(SENTENCES))], share
+
+
+SELECTIONS = [
+    {"layers": "top"},
+    {"layers": "average"},
+    {"layers": "sum"},
+    {"mix": {"weights": [1, 2, 3]}},
+    {"mix": {"weights": [1, 2, 3], "layer_norm": True}},
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_the_rows_of_the_file_stand_behind_the_vectors_bit_for_bit(
+    server: Running, selection: dict[str, object]
+) -> None:
+    plain, none = embed(server, **selection)
+
+    both, share = embed(server, word_vectors="append", **selection)
+
+    width = plain[0].shape[1]
+    for one, two in zip(plain, both, strict=True):
+        assert two.shape == (len(one), width + 3)
+        np.testing.assert_array_equal(two[:, :width].view(np.uint32), one.view(np.uint32))
+    np.testing.assert_array_equal(both[0][:, width:].view(np.uint32), STATIC.view(np.uint32))
+    assert none == -1 and share == pytest.approx(2 / 6, abs=1e-6)  # the full stop and the dog
+
+
+def test_they_are_appended_before_pooling_and_normalize(server: Running) -> None:
+    whole, _ = embed(server, layers="top", word_vectors="append")
+    pooled, _ = embed(server, layers="top", word_vectors="append", pooling="mean")
+    unit, _ = embed(server, layers="top", word_vectors="append", normalize=True)
+
+    np.testing.assert_allclose(pooled[0], whole[0].mean(0), rtol=1e-5, atol=1e-6)
+    assert not pooled[1].any() and pooled[1].shape == pooled[0].shape
+    lengths = np.linalg.norm(whole[0], axis=1, keepdims=True)
+    np.testing.assert_allclose(unit[0], whole[0] / lengths, rtol=1e-5, atol=1e-6)
+
+
+def test_json_has_the_wider_dimension_and_the_share(server: Running) -> None:
+    with server.client() as client:
+        body = {"sentences": SENTENCES, "layers": "top", "word_vectors": "append"}
+        found = client.post("/embed", json=body).json()
+        plain = client.post("/embed", json={"sentences": SENTENCES, "layers": "top"}).json()
+        info = client.get("/info").json()
+
+    assert found["dimension"] == plain["dimension"] + 3 == info["dimension"] + 3
+    assert found["unknown_share"] == pytest.approx(1 / 3, abs=1e-6)
+    assert "unknown_share" not in plain
+    assert info["word_vectors"]["file"] == "static.txt"
+    assert (info["word_vectors"]["words"], info["word_vectors"]["dimension"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "selection", [{}, {"layers": [2]}, {"layers": "all"}, {"layers": "concat"}]
+)
+def test_selections_of_several_layers_are_refused(
+    server: Running, selection: dict[str, object]
+) -> None:
+    with server.client() as client:
+        body = {"sentences": SENTENCES, "word_vectors": "append", **selection}
+        response = client.post("/embed", json=body)
+
+    assert response.status_code == 422
+    assert response.json()["errors"] == [
+        {
+            "pointer": "/word_vectors",
+            "detail": "goes with one vector a token: top, average, sum, a task or a mix",
+        }
+    ]
+
+
+async def test_both_clients_append_them(server: Running) -> None:
+    expected, _ = embed(server, layers="top", word_vectors="append")
+    with Client(server.url) as client:
+        found = client.embed(SENTENCES, layers="top", word_vectors="append")
+        with pytest.raises(InvalidRequest, match="goes with one vector a token"):
+            client.embed(SENTENCES, word_vectors="append")
+    async with AsyncClient(server.url) as asynchronous:
+        also = await asynchronous.embed(SENTENCES, layers="top", word_vectors="append")
+
+    for one, two, three in zip(expected, found, also, strict=True):
+        np.testing.assert_array_equal(two, one)
+        np.testing.assert_array_equal(three, one)
+
+
+def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
+    server: Running, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("The cat sat .\ndog CAT\n")
+    static = server.log_file.parent / "static.txt"
+    words = ("--word-vectors", static, "--model", SMALL)
+    cache = str(tmp_path / "cache")
+
+    here = elmo(
+        "embed", tmp_path / "text.txt", tmp_path / "1.npz", "--top", *words, ELMO_CACHE=cache
+    )
+    there = elmo(
+        *("embed", tmp_path / "text.txt", tmp_path / "2.npz", "--top", "--server", server.url),
+        *("--word-vectors", "append"),
+    )
+
+    assert (here.exit_code, there.exit_code) == (0, 0), here.output + there.output
+    one, two = np.load(tmp_path / "1.npz"), np.load(tmp_path / "2.npz")
+    expected, _ = embed(server, layers="top", word_vectors="append")
+    for key, row in (("0", 0), ("1", 2)):
+        np.testing.assert_allclose(one[key], expected[row], rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(one[key][:, -3:], expected[row][:, -3:])
+        np.testing.assert_allclose(two[key], expected[row], rtol=1e-5, atol=1e-5)
+    refused = elmo(
+        "embed", tmp_path / "text.txt", tmp_path / "3.npz", "--all", *words, ELMO_CACHE=cache
+    )
+    assert refused.exit_code == 1 and "goes with one vector a token" in refused.output
+
+
+def test_a_server_without_word_vectors_says_so(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server, server.client() as client:
+        body = {"sentences": SENTENCES, "layers": "top", "word_vectors": "append"}
+        response = client.post("/embed", json=body)
+
+    assert response.status_code == 422
+    assert "ELMO_WORD_VECTORS names a file of them" in response.json()["detail"]
+
+
+def test_a_file_that_does_not_fit_stops_the_start_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "static.txt").write_text("cat 1 2\ndog 1\n")
+
+    found = elmo("serve", "--model", SMALL, "--word-vectors", tmp_path / "static.txt")
+
+    assert found.exit_code == 1
+    assert "static.txt:2: has 1 numbers behind 'dog', expected 2" in found.output
