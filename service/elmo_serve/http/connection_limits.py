@@ -33,6 +33,11 @@ if sys.platform == "linux":
 _log = logging.getLogger("elmo_serve.http.connection_limits")
 
 _INT: Final = struct.Struct("i")
+_READ_BYTES: Final = 1 << 16
+"""Most bytes of a connection that are read in one turn of the event loop. uvloop's own 256 KiB let
+150 large bodies hold one turn for so long that others wait more than a second
+(`benchmarks.attacks`); fewer bytes cost more system calls for each body."""
+
 _PARSED_SECONDS: Final = 30.0
 """Time without a parsed request after which a request is parsed even under overload. It is shorter
 than the time after which uvicorn closes an idle connection, which it counts from that request."""
@@ -77,15 +82,16 @@ class ConnectionFactory:
         self.limits = limits
         self.refused = refused
         self.refusals = refusals
+        self.buffer = memoryview(bytearray(_READ_BYTES))
 
-    def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.Protocol:
+    def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
         """Return uvicorn's h11 protocol inside a `LimitedConnection`."""
         connection = LimitedConnection(self)
         connection.protocol = H11Protocol(app_state={**app_state, _STATE: connection}, **given)
         return connection
 
 
-class LimitedConnection(asyncio.Protocol):
+class LimitedConnection(asyncio.BufferedProtocol):
     """Closes connections that are too many, send no whole head in time or read no response.
 
     Hands every event of the transport on to `protocol`. The application reports the start and the
@@ -134,7 +140,15 @@ class LimitedConnection(asyncio.Protocol):
         if self._is_served:
             self.protocol.connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer that all connections read into, one after another."""
+        return self._factory.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand on the bytes that were read."""
+        self._data_received(bytes(self._factory.buffer[:nbytes]))
+
+    def _data_received(self, data: bytes) -> None:
         """Hand bytes to the parser; the first ones of a head start the head's timer."""
         if self._factory.refusals.is_active and self._is_between_requests():
             response = self._factory.refusals.response(data)
