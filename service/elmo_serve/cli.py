@@ -18,6 +18,7 @@ from elmo_serve.commands.serve import serve
 from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.train import train
+from elmo_serve.commands.word_vectors import word_vectors
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -41,5 +42,6 @@ for command in (
     study,
     tasks,
     train,
+    word_vectors,
 ):
     main.add_command(command)

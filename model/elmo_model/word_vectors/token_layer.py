@@ -1,0 +1,96 @@
+"""The context-free token layer of a checkpoint, written as word vectors."""
+
+import gzip
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmo_model.alphabets import WordVocabulary
+from elmo_model.atomic_files import write_bytes
+from elmo_model.elmo import Elmo
+from elmo_model.pretrained import open_model
+from elmo_model.text_files import open_text
+from elmo_model.training.vocabulary import BEGIN, END, UNKNOWN
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.tensor_format import tensors_of
+
+_BATCH = 1_024
+"""Words that are computed at once: more take more memory and are hardly faster."""
+
+_MARKS = {BEGIN, END, UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class WordVectorsCommand:
+    """The options of `elmo word-vectors`; `text` and `vocabulary` are the sources of the words."""
+
+    model: str
+    out: Path
+    words: int
+    text: Sequence[Path] = ()
+    vocabulary: Path | None = None
+
+
+def write_token_layer(command: WordVectorsCommand) -> str:
+    """Write the vectors of the most frequent words; return one line that says so.
+
+    The format is by the name of `out`: safetensors for `.safetensors`, else word2vec's text, packed
+    for `.gz`. Raises WordVectorsError where there are no words, CheckpointError and TextError.
+    """
+    elmo = open_model(command.model)
+    words = most_frequent(_words(command, elmo), command.words)
+    if not words:
+        raise WordVectorsError("there are no words; --text or --vocabulary names files of them")
+    vectors = token_vectors(elmo, words)
+    write_bytes(command.out, _content(command.out, words, vectors))
+    return f"Wrote {command.out}: {len(words):,} words of width {vectors.shape[1]}"
+
+
+def token_vectors(elmo: Elmo, words: Sequence[str]) -> NDArray[np.float32]:
+    """Map N words to (N, P): either half of layer 0, which is this vector twice."""
+    with torch.inference_mode():
+        parts = [
+            elmo.token_embedder(words[start : start + _BATCH]).float().cpu()
+            for start in range(0, len(words), _BATCH)
+        ]
+    found: NDArray[np.float32] = torch.cat(parts).numpy()
+    return found
+
+
+def most_frequent(words: Iterable[str], count: int) -> list[str]:
+    """Return the first `count` words of a list, without marks and words that no line can hold."""
+    kept = (word for word in words if word not in _MARKS and word and not set(word) & set(" \n\r"))
+    return [word for word, _ in zip(dict.fromkeys(kept), range(count), strict=False)]
+
+
+def _words(command: WordVectorsCommand, elmo: Elmo) -> Iterator[str]:
+    """Yield words, the most frequent first; ties go by spelling."""
+    if command.text:
+        counts: Counter[str] = Counter()
+        for path in command.text:
+            with open_text(path) as lines:
+                for line in lines:
+                    counts.update(line.split())
+        yield from (
+            word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        )
+    elif command.vocabulary is not None:
+        with open_text(command.vocabulary) as lines:
+            yield from (line.rstrip("\r\n") for line in lines)
+    elif isinstance(elmo.alphabet, WordVocabulary):
+        yield from elmo.alphabet.words
+
+
+def _content(path: Path, words: Sequence[str], vectors: NDArray[np.float32]) -> bytes:
+    if path.suffix == ".safetensors":
+        return tensors_of([word.encode("utf-8", "surrogatepass") for word in words], vectors)
+    lines = [f"{len(words)} {vectors.shape[1]}"]
+    # The shortest digits that read back as the same float32.
+    lines += [f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors, strict=True)]
+    text = ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+    return gzip.compress(text, mtime=0) if path.suffix == ".gz" else text

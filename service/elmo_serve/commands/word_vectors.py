@@ -1,0 +1,52 @@
+"""The command `elmo word-vectors`."""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_model.text_files import TextError
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import fail
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("word-vectors")
+@click.argument("model")
+@click.option("--words", type=click.IntRange(min=1), required=True, help="How many words.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="File to write: .safetensors, or word2vec's text, .gz for gzip.",
+)
+@click.option("--text", type=_FILE, multiple=True, help="Tokenised text whose words are counted.")
+@click.option("--vocabulary", type=_FILE, help="Words, one a line, the most frequent first.")
+def word_vectors(model: str, **values: Any) -> None:
+    """Write the token layer of frequent words as word vectors.
+
+    The token layer sees no context. MODEL is a path, a built-in name or a published name. The words are those of --text, of
+    --vocabulary, or of the model where it has a vocabulary of whole words. A word has P numbers:
+    either half of its layer 0.
+
+    \b
+    Example:
+      $ elmo word-vectors english --words 50000 --text corpus.txt --out static.safetensors
+      $ ELMO_WORD_VECTORS=static.safetensors elmo serve
+    """
+    from elmo_model.checkpoints import CheckpointError
+    from elmo_model.word_vectors.token_layer import WordVectorsCommand, write_token_layer
+
+    if values["text"] and values["vocabulary"]:
+        fail("--text and --vocabulary exclude each other", code=2)
+    try:
+        line = write_token_layer(WordVectorsCommand(resolve_model(model), **values))
+    except (WordVectorsError, CheckpointError, TextError, OSError) as error:
+        fail(str(error), code=1)
+    click.echo(line)
