@@ -24,6 +24,7 @@ class AsyncClient:
         url: str,
         *,
         api_key: str | None = None,
+        model: str | None = None,
         timeout_seconds: float = 60.0,
         patience_seconds: float = 60.0,
         in_flight: int = 4,
@@ -33,6 +34,7 @@ class AsyncClient:
         self._session = Session(
             url,
             api_key=api_key,
+            model=model,
             timeout_seconds=timeout_seconds,
             patience_seconds=patience_seconds,
             in_flight=in_flight,
@@ -147,7 +149,7 @@ class AsyncClient:
 
     async def _stream(self, sentences: Sentences, selection: Selection) -> AsyncIterator[Vectors]:
         info = await self._session.info()
-        batches = RequestBatches(info, selection, self._in_flight)
+        batches = RequestBatches(info, selection.by(self._session.model), self._in_flight)
         running: deque[asyncio.Task[list[Vectors]]] = deque()
         try:
             async for sentence in _asynchronous(sentences):

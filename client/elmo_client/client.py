@@ -25,6 +25,7 @@ class Client:
         url: str,
         *,
         api_key: str | None = None,
+        model: str | None = None,
         timeout_seconds: float = 60.0,
         patience_seconds: float = 60.0,
         in_flight: int = 4,
@@ -34,6 +35,7 @@ class Client:
         Args:
             url: the server's address, such as "http://localhost:8000".
             api_key: one of the server's keys, if it requires one. No error shows it.
+            model: one of the server's models; None for the first one.
             timeout_seconds: bound on the response to one request. The server is told, and drops
                 what it has not begun by then.
             patience_seconds: how long a request that failed is sent again, where that may help. A
@@ -46,6 +48,7 @@ class Client:
         self._session = Session(
             url,
             api_key=api_key,
+            model=model,
             timeout_seconds=timeout_seconds,
             patience_seconds=patience_seconds,
             in_flight=in_flight,
@@ -208,7 +211,7 @@ class Client:
         self, sentences: Iterable[Sequence[str]], selection: Selection
     ) -> Iterator[Vectors]:
         info = self.info()
-        batches = RequestBatches(info, selection, self._in_flight)
+        batches = RequestBatches(info, selection.by(self._session.model), self._in_flight)
         running: deque[Future[list[Vectors]]] = deque()
         try:
             for request in batches.cut(sentences):

@@ -68,12 +68,13 @@ class SentenceEmbedder(ABC):
 class ElmoEmbedder(SentenceEmbedder):
     """ELMo vectors of tokenised sentences, from a server."""
 
-    def __init__(self, url: str, *, api_key: str | None = None) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, model: str | None = None) -> None:
         """Connect to a server.
 
         Args:
             url: the server's address, such as "http://localhost:8000".
             api_key: one of the server's keys, if it requires one.
+            model: one of the server's models; None for the first one.
 
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
@@ -83,7 +84,7 @@ class ElmoEmbedder(SentenceEmbedder):
                 f"{str(url)!r:.80} is not the URL of a server; to compute in this process, install "
                 "elmo-serve and use elmo_serve.ElmoEmbedder"
             )
-        self._client = Client(url, api_key=api_key)
+        self._client = Client(url, api_key=api_key, model=model)
         try:
             self._client.info()
         except BaseException:

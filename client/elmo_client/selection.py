@@ -1,7 +1,7 @@
 """Which vectors a call asks for, and how many bytes its response takes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from elmo_client.errors import CannotSend
@@ -69,6 +69,12 @@ class Selection:
         if word_vectors is not None:
             members["word_vectors"] = word_vectors
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
+
+    def by(self, model: str | None) -> "Selection":
+        """Return the same options for one of the server's models; None for the first one."""
+        if model is None:
+            return self
+        return replace(self, members={"model": model, **self.members})
 
     def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:
         """Return the bytes of the vectors of one sentence of `tokens` tokens."""

@@ -26,6 +26,7 @@ from elmo_client.retry import Attempts, Outcome
 from elmo_client.task import Task
 
 _KEY = re.compile(r"[!-~]+")
+_UNKNOWN_MODEL = "urn:elmo-serve:error:unknown-model"
 _CONNECT_SECONDS = 10.0
 
 # Seconds that the client waits longer than the server, so that the server's own 504 arrives.
@@ -60,6 +61,7 @@ class Session:
         timeout_seconds: float,
         patience_seconds: float,
         in_flight: int,
+        model: str | None = None,
         grace_seconds: float = _GRACE_SECONDS,
     ) -> None:
         """Check the arguments; see `Client`. Raises CannotSend."""
@@ -75,6 +77,8 @@ class Session:
             headers["Authorization"] = f"Bearer {api_key}"
         base = _checked(url)
         self.address = str(base.copy_with(username=None, password=None)).rstrip("/")
+        self.model = model
+        self._query = "" if model is None else f"?model={quote(model, safe='')}"
         self._patience_seconds = patience_seconds
         self._info: dict[str, Any] | None = None
         self._responded = False
@@ -89,8 +93,10 @@ class Session:
         """Return the response of GET /info, from the second call on without asking."""
         if self._info is None:
             try:
-                response = await self._send(_Call("GET", "/info"))
+                response = await self._send(_Call("GET", "/info" + self._query))
             except NotFound as error:
+                if error.problem.type == _UNKNOWN_MODEL:
+                    raise
                 raise BadAnswer(
                     f"{self.address}/info is not found: elmo-serve does not run there. Give the "
                     "address of the server without a path, such as http://localhost:8000"
@@ -111,7 +117,7 @@ class Session:
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        found = json_of(await self._send(_Call("GET", "/tasks")))
+        found = json_of(await self._send(_Call("GET", "/tasks" + self._query)))
         return tuple(task_of(entry) for entry in found.get("tasks", ()))
 
     async def put_task(
@@ -125,7 +131,7 @@ class Session:
         """Register a task and return it."""
         task = Task(name, tuple(weights), gamma, layer_norm, description)
         try:
-            call = _Call("PUT", _path(name), orjson.dumps(asdict(task)))
+            call = _Call("PUT", _path(name) + self._query, orjson.dumps(asdict(task)))
         except orjson.JSONEncodeError as error:
             raise CannotSend(f"task {name!r:.60} cannot be written as JSON: {error}") from error
         return task_of(json_of(await self._send(call)))
@@ -133,7 +139,7 @@ class Session:
     async def delete_task(self, name: str) -> None:
         """Delete a task."""
         # A second DELETE would be 404: it is not repeated if the first may have been processed.
-        await self._send(_Call("DELETE", _path(name), repeatable=False))
+        await self._send(_Call("DELETE", _path(name) + self._query, repeatable=False))
 
     async def fit(self, name: str, body: bytes, model: str | None) -> dict[str, Any]:
         """Queue a fit and return its job; `body` is NDJSON."""

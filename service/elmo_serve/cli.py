@@ -13,6 +13,7 @@ from elmo_serve.commands.embed import embed
 from elmo_serve.commands.evaluate import evaluate
 from elmo_serve.commands.fit import fit
 from elmo_serve.commands.info import info
+from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.study import study
@@ -37,6 +38,7 @@ for command in (
     evaluate,
     fit,
     info,
+    models,
     perplexity,
     serve,
     study,

@@ -47,6 +47,7 @@ class ElmoEmbedder(SentenceEmbedder):
         cuda_device: int = -1,
         *,
         api_key: str | None = None,
+        model: str | None = None,
         stateful: bool = False,
     ) -> None:
         """Open a model, or connect to a server.
@@ -57,6 +58,7 @@ class ElmoEmbedder(SentenceEmbedder):
             weight_file: the weights of the pair.
             cuda_device: number of the CUDA device; -1 for the CPU.
             api_key: one of the server's keys, if it requires one.
+            model: one of the server's models; None for the first one.
             stateful: carry the LSTM state from call to call, row by row, as AllenNLP did.
 
         Raises CheckpointError for files that are missing or damaged, DownloadError for a model
@@ -66,6 +68,8 @@ class ElmoEmbedder(SentenceEmbedder):
         source = str(options_file)
         self._backend: _Backend
         if not source.startswith(("http://", "https://")):
+            if model is not None:
+                raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
             self._backend = _InProcess(_open(source, weight_file, cuda_device), stateful)
             return
         if weight_file is not None:
@@ -75,7 +79,7 @@ class ElmoEmbedder(SentenceEmbedder):
             )
         if stateful:
             raise CannotSend("a server keeps no state; stateful=True needs the files of a model")
-        self._backend = _Remote(source, api_key)
+        self._backend = _Remote(source, api_key, model)
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
@@ -137,8 +141,8 @@ class _Backend(Protocol):
 class _Remote:
     """A server."""
 
-    def __init__(self, url: str, api_key: str | None) -> None:
-        self._client = Client(url, api_key=api_key)
+    def __init__(self, url: str, api_key: str | None, model: str | None) -> None:
+        self._client = Client(url, api_key=api_key, model=model)
         try:
             self._client.info()
         except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -34,12 +34,12 @@ _FAILURES = (
 class Metrics:
     """The metrics of one server, in a registry of their own.
 
-    Metrics of a model have no label for it, because a server has one model.
+    Metrics of a model have the label `model`; `of` returns them for one model.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._watched: list[_Watched] = []
+        self._watched: list[_Watched | _WatchedModels] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
         self.model = Info(
             "elmo_model", "The models that are served.", ["model"], registry=self.registry
@@ -58,6 +58,27 @@ class Metrics:
         """Add a gauge `elmo_<name>` whose value is read on the event loop, for each snapshot."""
         self._watched.append(_Watched(f"elmo_{name}", meaning, value))
 
+    def watch_models(
+        self, name: str, meaning: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """Add a gauge as `watch` does, with a value for each model."""
+        self._watched.append(_WatchedModels(f"elmo_{name}", meaning, values))
+
+    def of(self, model: str) -> ModelMetrics:
+        """Return the metrics of one model, with zeros before anything has happened."""
+        return ModelMetrics(
+            sentences=self.sentences.labels(model),
+            tokens=self.tokens.labels(model),
+            queue_wait=self.queue_wait.labels(model),
+            batch_sentences=self.batch_sentences.labels(model),
+            batch_tokens=self.batch_tokens.labels(model),
+            batch_padding=self.batch_padding.labels(model),
+            token_cache_hits=self.token_cache_hits.labels(model),
+            token_cache_misses=self.token_cache_misses.labels(model),
+            cancelled_queued=self.cancelled_sentences.labels(model, "queued"),
+            cancelled_running=self.cancelled_sentences.labels(model, "running"),
+        )
+
     def _declare_http(self) -> None:
         self.http_requests = self._counter(
             "elmo_http_requests_total", "HTTP requests answered.", "method", "route", "status"
@@ -72,33 +93,42 @@ class Metrics:
             "elmo_token_warnings_total",
             "Tokens that are longer than the model reads, or have white space inside.",
         )
-        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.")
-        self.tokens = self._counter("elmo_tokens_total", "Tokens answered.")
+        self.sentences = self._counter("elmo_sentences_total", "Sentences answered.", "model")
+        self.tokens = self._counter("elmo_tokens_total", "Tokens answered.", "model")
 
     def _declare_batches(self) -> None:
         self.queue_wait = self._histogram(
-            "elmo_queue_wait_seconds", "Time that a sentence waited for its batch.", _SECONDS
+            "elmo_queue_wait_seconds",
+            "Time that a sentence waited for its batch.",
+            _SECONDS,
+            "model",
         )
         self.batch_sentences = self._histogram(
-            "elmo_batch_sentences", "Sentences in a batch.", _SENTENCES
+            "elmo_batch_sentences", "Sentences in a batch.", _SENTENCES, "model"
         )
         self.batch_tokens = self._histogram(
-            "elmo_batch_tokens", "Tokens in a batch, boundaries included.", _TOKENS
+            "elmo_batch_tokens", "Tokens in a batch, boundaries included.", _TOKENS, "model"
         )
         self.batch_padding = self._histogram(
-            "elmo_batch_padding_ratio", "Share of a batch's padded size that is padding.", _RATIOS
+            "elmo_batch_padding_ratio",
+            "Share of a batch's padded size that is padding.",
+            _RATIOS,
+            "model",
         )
         self.batch_duration = self._histogram(
             "elmo_batch_duration_seconds",
             "Time that a worker took for a batch.",
             _SECONDS,
+            "model",
             "device",
         )
         self.token_cache_hits = self._counter(
-            "elmo_token_cache_hits_total", "Distinct words found in the cache."
+            "elmo_token_cache_hits_total", "Distinct words found in the cache.", "model"
         )
         self.token_cache_misses = self._counter(
-            "elmo_token_cache_misses_total", "Distinct words that went through the char CNN."
+            "elmo_token_cache_misses_total",
+            "Distinct words that went through the char CNN.",
+            "model",
         )
 
     def _declare_failures(self) -> None:
@@ -110,20 +140,22 @@ class Metrics:
         self.cancelled_sentences = self._counter(
             "elmo_cancelled_sentences_total",
             "Sentences whose client left or ran out of time, by where they were then.",
+            "model",
             "stage",
         )
-        for stage in ("queued", "running"):
-            self.cancelled_sentences.labels(stage)
 
     def _declare_workers(self) -> None:
-        self.worker_up = self._gauge("elmo_worker_up", "Workers that can answer.", "device")
+        self.worker_up = self._gauge(
+            "elmo_worker_up", "Workers that can answer.", "model", "device"
+        )
         self.batch_budget = self._gauge(
             "elmo_batch_budget_tokens",
             "Largest batch in padded tokens: less than the setting after memory ran out.",
+            "model",
             "device",
         )
         self.worker_restarts = self._counter(
-            "elmo_worker_restarts_total", "Workers replaced.", "device"
+            "elmo_worker_restarts_total", "Workers replaced.", "model", "device"
         )
 
     def _declare_jobs(self) -> None:
@@ -144,6 +176,35 @@ class Metrics:
         self, name: str, meaning: str, buckets: Sequence[float], *labels: str
     ) -> Histogram:
         return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetrics:
+    """The metrics of one model: looking up a label takes a lock, so it is done once."""
+
+    sentences: Counter
+    tokens: Counter
+    queue_wait: Histogram
+    batch_sentences: Histogram
+    batch_tokens: Histogram
+    batch_padding: Histogram
+    token_cache_hits: Counter
+    token_cache_misses: Counter
+    cancelled_queued: Counter
+    cancelled_running: Counter
+
+
+@dataclass(frozen=True, slots=True)
+class _WatchedModels:
+    name: str
+    meaning: str
+    values: Callable[[], Mapping[str, float]]
+
+    def read(self) -> Metric:
+        family = GaugeMetricFamily(self.name, self.meaning, labels=["model"])
+        for model, value in self.values().items():
+            family.add_metric([model], value)
+        return family
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from elmo_client import (
     CannotSend,
     Client,
+    ElmoEmbedder,
     InvalidRequest,
     NotFound,
     Task,
@@ -21,7 +23,9 @@ from elmo_client import (
 )
 from elmo_model.elmo import Elmo
 from tests.client.vectors import SENTENCES, assert_close, every_layer, many
-from tests.support.servers import Running
+from tests.support import command_line
+from tests.support.checkpoints import write_pair
+from tests.support.servers import SMALL, Running, running
 
 
 def test_vectors_equal_those_of_the_network(sdk: Client, elmo: Elmo) -> None:
@@ -156,3 +160,55 @@ def test_the_input_may_come_from_the_same_client(server: Running, elmo: Elmo) ->
         found = client.embed(words)
 
     assert_close(found, every_layer(elmo, [["a"] * len(each) for each in SENTENCES]))
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of the golden model and of one of four layers."""
+    folder = tmp_path_factory.mktemp("two")
+    deep = write_pair(folder / "deep", layers=3, projection=6)
+    with running(folder, models=f"{SMALL},four={deep}", tasks=folder / "tasks") as server:
+        yield server
+
+
+def test_a_client_chooses_one_of_the_models(client_class: Any, two_models: Running) -> None:
+    with client_class(two_models.url, model="four") as client:
+        (array,) = client.embed([["a", "b"]])
+        assert array.shape == (4, 2, 12)
+        assert client.info()["model"] == "four"
+        client.put_task("chunk", [0, 0, 0, 9])
+        assert [task.name for task in client.tasks()] == ["chunk"]
+        (mixed,) = client.embed([["a", "b"]], task="chunk")
+        np.testing.assert_allclose(mixed, array[3], atol=1e-2)
+    with client_class(two_models.url) as client:
+        assert client.embed([["a", "b"]])[0].shape == (3, 2, 32)
+        assert client.tasks() == ()
+        with pytest.raises(NotFound):
+            client.delete_task("chunk")
+
+
+def test_an_unknown_model_is_named_with_those_there_are(
+    client_class: Any, two_models: Running
+) -> None:
+    with (
+        client_class(two_models.url, model="five") as client,
+        pytest.raises(NotFound, match="Unknown model 'five'; there are 'small', 'four'"),
+    ):
+        client.embed([["a"]])
+
+
+def test_the_embedder_chooses_one_of_the_models(two_models: Running) -> None:
+    with ElmoEmbedder(two_models.url, model="four") as embedder:
+        assert embedder.embed_sentence(["a"]).shape == (4, 1, 12)
+
+
+def test_elmo_embed_chooses_one_of_the_models(two_models: Running, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n")
+    output = tmp_path / "out.npz"
+    command = ("embed", tmp_path / "in.txt", output, "--all", "--server", two_models.url)
+
+    done = command_line.elmo(*command, "--model", "four", ELMO_MODEL="no-such")
+    first = command_line.elmo(*command, "--force", ELMO_MODEL="no-such")
+
+    assert (done.exit_code, first.exit_code) == (0, 0), done.output + first.output
+    assert np.load(output)["0"].shape == (3, 2, 32)

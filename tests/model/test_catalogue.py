@@ -6,26 +6,100 @@ from elmo_model import pretrained
 from elmo_model.catalogue import (
     BUILT_IN,
     CATALOGUE,
-    PUBLISHED,
     canonical,
     missing,
     published_model,
+    published_models,
     tokenization,
 )
+from elmo_model.published import PUBLISHED
 from elmo_model.tokenizers import TOKENIZERS
+
+
+def urls(name: str) -> list[tuple[str, ...]]:
+    model = published_model(name)
+    assert model is not None
+    return [file.urls() for file in model.files]
 
 
 def test_the_catalogue_has_the_published_addresses() -> None:
     assert {"small", "medium", "original", "5.5b", "pubmed", "portuguese"} <= CATALOGUE.keys()
     original = CATALOGUE["original"].files[1]
-    assert f"{PUBLISHED}/{original.path}" == (
+    assert original.urls()[0] == (
         "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/2x4096_512_2048cnn_2xhighway/"
         "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5"
     )
     assert original.least < 374_434_792 < original.most  # its size in logs of its users
-    for model in CATALOGUE.values():
+    for model in published_models():
         endings = [file.name.rpartition(".")[2] for file in model.files]
-        assert endings[:2] == ["json", "hdf5"] and len({*endings}) == len(endings)
+        assert endings[:2] == ["json", "hdf5"] or endings in (["zip"], ["gz"])
+        assert len({*endings}) == len(endings)
+
+
+def test_second_addresses_follow_the_first() -> None:
+    _, weights = urls("original")
+
+    assert weights == (
+        f"{PUBLISHED}/elmo/2x4096_512_2048cnn_2xhighway/"
+        "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5",
+        "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/"
+        "elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5",
+        "https://huggingface.co/lysandre/elmo/resolve/main/weights.hdf5",
+    )
+    assert [len(each) for each in urls("small")] == [2, 2]
+    assert len(urls("seqvec")[0]) == 3
+
+
+def test_portuguese_has_the_addresses_of_the_last_list() -> None:
+    base = f"{PUBLISHED}/elmo/contributed/pt"
+
+    assert [each[0] for each in urls("portuguese-wikipedia")] == [
+        f"{base}/wikipedia/options.json",
+        f"{base}/wikipedia/elmo_pt_weights.hdf5",
+    ]
+    assert urls("portuguese-brwac")[1][0] == f"{base}/brwac/elmo_pt_weights_dgx1.hdf5"
+
+
+def test_a_mirror_has_every_model_at_a_place_of_its_own() -> None:
+    paths = [
+        file.urls("http://mirror/elmo/")
+        for model in published_models()
+        for file in model.files
+        if not file.path.endswith("options262.json")  # shared by the multilingual models
+    ]
+
+    assert all(len(each) == 1 for each in paths)
+    assert len(set(paths)) == len(paths)
+    assert ("http://mirror/elmo/vectors.nlpl.eu/repository/20/209.zip",) in paths
+
+
+def test_published_checksums_are_those_of_the_german_model() -> None:
+    model = published_model("german")
+    assert model is not None
+
+    digests = {file.name: dict(file.digests) for file in model.files}
+
+    assert digests == {
+        "options.json": {"sha1": "04afb8bc77acf5e65633ced2efc1e91d05332e89"},
+        "weights.hdf5": {"sha1": "9084adab3eefaed4f07da7331217fcb873417add"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "expected"),
+    [
+        ("english", "", ("ptb", "en")),
+        ("elmo_pt", "/cache/portuguese", ("moses", "pt")),
+        ("209", "/cache/nlpl-209/209.zip", ("moses", "en")),
+        ("164", "/cache/efml-nl/164.zip", ("moses", "nl")),
+        ("seqvec", "/cache/seqvec/seqvec.zip", ("characters", "")),
+        ("mine", "/cache/mine", ("moses", "en")),
+    ],
+)
+def test_a_model_is_known_by_its_name_or_its_folder(
+    name: str, path: str, expected: tuple[str, str]
+) -> None:
+    assert tokenization(name, path) == expected
 
 
 def test_every_built_in_model_is_listed() -> None:

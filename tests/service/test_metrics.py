@@ -22,18 +22,20 @@ def test_every_metric_has_the_prefix_and_a_description() -> None:
 
 def test_two_servers_of_one_process_share_no_metric() -> None:
     one, two = Metrics(), Metrics()
-    one.sentences.inc(3)
+    one.failures.labels("memory").inc(3)
 
-    assert "elmo_sentences_total 3.0" in lines(one)
-    assert "elmo_sentences_total 0.0" in lines(two)
+    assert 'elmo_failures_total{reason="memory"} 3.0' in lines(one)
+    assert 'elmo_failures_total{reason="memory"} 0.0' in lines(two)
 
 
 def test_failures_are_shown_before_the_first() -> None:
     """An alert on an increase would miss a series that begins with its first failure."""
-    text = lines(Metrics())
+    metrics = Metrics()
+    metrics.of("english")
+    text = lines(metrics)
 
     assert 'elmo_failures_total{reason="worker_lost"} 0.0' in text
-    assert 'elmo_cancelled_sentences_total{stage="queued"} 0.0' in text
+    assert 'elmo_cancelled_sentences_total{model="english",stage="queued"} 0.0' in text
 
 
 def test_a_watched_gauge_is_read_for_each_snapshot() -> None:
@@ -53,11 +55,26 @@ def test_times_of_creation_are_left_out() -> None:
 def test_bounds_of_histograms_are_written_as_before() -> None:
     """Dashboards and recorded series are keyed by the text of a bound."""
     metrics = Metrics()
+    metrics.of("pt")
     text = "\n".join(lines(metrics))
 
     for bound in ("1.0", "1024.0"):
-        assert f'elmo_batch_sentences_bucket{{le="{bound}"}}' in text
+        assert f'elmo_batch_sentences_bucket{{le="{bound}",model="pt"}}' in text
     for bound in ("16.0", "65536.0"):
-        assert f'elmo_batch_tokens_bucket{{le="{bound}"}}' in text
+        assert f'elmo_batch_tokens_bucket{{le="{bound}",model="pt"}}' in text
     for bound in ("0.001", "0.0025", "60.0"):
-        assert f'elmo_queue_wait_seconds_bucket{{le="{bound}"}}' in text
+        assert f'elmo_queue_wait_seconds_bucket{{le="{bound}",model="pt"}}' in text
+
+
+def test_models_have_values_of_their_own() -> None:
+    metrics, waiting = Metrics(), {"english": 1.0, "pt": 2.0}
+    metrics.watch_models("waiting", "Things that wait.", lambda: waiting)
+    english, _ = metrics.of("english"), metrics.of("pt")
+    english.tokens.inc(5)
+
+    text = lines(metrics)
+
+    assert 'elmo_waiting{model="english"} 1.0' in text
+    assert 'elmo_waiting{model="pt"} 2.0' in text
+    assert 'elmo_tokens_total{model="english"} 5.0' in text
+    assert 'elmo_tokens_total{model="pt"} 0.0' in text

@@ -22,6 +22,7 @@ from elmo_serve.workers.worker_slot import WorkerSpec
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark
 from tests.support.virtual_time import LoopClock
 
+MODEL = "default"
 TOP = Output(layers=(2,))
 ALL = Output(layers=(0, 1, 2), stacked=True)
 MIX = Output(weights=(0.0, 0.0, 0.0), pooling="mean", dtype="float16")
@@ -65,8 +66,9 @@ class Bench:
         )
 
     def count(self, name: str, **labels: str) -> float:
-        """Return the value of a metric; 0 when there is none."""
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+        """Return the value of a metric, of the model if it has that label; 0 if there is none."""
+        value = self.metrics.registry.get_sample_value
+        return value(name, labels) or value(name, {**labels, "model": MODEL}) or 0.0
 
     def everything_given_back(self) -> None:
         """Assert that no queue, budget or table holds anything of a request that has ended."""
@@ -99,9 +101,11 @@ async def bench(
         return made
 
     metrics, clock = Metrics(), LoopClock()
-    specs = [WorkerSpec("cpu", budget, kept(make), timeouts) for make in makes or (GatedWorker,)]
+    specs = [
+        WorkerSpec("cpu", budget, kept(make), timeouts, MODEL) for make in makes or (GatedWorker,)
+    ]
     engine = Engine(
-        {"default": WorkerPool(specs, metrics, clock)},
+        {MODEL: WorkerPool(specs, metrics, clock)},
         SharedMemoryPool(),
         Limits(queue_tokens, answer_bytes, client_tokens),
         metrics,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from elmo_model.catalogue import File, Published
+from elmo_model.published import File, Published
 
 OPTIONS = json.dumps({"lstm": {}}).encode()
 WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB
@@ -42,6 +42,7 @@ class Mirror:
     cuts: list[int] = field(default_factory=list)  # bytes of each response with weights, then cut
     statuses: list[int] = field(default_factory=list)
     requests: list[tuple[str, str | None]] = field(default_factory=list)
+    agents: list[str] = field(default_factory=list)  # the User-Agent of every request
 
     def weight_ranges(self) -> list[str | None]:
         return [ranged for path, ranged in self.requests if path.endswith(".hdf5")]
@@ -54,6 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         mirror = self.mirror
         ranged = self.headers.get("Range")
         mirror.requests.append((self.path, ranged))
+        mirror.agents.append(self.headers.get("User-Agent", ""))
         if mirror.statuses:
             self.send_error(mirror.statuses.pop(0))
             return

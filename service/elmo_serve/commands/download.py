@@ -9,6 +9,7 @@ import difflib
 import click
 
 from elmo_model.catalogue import CATALOGUE, published_model
+from elmo_model.published import Published
 from elmo_serve.commands.published import cache_options
 from elmo_serve.commands.terminal import download_progress, fail
 
@@ -22,7 +23,7 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
 
     Prints the path of the model NAME, which may be written in any case. Files that are in the
     cache are verified, partial downloads are resumed. Without NAME, prints one line a model: its
-    name, its size and its training text.
+    name, its size and its training text. `elmo models` tells more of them.
 
     \b
     Examples:
@@ -53,8 +54,12 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
 def _list() -> None:
     width = max(map(len, CATALOGUE))
     for model in CATALOGUE.values():
-        size = sum(file.least for file in model.files) / 1e6
-        click.echo(f"{model.name:<{width}}  {size:>5.0f} MB  {model.text}")
+        click.echo(f"{model.name:<{width}}  {size_of(model):>8}  {model.text}")
+
+
+def size_of(model: Published) -> str:
+    """Return the size of a model's weights as text; empty where it is not published."""
+    return f"{model.size / 1e6:.0f} MB" if model.size else ""
 
 
 def _suggestion(name: str, names: list[str]) -> str:

@@ -209,14 +209,16 @@ def _output_format(output: str, options: dict[str, Any]) -> tuple[str, OutputFor
 
 
 def _check_source(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that would have no effect."""
+    """Refuse options that would have no effect; with --server, take no model from ELMO_MODEL."""
     given = {
         name
         for name in ("model", "device", "precision", "api_key")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     if options["server"]:
-        for name in ("model", "device", "precision"):
+        if "model" not in given:
+            options["model"] = None
+        for name in ("device", "precision"):
             if name in given:
                 fail(f"--{name} has no effect with --server: the server chose it", code=2)
         if options["carry_state"]:
@@ -256,7 +258,9 @@ def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source
         from elmo_serve.files.sources.remote import Remote
 
         key = options["api_key"]
-        with Client(url, api_key=key, patience_seconds=_PATIENCE_SECONDS) as client:
+        with Client(
+            url, api_key=key, model=options["model"], patience_seconds=_PATIENCE_SECONDS
+        ) as client:
             count = client.info()["layers"]
             width = _server_width(client.info(), options["word_vectors"])
             wanted = selection(layers, count, normalize=options["normalize"], appended=width)

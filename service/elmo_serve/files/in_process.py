@@ -66,8 +66,8 @@ class InProcess:
             token_cache_size=token_cache_size,
             owns_process=owns_process,
         )
+        info = model_info(encoder, precision, path=model if isinstance(model, str) else "")
         batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
-        info = model_info(encoder, precision)
         if words is not None:
             info = replace(info, word_vectors=words.info)
         return cls(encoder, info, place, batch_tokens, words)

@@ -88,8 +88,16 @@ def _job_limits(settings: Settings) -> JobLimits:
 def _watch(server: Server, segments: SharedMemoryPool) -> None:
     """Add the gauges that are read when the metrics are asked for."""
     engine, watch = server.engine, server.metrics.watch
-    watch("queue_sentences", "Sentences that wait for a worker.", lambda: engine.queued_sentences)
-    watch("queue_tokens", "Their tokens, boundaries included.", lambda: engine.queued_tokens)
+    server.metrics.watch_models(
+        "queue_sentences",
+        "Sentences that wait for a worker.",
+        lambda: {model: queue.sentences for model, queue in engine.queues.items()},
+    )
+    server.metrics.watch_models(
+        "queue_tokens",
+        "Their tokens, boundaries included.",
+        lambda: {model: queue.tokens for model, queue in engine.queues.items()},
+    )
     watch(
         "answer_bytes",
         "Bytes of answers admitted and not yet sent.",
@@ -133,7 +141,7 @@ def _workers(
             word_vectors=str(settings.word_vectors or ""),
         )
         make_one = _bind(make, runner, segments, model.fault)
-        spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts)
+        spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts, model.name)
         specs += [spec] * settings.workers_per_device
     return specs
 

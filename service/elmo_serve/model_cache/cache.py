@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_model.catalogue import PUBLISHED
 from elmo_serve.model_cache.download_error import DownloadError
 
 if TYPE_CHECKING:
@@ -26,11 +25,6 @@ class CacheSettings:
     mirror: str | None = None
     offline: bool = False
     pause_seconds: float = 1.0
-
-    @property
-    def address(self) -> str:
-        """Return the URL below which the paths of the catalogue begin."""
-        return (self.mirror or PUBLISHED).rstrip("/")
 
 
 def cache_settings(settings: Settings) -> CacheSettings:

@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.atomic_files import write_bytes
-from elmo_model.catalogue import File
+from elmo_model.published import File
 from elmo_serve.model_cache.download_error import DownloadError
 
 SUMS: Final = "SHA256SUMS"
 
-_HDF5: Final = b"\x89HDF\r\n\x1a\n"
+_KINDS: Final = (
+    (".hdf5", b"\x89HDF\r\n\x1a\n", "HDF5 file, expected weights"),
+    (".zip", b"PK\x03\x04", "zip archive, expected a model"),
+    (".tar.gz", b"\x1f\x8b", "gzipped archive, expected a model"),
+)
+"""Ending, first bytes and kind of files that are not text."""
 
 
 def check_size(label: str, size: int, file: File) -> None:
@@ -34,10 +39,22 @@ def check_content(path: Path, name: str, label: str) -> None:
             json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
             raise DownloadError(f"{label}: is not JSON, expected an options file") from error
-    if name.endswith(".hdf5"):
+    for ending, start, what in _KINDS:
+        if name.endswith(ending):
+            with path.open("rb") as stream:
+                if stream.read(len(start)) != start:
+                    raise DownloadError(f"{label}: is no {what}")
+
+
+def check_digests(path: Path, file: File, label: str) -> None:
+    """Raise DownloadError if a file differs from a checksum that was published for it."""
+    for algorithm, expected in file.digests:
         with path.open("rb") as stream:
-            if stream.read(len(_HDF5)) != _HDF5:
-                raise DownloadError(f"{label}: is no HDF5 file, expected weights")
+            digest = hashlib.file_digest(stream, algorithm).hexdigest()
+        if digest != expected:
+            raise DownloadError(
+                f"{label}: its {algorithm.upper()} is {digest}, expected {expected} as published"
+            )
 
 
 def digest_of(path: Path) -> str:

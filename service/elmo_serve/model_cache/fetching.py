@@ -9,27 +9,36 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.atomic_files import publish
-from elmo_model.catalogue import File, Published, published_model
+from elmo_model.catalogue import published_model
+from elmo_model.published import File, Published
 from elmo_serve.model_cache.cache import CacheSettings
-from elmo_serve.model_cache.checks import check_content, check_size, digest_of, read_sums, record
+from elmo_serve.model_cache.checks import (
+    check_content,
+    check_digests,
+    check_size,
+    digest_of,
+    read_sums,
+    record,
+)
 from elmo_serve.model_cache.download_error import DownloadError
 from elmo_serve.model_cache.transfer import PART, OnProgress, Transfer, version_file
 
 
 def locate(model: str, settings: CacheSettings, on_progress: OnProgress) -> str:
-    """Return the folder of a published model, fetched if need be; any other string unchanged."""
+    """Return the path of a published model, fetched if need be; any other string unchanged."""
     published = published_model(model)
     return model if published is None else str(fetch(published, settings, on_progress))
 
 
 def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) -> Path:
-    """Return the folder that holds every file of a model, whole and verified.
+    """Return the path of a model whose files are all there, whole and verified.
 
-    Missing files are downloaded, partial files resumed. No checksums are published, so the SHA-256
-    of each file is recorded at its first download and compared on each later use. A lock lets one
-    process at a time work on a model. Raises DownloadError.
+    It is the folder that holds them or, for a model in one archive, the archive. Missing files are
+    downloaded, partial files resumed. Few checksums are published, so the SHA-256 of each file is
+    recorded at its first download and compared on each later use. A lock lets one process at a time
+    work on a model. Raises DownloadError.
     """
-    folder = settings.cache / model.name
+    folder = settings.cache / model.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
@@ -44,7 +53,13 @@ def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) ->
         raise DownloadError(
             f"{error.filename or folder}: {error.strerror or error}, expected a folder to write to"
         ) from error
-    return folder
+    return path_in(folder, model)
+
+
+def path_in(folder: Path, model: Published) -> Path:
+    """Return the path of a model in its folder: its archive, or the folder."""
+    (first, *others) = model.files
+    return folder / first.name if first.is_archive and not others else folder
 
 
 def _verify(target: Path, file: File, sums: dict[str, str]) -> None:
@@ -53,6 +68,7 @@ def _verify(target: Path, file: File, sums: dict[str, str]) -> None:
     digest = digest_of(target)
     if target.name not in sums:  # the user has put the file there
         check_content(target, target.name, str(target))
+        check_digests(target, file, str(target))
         with _unless_read_only():
             record(target, digest, sums)
     elif digest != sums[target.name]:
@@ -69,16 +85,10 @@ def _fetch_file(
     sums: dict[str, str],
     on_progress: OnProgress,
 ) -> None:
-    url = f"{settings.address}/{file.path}"
     if settings.offline:
         raise DownloadError(f"{target}: does not exist, expected it there as ELMO_OFFLINE is set")
     part = target.with_name(target.name + PART)
-    Transfer(url, file, part, on_progress).complete(settings.pause_seconds)
-    try:
-        check_content(part, target.name, url)
-    except DownloadError:
-        part.unlink()
-        raise
+    url = _fetch_part(file, part, settings, on_progress)
     digest = digest_of(part)
     if sums.get(target.name, digest) != digest:
         part.unlink()
@@ -88,6 +98,29 @@ def _fetch_file(
     publish(part, target)
     version_file(part).unlink(missing_ok=True)
     record(target, digest, sums)
+
+
+def _fetch_part(file: File, part: Path, settings: CacheSettings, on_progress: OnProgress) -> str:
+    """Fetch a file from the first of its addresses that has it; return that address.
+
+    Raises DownloadError, which names every address and its reason.
+    """
+    reasons = []
+    for url in file.urls(settings.mirror):
+        try:
+            Transfer(url, file, part, on_progress).complete(settings.pause_seconds)
+        except DownloadError as error:
+            reasons.append(str(error))
+            continue
+        try:
+            check_content(part, file.name, url)
+            check_digests(part, file, url)
+        except DownloadError as error:
+            part.unlink()
+            reasons.append(str(error))
+            continue
+        return url
+    raise DownloadError("; ".join(reasons))
 
 
 @contextmanager

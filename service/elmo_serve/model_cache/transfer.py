@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 import httpx
 
-from elmo_model.catalogue import File
+from elmo_model.published import File
 from elmo_serve.model_cache.checks import check_size
 from elmo_serve.model_cache.download_error import DownloadError
 
@@ -22,6 +22,8 @@ PART: Final = ".part"
 _VERSION: Final = ".part.tag"  # the ETag or Last-Modified of the version that a part is from
 
 _ATTEMPTS: Final = 5  # attempts in a row without a new byte before the download fails
+# Some servers refuse the names of HTTP libraries (406 for Python-urllib).
+_USER_AGENT: Final = "Mozilla/5.0 (compatible; elmo-serve)"
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=10.0)  # seconds
 # 18 digits: Python refuses to convert numbers of thousands of digits, which a server may send.
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
@@ -51,7 +53,8 @@ class Transfer:
         response that cannot be the file. Raises OSError where the disk fails.
         """
         failures = 0
-        with httpx.Client(timeout=_TIMEOUT, follow_redirects=True) as client:
+        headers = {"User-Agent": _USER_AGENT}
+        with httpx.Client(timeout=_TIMEOUT, follow_redirects=True, headers=headers) as client:
             while True:
                 before = self._size()
                 try:

@@ -32,16 +32,20 @@ class Dispatcher:
 
     def __init__(
         self,
+        model: str,
         pool: WorkerPool,
         memory: SharedMemoryPool,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
+        self.model = model
         self.pool = pool
         self.queue = ModelQueue()
         self._throughput = ThroughputEstimate(clock.now)
         self._memory = memory
-        self._metrics = metrics
+        self._failures = metrics.failures
+        self._batch_duration = metrics.batch_duration
+        self.metrics = metrics.of(model)
         self._clock = clock
         self._running: dict[int, RunningBatch] = {}  # by the id of the batch
         self._last_batch = 0
@@ -60,8 +64,8 @@ class Dispatcher:
     def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> None:
         """Drop those jobs of an ended request that no other request waits for."""
         withdrawn = self.queue.withdraw(request, jobs)
-        self._metrics.cancelled_sentences.labels("queued").inc(withdrawn.queued)
-        self._metrics.cancelled_sentences.labels("running").inc(withdrawn.running)
+        self.metrics.cancelled_queued.inc(withdrawn.queued)
+        self.metrics.cancelled_running.inc(withdrawn.running)
 
     # What admission asks
 
@@ -116,10 +120,10 @@ class Dispatcher:
         batch, now = running.batch, self._clock.now()
         for job in jobs:
             for wait in job.start(now):
-                self._metrics.queue_wait.observe(wait)
-        self._metrics.batch_sentences.observe(len(jobs))
-        self._metrics.batch_tokens.observe(batch.tokens)
-        self._metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
+                self.metrics.queue_wait.observe(wait)
+        self.metrics.batch_sentences.observe(len(jobs))
+        self.metrics.batch_tokens.observe(batch.tokens)
+        self.metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
         self._running[batch.id] = running
         slot.submit(batch)
         return True
@@ -136,13 +140,13 @@ class Dispatcher:
         running = self._running.pop(batch.id)
         self._throughput.add(batch.tokens, slot.seconds, fullness=batch.padded_tokens / slot.budget)
         self._dispatch()
-        self._metrics.batch_duration.labels(slot.device).observe(done.seconds)
-        self._metrics.token_cache_hits.inc(done.cache_hits)
-        self._metrics.token_cache_misses.inc(done.cache_misses)
+        self._batch_duration.labels(self.model, slot.device).observe(done.seconds)
+        self.metrics.token_cache_hits.inc(done.cache_hits)
+        self.metrics.token_cache_misses.inc(done.cache_misses)
         broken, now = set(done.not_finite), self._clock.now()
         for index, job in enumerate(running.jobs):
             if index in broken:
-                self._metrics.failures.labels("not_finite").inc()
+                self._failures.labels("not_finite").inc()
                 self._fail_sentence(job, "The model's vectors for this sentence are not finite.")
             else:
                 self.queue.forget(job)
@@ -163,7 +167,7 @@ class Dispatcher:
                 "sentence failed",
                 extra={"device": slot.device, "tokens": jobs[0].tokens, "reason": failed.reason},
             )
-            self._metrics.failures.labels("memory" if failed.memory else "sentence").inc()
+            self._failures.labels("memory" if failed.memory else "sentence").inc()
             if failed.memory:
                 self._fail(jobs, "The device has no memory for this sentence.", retry_after=5)
             else:
@@ -184,7 +188,7 @@ class Dispatcher:
                     job.was_lost = True
                 batches.insert(0, jobs)
             else:
-                self._metrics.failures.labels("worker_lost").inc(len(jobs))
+                self._failures.labels("worker_lost").inc(len(jobs))
                 self._fail(jobs, f"The worker was lost: {reason}.", retry_after=1)
         self.queue.retry(*batches)
         self._schedule()

@@ -49,7 +49,7 @@ class Engine:
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
         self._dispatchers = {
-            model: Dispatcher(pool, memory, metrics, clock) for model, pool in pools.items()
+            model: Dispatcher(model, pool, memory, metrics, clock) for model, pool in pools.items()
         }
         self.default = next(iter(pools))
         self.admission = Admission(limits, self._dispatchers, clock.now)
@@ -146,8 +146,9 @@ class Engine:
         except DeadlineExceeded:
             self._metrics.failures.labels("deadline").inc()
             raise
-        self._metrics.sentences.inc(len(sentences))
-        self._metrics.tokens.inc(sum(lengths))
+        metrics = self._dispatchers[model].metrics
+        metrics.sentences.inc(len(sentences))
+        metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 
     async def _ended(

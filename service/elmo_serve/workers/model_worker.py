@@ -93,8 +93,9 @@ class Runner:
         seconds_per_token: float,
         centre: Centre | None = None,
         words: WordVectors | None = None,
+        path: str = "",
     ) -> None:
-        info = model_info(network, precision, centre)
+        info = model_info(network, precision, centre, path)
         self.info = info if words is None else replace(info, word_vectors=words.info)
         self._words = words
         self.seconds_per_token = seconds_per_token
@@ -170,10 +171,15 @@ def is_memory_short(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def model_info(network: ServedNetwork, precision: str, centre: Centre | None = None) -> ModelInfo:
-    """Describe a network that is served in a precision."""
+def model_info(
+    network: ServedNetwork,
+    precision: str,
+    centre: Centre | None = None,
+    path: str = "",
+) -> ModelInfo:
+    """Describe a network that is served in a precision; `path` is where it was loaded from."""
     origin = network.origin
-    tokenizer, language = tokenization(origin.name)
+    tokenizer, language = tokenization(origin.name, path)
     return ModelInfo(
         name=origin.name,
         revision=origin.revision,
@@ -225,8 +231,8 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     seconds_per_token = _warm_up(encoder, settings.warm_up_tokens)
     centre = centre_of(encoder, settings.warm_up_tokens)
     device = torch.device(settings.device)
-    words = _word_vectors(settings)
-    return Runner(encoder, settings.precision, device, seconds_per_token, centre, words)
+    words, path = _word_vectors(settings), settings.model
+    return Runner(encoder, settings.precision, device, seconds_per_token, centre, words, path)
 
 
 def _word_vectors(settings: RunnerSettings) -> WordVectors | None:

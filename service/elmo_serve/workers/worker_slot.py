@@ -60,12 +60,16 @@ class _NoListener:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """One worker: its device, its largest batch in padded tokens, and how to make it."""
+    """One worker: its device, its largest batch in padded tokens, and how to make it.
+
+    `model` is the name of its model.
+    """
 
     device: str
     batch_tokens: int
     make: Callable[[], Worker]
     timeouts: Timeouts = field(default_factory=Timeouts)
+    model: str = ""
 
 
 ModelSlot = ChildSlot[Worker, Message, Batch]
@@ -88,16 +92,18 @@ class WorkerSlot:
         self._full_pace = 0.0  # seconds a padded token, of the last batch that was about full
         self._budget = BatchBudget(spec.batch_tokens)
         self._listener: BatchListener = _NoListener()
-        self._metrics = metrics
+        self._failures = metrics.failures
+        labels = (spec.model, spec.device)
+        self._up = metrics.worker_up.labels(*labels)
+        self._restarts = metrics.worker_restarts.labels(*labels)
+        self._budget_gauge = metrics.batch_budget.labels(*labels)
         self._changed = changed
-        labels = {"device": spec.device}
+        self._names = {"model": spec.model, "device": spec.device}
         child = ChildSpec(
-            "worker", "the model is loading", spec.make, spec.timeouts, _MINIMUM_TOKENS, labels
+            "worker", "the model is loading", spec.make, spec.timeouts, _MINIMUM_TOKENS, self._names
         )
         self._slot: ModelSlot = ChildSlot(child, self, peers, clock)
-        metrics.worker_up.labels(spec.device).inc(0)
-        metrics.worker_restarts.labels(spec.device).inc(0)
-        metrics.batch_budget.labels(spec.device).set(self.budget)
+        self._budget_gauge.set(self.budget)
 
     @property
     def state(self) -> State:
@@ -183,22 +189,22 @@ class WorkerSlot:
     def on_lost(self, loss: Loss[Batch]) -> None:
         """Report the loss of the worker."""
         if loss.was_ready:
-            self._metrics.worker_up.labels(self.device).dec()
+            self._up.dec()
         if loss.was_hung:
-            self._metrics.failures.labels("worker_hung").inc()
+            self._failures.labels("worker_hung").inc()
         self._changed()
         self._listener.on_lost(loss.running, loss.waiting, loss.reason)
 
     def on_restart(self) -> None:
         """Count the replacement."""
-        self._metrics.worker_restarts.labels(self.device).inc()
+        self._restarts.inc()
 
     def _on_ready(self, ready: Ready) -> None:
         self.info = ready.info
         self._slot.mark_ready(ready.seconds_per_token)
         self._full_pace = self._full_pace or ready.seconds_per_token
-        self._metrics.worker_up.labels(self.device).inc()
-        _log.info("worker ready", extra={"device": self.device, "model": ready.info.name})
+        self._up.inc()
+        _log.info("worker ready", extra=self._names)
         self._changed()
         self._listener.on_ready(ready)
 
@@ -217,8 +223,8 @@ class WorkerSlot:
             self._budget.shrink(batch.padded_tokens)
             _log.warning(
                 "device memory is short, batches are halved",
-                extra={"device": self.device, "tokens": self.budget},
+                extra={**self._names, "tokens": self.budget},
             )
         else:
             self._budget.grow(batch.padded_tokens)
-        self._metrics.batch_budget.labels(self.device).set(self.budget)
+        self._budget_gauge.set(self.budget)

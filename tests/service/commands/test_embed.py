@@ -127,7 +127,6 @@ def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
         (["--all", "--layer", "0"], "and only one"),
         (["--top", "--batch-size", "3"], "--batch-size goes with --carry-state"),
         (["--top", "--carry-state", "--server", "http://127.0.0.1:9"], "a server keeps no state"),
-        (["--top", "--model", "x", *SERVER], "--model has no effect with --server"),
         (["--top", "--device", "cpu", *SERVER], "--device has no effect with --server"),
         (["--top", "--precision", "float32", *SERVER], "--precision has no effect with --server"),
         (["--top", "--api-key", "x"], "--api-key goes with --server"),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.catalogue import PUBLISHED
 from elmo_serve.model_cache import CacheSettings, cache_settings, default_cache
 from elmo_serve.settings_text import from_strings
 
@@ -29,11 +28,6 @@ def test_the_default_follows_the_xdg_specification(tmp_path: Path, is_absolute: 
     expected = tmp_path / "elmo-serve" if is_absolute else Path("/home/x/.cache/elmo-serve")
     assert Path(run.stdout.strip()) == expected
     assert default_cache().name == "elmo-serve"
-
-
-def test_a_mirror_replaces_the_published_address() -> None:
-    assert CacheSettings(Path("cache")).address == PUBLISHED
-    assert CacheSettings(Path("cache"), "http://mirror/below/").address == "http://mirror/below"
 
 
 def test_the_settings_of_a_server_are_taken_over(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""Each layout of published files, fetched from a server on loopback and opened.
+
+Nothing is known of the real addresses: these tests ask none of them.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from elmo_model.catalogue import CATALOGUE, published_model
+from elmo_model.checkpoints import allennlp
+from elmo_model.pretrained import load_built_in
+from elmo_model.published import File, Published
+from elmo_serve.model_cache import CacheSettings, DownloadError, fetch
+from tests.support.checkpoints import write_pair
+from tests.support.command_line import elmo
+from tests.support.golden import GOLDEN
+from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
+
+
+def zipped(folder: Path, prefix: str = "") -> bytes:
+    """Return the files of a folder as a zip, below `prefix`."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            archive.write(file, f"{prefix}{file.relative_to(folder)}")
+    return data.getvalue()
+
+
+def norwegian(folder: Path) -> bytes:
+    """Return a zip of the repository: `model.hdf5`, `options.json` and a description."""
+    write_pair(folder, weights_name="model.hdf5")
+    (folder / "meta.json").write_text('{"algorithm": {"name": "Embeddings from Language Models"}}')
+    return zipped(folder)
+
+
+def protein(folder: Path) -> bytes:
+    return zipped(write_pair(folder), "uniref50_v2/")
+
+
+def french(folder: Path) -> bytes:
+    options, weights = "elmo_fr_020_options.json", "elmo_fr_020_weights.hdf5"
+    return zipped(write_pair(folder, options_name=options, weights_name=weights))
+
+
+def many_languages(_: Path) -> bytes:
+    return zipped(GOLDEN / "elmoformanylangs" / "word_and_char")
+
+
+def hub_module(_: Path) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        archive.add(GOLDEN / "tensorflow" / "tf_hub", ".")
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "format_"),
+    [
+        ("nlpl:217", norwegian, "allennlp"),
+        ("nlpl:4711", norwegian, "allennlp"),
+        ("efml:nl", many_languages, "elmoformanylangs"),
+        ("nlpl:11/164", many_languages, "elmoformanylangs"),
+        ("seqvec", protein, "allennlp"),
+        ("french", french, "allennlp"),
+        ("russian-news", hub_module, "tf-hub"),
+    ],
+)
+def test_an_archive_is_fetched_and_read_in_place(
+    mirror: Mirror, tmp_path: Path, name: str, make: Callable[[Path], bytes], format_: str
+) -> None:
+    model = published_model(name)
+    assert model is not None
+    (file,) = model.files
+    mirror.files[f"/mirror/{file.path}"] = make(tmp_path / "made")
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
+
+    path = elmo("download", name, **places)
+    facts = elmo("info", name, "--json", **places, ELMO_OFFLINE="1")
+
+    assert path.stdout == f"{tmp_path / 'cache' / model.folder / file.name}\n", path.output
+    assert json.loads(facts.stdout)["format"] == format_
+    assert len(mirror.requests) == 1
+
+
+def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: Path) -> None:
+    pair = tmp_path / "pair"
+    allennlp.write(load_built_in("random-small"), pair)
+    for file in CATALOGUE["basque"].files:
+        mirror.files[f"/mirror/{file.path}"] = (pair / file.name).read_bytes()
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
+
+    facts = elmo("info", "basque", "--json", **places)
+
+    assert json.loads(facts.stdout)["name"] == "basque", facts.output
+    paths = [path for path, _ in mirror.requests]
+    assert paths[0] == "/mirror/schweter.eu/cloud/eu-elmo/options.json"
+
+
+@pytest.fixture
+def elsewhere(mirror: Mirror) -> Iterator[Published]:
+    """The tiny model at two addresses each; the first one has nothing."""
+    base = mirror.address.rstrip("/")
+    files = [
+        File(file.path, file.least, file.most, (f"{base}/gone/{file.name}", f"{base}/{file.path}"))
+        for file in MODEL.files
+    ]
+    yield Published("tiny", "nothing", tuple(files))
+
+
+def get(model: Published, cache: Path) -> Path:
+    return fetch(model, CacheSettings(cache, pause_seconds=0.0), lambda *_: None)
+
+
+def test_a_second_address_is_tried(mirror: Mirror, elsewhere: Published, tmp_path: Path) -> None:
+    folder = get(elsewhere, tmp_path)
+
+    assert (folder / "elmo_tiny_weights.hdf5").read_bytes() == WEIGHTS
+    assert [path for path, _ in mirror.requests] == [
+        "/mirror/gone/elmo_tiny_options.json",
+        OPTIONS_PATH,
+        "/mirror/gone/elmo_tiny_weights.hdf5",
+        WEIGHTS_PATH,
+    ]
+
+
+def test_a_page_at_the_first_address_leads_to_the_second(
+    mirror: Mirror, elsewhere: Published, tmp_path: Path
+) -> None:
+    mirror.files["/mirror/gone/elmo_tiny_options.json"] = b"<html>moved</html>"
+
+    assert (get(elsewhere, tmp_path) / "elmo_tiny_options.json").read_bytes() == OPTIONS
+
+
+def test_where_no_address_has_the_file_each_is_named(
+    mirror: Mirror, elsewhere: Published, tmp_path: Path
+) -> None:
+    mirror.files.clear()
+
+    with pytest.raises(DownloadError) as error:
+        get(elsewhere, tmp_path)
+
+    for url in elsewhere.files[0].addresses:
+        assert f"{url}: the server answered 404" in str(error.value)
+
+
+def with_digest(digest: str) -> Published:
+    options, weights = MODEL.files
+    named = File(weights.path, weights.least, weights.most, (), (("sha1", digest),))
+    return Published("tiny", "nothing", (options, named))
+
+
+def test_a_published_checksum_is_compared(mirror: Mirror, tmp_path: Path) -> None:
+    settings = CacheSettings(tmp_path / "right", mirror.address, pause_seconds=0.0)
+    right = hashlib.sha1(WEIGHTS, usedforsecurity=False).hexdigest()
+
+    fetch(with_digest(right), settings, lambda *_: None)
+    with pytest.raises(DownloadError, match=f"its SHA1 is {right}, expected 0{{40}} as published"):
+        fetch(
+            with_digest("0" * 40),
+            CacheSettings(tmp_path / "wrong", mirror.address, pause_seconds=0.0),
+            lambda *_: None,
+        )
+
+    kept = {path.suffix for path in (tmp_path / "wrong" / "tiny").iterdir()}
+    assert not kept & {".hdf5", ".part"}
+
+
+def test_the_user_agent_is_not_that_of_a_library(
+    mirror: Mirror, download: Callable[..., Path], tmp_path: Path
+) -> None:
+    download(tmp_path)
+
+    assert all(agent.startswith("Mozilla/5.0 ") for agent in mirror.agents)
+    assert all("elmo-serve" in agent for agent in mirror.agents)
