@@ -24,7 +24,8 @@ PINS = {canonicalize_name(name): version for name, version in (x.split("==") for
 REQUIREMENTS = [
     *(text for text in PROJECT["project"]["dependencies"] if text != "elmo-client"),  # of this tree
     *CLIENT["project"]["dependencies"],
-    *PROJECT["dependency-groups"]["dev"],
+    *PROJECT["dependency-groups"]["clients"],
+    *(text for text in PROJECT["dependency-groups"]["dev"] if isinstance(text, str)),
 ]
 
 

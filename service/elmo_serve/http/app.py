@@ -16,6 +16,7 @@ from elmo_serve.http.middleware.api_keys import ApiKeys
 from elmo_serve.http.middleware.body_limit import BodyLimit
 from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
+from elmo_serve.http.middleware.errors import Errors
 from elmo_serve.http.middleware.load_shedding import LoadShedding
 from elmo_serve.http.middleware.malformed_requests import MalformedRequests
 from elmo_serve.http.routes import (
@@ -25,8 +26,11 @@ from elmo_serve.http.routes import (
     info,
     jobs,
     metrics,
+    openai,
     root,
+    similarity,
     tasks,
+    tei,
     tokenize,
 )
 from elmo_serve.http.state import VERSION, Server
@@ -37,8 +41,22 @@ _EXPOSED_HEADERS: Final = ("Location", "Retry-After", "Server-Timing", "X-Reques
 
 def create_app(server: Server) -> FastAPI:
     """Return the application; its lifespan starts and stops the processes of `server`."""
-    modules = (embed, tokenize, tasks, jobs, info, health, metrics, docs, root)
-    routes: list[BaseRoute] = [route for module in modules for route in module.router.routes]
+    modules = (
+        embed,
+        tokenize,
+        tasks,
+        jobs,
+        similarity,
+        openai,
+        tei,
+        info,
+        health,
+        metrics,
+        docs,
+        root,
+    )
+    routers = [openai.embeddings_router, *(module.router for module in modules)]
+    routes: list[BaseRoute] = [route for router in routers for route in router.routes]
     app = FastAPI(
         title="elmo-serve",
         summary="ELMo vectors over HTTP",
@@ -65,7 +83,7 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
     layers = [
         Middleware(RequestContext, metrics=server.request_metrics, routes=routes),
         *_cross_origin(settings.cors_origins),
-        Middleware(problems.Problems),
+        Middleware(Errors),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
         Middleware(MalformedRequests),
         Middleware(SurplusConnections, limit=settings.max_connections),

@@ -12,6 +12,14 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from elmo_serve.http.client_schemas import (
+    EmbeddingsRequest,
+    OpenAIErrorResponse,
+    SimilarityRequest,
+    TeiEmbedAllRequest,
+    TeiEmbedRequest,
+    TeiErrorResponse,
+)
 from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem
 from elmo_serve.http.state import Server
 from elmo_serve.http.text_schemas import TokenizeRequest, TokenizeResponse
@@ -28,6 +36,8 @@ safetensors or Arrow, which are smaller and faster. Errors are problem documents
 TAGS: Final = {
     "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
+    "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
+    "Text Embeddings Inference": "Routes with the bodies of text-embeddings-inference.",
     "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
@@ -35,6 +45,12 @@ TAGS: Final = {
 OPERATIONS: Final = {
     ("post", "/embed"): ("embed", "Vectors"),
     ("post", "/tokenize"): ("tokenize", "Vectors"),
+    ("post", "/similarity"): ("compare", "Vectors"),
+    ("post", "/v1/embeddings"): ("createEmbeddings", "OpenAI"),
+    ("get", "/v1/models"): ("listModels", "OpenAI"),
+    ("get", "/v1/models/{name}"): ("getModel", "OpenAI"),
+    ("post", "/tei/embed"): ("teiEmbed", "Text Embeddings Inference"),
+    ("post", "/tei/embed_all"): ("teiEmbedAll", "Text Embeddings Inference"),
     ("get", "/tasks"): ("listTasks", "Tasks"),
     ("get", "/tasks/{name}"): ("getTask", "Tasks"),
     ("put", "/tasks/{name}"): ("putTask", "Tasks"),
@@ -94,6 +110,12 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
             (EmbedResponse, "serialization"),
             (TokenizeResponse, "serialization"),
             (Problem, "serialization"),
+            (EmbeddingsRequest, "validation"),
+            (TeiEmbedRequest, "validation"),
+            (TeiEmbedAllRequest, "validation"),
+            (SimilarityRequest, "validation"),
+            (OpenAIErrorResponse, "serialization"),
+            (TeiErrorResponse, "serialization"),
         ],
         ref_template="#/components/schemas/{model}",
     )

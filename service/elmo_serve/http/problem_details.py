@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import (
     InternalError,
@@ -25,7 +24,6 @@ from elmo_serve.errors import (
     UnknownRoute,
     shown,
 )
-from elmo_serve.http.request_wait import DisconnectError
 from elmo_serve.http.schemas import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -33,34 +31,6 @@ MEDIA_TYPE: Final = "application/problem+json"
 _SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 
 _log = logging.getLogger(__name__)
-
-
-class Problems:
-    """ASGI middleware: exceptions of the application and of inner middleware become responses."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_and_note)
-        except DisconnectError:
-            return  # there is nobody to send a response to
-        except Exception as error:  # broad: every request gets a response
-            known = translated(error)
-            if has_started:
-                raise
-            await response(known, scope["state"]["request_id"])(scope, receive, send)
 
 
 def translated(error: Exception) -> ServiceError:
@@ -80,19 +50,19 @@ def problem(error: ServiceError, instance: str) -> dict[str, Any]:
         "type": error.uri(),
         "title": error.title,
         "status": error.status,
-        "detail": _encodable(error.detail),
-        "instance": _encodable(instance),
+        "detail": encodable(error.detail),
+        "instance": encodable(instance),
     }
     if error.errors:
         members["errors"] = [
-            {"pointer": _encodable(fault.pointer), "detail": _encodable(fault.detail)}
+            {"pointer": encodable(fault.pointer), "detail": encodable(fault.detail)}
             for fault in error.errors
         ]
     return members
 
 
-def _encodable(text: str) -> str:
-    # A JSON string may hold a lone surrogate ("\ud800"), which UTF-8 cannot encode.
+def encodable(text: str) -> str:
+    """Return a text that UTF-8 can encode: a JSON string may hold a lone surrogate (`\\ud800`)."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

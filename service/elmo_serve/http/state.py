@@ -3,10 +3,11 @@
 import asyncio
 import importlib.metadata
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Request
 
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.parsing import RequestLimits
@@ -35,7 +36,7 @@ class Server:
     """Everything that lives as long as one server.
 
     `fatal` says why it can never become ready, and `failed` is set then. `address` is for browsers
-    and empty until the port is known.
+    and empty until the port is known. `started_at` is in seconds since 1970.
     """
 
     settings: Settings
@@ -51,6 +52,7 @@ class Server:
     request_metrics: RequestMetrics
     waits: RequestWaits = field(default_factory=RequestWaits)
     address: str = ""
+    started_at: int = field(default_factory=lambda: int(time.time()))
     fatal: str | None = None
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     _request_limits: RequestLimits | None = None
@@ -153,9 +155,6 @@ class Server:
         )
 
 
-MODEL_PARAMETER: Final = "A model of the server. Default: the first one."
-
-
 async def _server(request: Request) -> Server:  # FastAPI runs a plain function in a thread
     server: Server = request.app.state.server
     return server
@@ -163,13 +162,3 @@ async def _server(request: Request) -> Server:  # FastAPI runs a plain function 
 
 TheServer = Annotated[Server, Depends(_server)]
 """The server as a parameter of a route."""
-
-
-async def _model(
-    server: TheServer, model: Annotated[str | None, Query(description=MODEL_PARAMETER)] = None
-) -> ServedModel:
-    return server.models.get(model)
-
-
-QueriedModel = Annotated[ServedModel, Depends(_model)]
-"""The model that `?model=` names, or the first one, as a parameter of a route."""

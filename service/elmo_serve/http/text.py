@@ -12,7 +12,7 @@ from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.token_warnings import TokenWarnings
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.text_worker import TextRefused, Tokenize, TokenizedTexts
+from elmo_serve.workers.text_worker import Side, TextRefused, Tokenize, TokenizedTexts
 
 _PART_CHARACTERS: Final = 1 << 12
 """Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
@@ -29,6 +29,7 @@ async def tokenize(
     *,
     model: ModelInfo | None = None,
     pointer_of: Callable[[int], str] = text_pointer,
+    truncate: Side | None = None,
 ) -> TokenizedTexts:
     """Split texts into tokens outside of the event loop.
 
@@ -38,6 +39,7 @@ async def tokenize(
         tokenizer: a name of `elmo_model.tokenizers`; None means the one of the model.
         model: the model that the tokens are for; None means the default model.
         pointer_of: the JSON pointer of text i in the request, for errors.
+        truncate: the side that a text with too many tokens is cut from; None refuses it.
 
     Raises:
         InvalidRequest: there is no such tokenizer, or a text that it cannot split.
@@ -56,7 +58,12 @@ async def tokenize(
         while True:
             for part in parts:
                 task = Tokenize(
-                    tuple(part), name, model.language, limits.sentence_tokens, model.token_limit
+                    tuple(part),
+                    name,
+                    model.language,
+                    limits.sentence_tokens,
+                    model.token_limit,
+                    truncate,
                 )
                 pending.append(asyncio.ensure_future(server.text_workers.tokenize(task)))
                 if len(pending) == _TASKS_AHEAD:

@@ -11,6 +11,7 @@ from typing import Any
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest
 from elmo_serve.http.request_body import Body
+from elmo_serve.http.text_bodies import Form, TextBody
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.json_worker import JsonTask, Parse, Source, Write, Written, work
@@ -26,6 +27,9 @@ _PART_SENTENCES = 256
 
 _ITEM_BYTES = 4  # a float16 takes as long to write as a float32
 _NUMBER_BYTES = 25  # at most: "-1.1754943508222875e-38," and brackets
+
+_OBJECT_BYTES = 64
+"""Bytes of an embedding object around its numbers, its index included, or of an empty sentence."""
 
 _KIND = TaskKind(
     name="json",
@@ -50,16 +54,21 @@ class JsonWorkerPool(TaskPool[JsonTask]):
         super().__init__(_KIND, count, segments, metrics, clock)
         self._segments = segments
 
-    async def write(self, vectors: Sequence[Vectors]) -> list[Chunk]:
+    async def write(self, vectors: Sequence[Vectors], *, as_objects: bool = False) -> list[Chunk]:
         """Return the JSON of some sentences, with commas between them, in pieces.
+
+        With `as_objects` each is an embedding object of OpenAI.
 
         Raises:
             Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
         parts: list[asyncio.Future[memoryview]] = []
         try:
+            start = 0
             for part in _parts(vectors):
-                parts.append(asyncio.ensure_future(self._write_part(part)))
+                first = start if as_objects else None
+                parts.append(asyncio.ensure_future(self._write_part(part, first)))
+                start += len(part)
                 await asyncio.sleep(0)
             texts = await asyncio.gather(*parts)
         except BaseException:
@@ -92,6 +101,12 @@ class JsonWorkerPool(TaskPool[JsonTask]):
         parsed, items = await self._parse(body, limits, "/tokenize")
         return replace(parsed, texts=items)
 
+    async def parse_form(self, body: Body, limits: RequestLimits, form: Form) -> TextBody:
+        """Likewise for a body of a form; raises as `text_bodies.parse`."""
+        parsed: TextBody
+        parsed, items = await self._parse(body, limits, form)
+        return replace(parsed, sentences=items)
+
     async def _parse(self, body: Body, limits: RequestLimits, route: str) -> tuple[Any, list[Any]]:
         """Return a parsed body of a route without its sentences or texts, and these."""
         segment, array = self._segments.acquire(body.size)
@@ -104,14 +119,14 @@ class JsonWorkerPool(TaskPool[JsonTask]):
             raise parsed
         return parsed, pending.items
 
-    async def _write_part(self, vectors: Sequence[Vectors]) -> memoryview:
+    async def _write_part(self, vectors: Sequence[Vectors], first: int | None) -> memoryview:
         numbers = sum(math.prod(v.shape) for v in vectors)
-        brackets = sum(2 * math.prod(v.shape[:-1]) + 8 for v in vectors)
+        brackets = sum(2 * math.prod(v.shape[:-1]) + _OBJECT_BYTES for v in vectors)
         target, array = self._segments.acquire(numbers * _NUMBER_BYTES + 2 * brackets)
         sources = tuple(Source(v.segment, v.offset, v.shape, v.dtype) for v in vectors)
         segments = (*{v.segment for v in vectors}, target)
         held = (array, *vectors)
-        pending = self.submit(Write(sources, target), numbers * _ITEM_BYTES, segments, held)
+        pending = self.submit(Write(sources, target, first), numbers * _ITEM_BYTES, segments, held)
         written: Written = await pending.future
         return array[: written.size].data
 

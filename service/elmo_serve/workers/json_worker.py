@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from elmo_serve.errors import ServiceError
+from elmo_serve.http import text_bodies
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest, parse, parse_tokenize
+from elmo_serve.http.text_bodies import TextBody
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
 from elmo_serve.workers.task_messages import Part, Started
@@ -35,10 +38,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The task to write vectors to `target` as JSON, with commas between the sentences."""
+    """The task to write vectors to `target` as JSON, with commas between the sentences.
+
+    With `first` each is an embedding object of OpenAI, numbered from `first` on.
+    """
 
     sources: tuple[Source, ...]
     target: Segment | SegmentHandle
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +60,10 @@ class Parse:
 
 JsonTask = Write | Parse
 
-PARSERS: dict[str, Callable[[memoryview, RequestLimits], Parsed | TextRequest]] = {
+PARSERS: dict[str, Callable[[memoryview, RequestLimits], Parsed | TextRequest | TextBody]] = {
     "/embed": parse,
     "/tokenize": parse_tokenize,
+    **{form: partial(text_bodies.parse, form=form) for form in text_bodies.FORMS},
 }
 
 
@@ -75,7 +83,7 @@ def work(parent: Parent) -> None:
             parent.send(_write(parent, task))
             continue
         result = _parse(parent, task)
-        if isinstance(result, Parsed) and result.text is None:
+        if isinstance(result, TextBody) or (isinstance(result, Parsed) and result.text is None):
             _send_slices(parent, result.sentences)
             result = replace(result, sentences=[])
         elif isinstance(result, Parsed) and result.text is not None:
@@ -93,13 +101,14 @@ def _write(parent: Parent, task: Write) -> Written:
         view(parent.memory(source.segment), source.offset, source.shape, source.dtype)
         for source in task.sources
     )
-    for text in json_text.texts(arrays):
+    texts = json_text.texts(arrays)
+    for text in texts if task.first is None else json_text.embedding_objects(texts, task.first):
         start, end = end, end + len(text)
         memory[start:end] = text
     return Written(end)
 
 
-def _parse(parent: Parent, task: Parse) -> Parsed | TextRequest | ServiceError:
+def _parse(parent: Parent, task: Parse) -> Parsed | TextRequest | TextBody | ServiceError:
     try:
         return PARSERS[task.route](parent.memory(task.source).data[: task.size], task.limits)
     except ServiceError as error:

@@ -7,6 +7,7 @@ thread of the server they would starve its event loop.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import orjson
 
@@ -15,13 +16,17 @@ from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.task_messages import Started
 
+Side = Literal["left", "right"]
+"""The end of a text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tokenize:
     """The task to split some texts.
 
     `most_tokens` is the limit for each text. `token_limit` is the length of a token that reaches
-    the network.
+    the network. `truncate` is the side that a text with too many tokens is cut from; without it
+    such a text is refused.
     """
 
     texts: tuple[str, ...]
@@ -29,6 +34,7 @@ class Tokenize:
     language: str
     most_tokens: int
     token_limit: TokenLimit | None
+    truncate: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +88,27 @@ def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:
     split, texts = tokenizer(task.tokenizer, task.language), TokenizedTexts()
     for index, text in enumerate(task.texts):
         # Tokens never span white space: a text with too many words is refused without the work.
-        if len(text) > 2 * task.most_tokens and len(text.split()) > task.most_tokens:
+        if (
+            not task.truncate
+            and len(text) > 2 * task.most_tokens
+            and len(text.split()) > task.most_tokens
+        ):
             return _too_long(index, len(text.split()), task.most_tokens, "words")
         try:
             found = split(text)
         except TokenizeError as error:
             return TextRefused(index, str(error))
+        if task.truncate:
+            found = _cut(found, task.most_tokens, task.truncate)
         if len(found.tokens) > task.most_tokens:
             return _too_long(index, len(found.tokens), task.most_tokens, "tokens")
         texts.add(found, task.token_limit)
     return texts
+
+
+def _cut(found: Tokenized, most_tokens: int, side: Side) -> Tokenized:
+    kept = slice(0, most_tokens) if side == "right" else slice(-most_tokens, None)
+    return Tokenized(found.tokens[kept], found.offsets[kept])
 
 
 def _too_long(index: int, found: int, allowed: int, unit: str) -> TextRefused:

@@ -27,6 +27,12 @@ ROUTES = {
     "/jobs/{id}": {"get", "delete"},
     "/jobs/{id}/head": {"get"},
     "/info": {"get"},
+    "/similarity": {"post"},
+    "/v1/embeddings": {"post"},
+    "/v1/models": {"get"},
+    "/v1/models/{name}": {"get"},
+    "/tei/embed": {"post"},
+    "/tei/embed_all": {"post"},
     "/info/centre": {"get"},
     "/": {"get"},
     "/health": {"get"},
@@ -128,11 +134,13 @@ def test_no_field_of_a_request_has_a_default_that_makes_it_required(
     served: dict[str, Any],
 ) -> None:
     components = served["components"]["schemas"]
-    for name in ("EmbedRequest", "Mix", "TaskBody"):
+    names = ("EmbedRequest", "Mix", "TaskBody", "EmbeddingsRequest", "TeiEmbedRequest")
+    for name in (*names, "SimilarityRequest"):
         for field, schema in components[name]["properties"].items():
             assert "default" not in schema, (name, field)
             required = field in components[name].get("required", ())
-            assert required == (field == "weights"), (name, field)
+            always = ("weights", "input", "inputs", "pairs")
+            assert required == (field in always), (name, field)
 
 
 def test_a_timeout_is_any_number_above_0(client: httpx.Client, served: dict[str, Any]) -> None:
@@ -150,14 +158,16 @@ def test_examples_of_responses_fit_their_schemas() -> None:
         model.model_validate(example)
 
 
-def test_every_error_is_problem_json(served: dict[str, Any]) -> None:
+def test_every_error_is_problem_json_or_has_the_form_of_its_api(served: dict[str, Any]) -> None:
     statuses = {str(error.status) for error in ERRORS}
     for path, method, operation in operations(served):
         for status, response in operation["responses"].items():
             if status < "400":
                 continue
             assert status in statuses, (path, method, status)
-            assert list(response["content"]) == ["application/problem+json"]
+            is_foreign = path.startswith(("/v1/", "/tei/"))
+            media_type = "application/json" if is_foreign else "application/problem+json"
+            assert list(response["content"]) == [media_type]
             assert "X-Request-Id" in response["headers"]
             assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
 

@@ -15,7 +15,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import ERRORS, TYPE_PREFIX, Overloaded
-from elmo_serve.http.problem_details import Problems
+from elmo_serve.http.middleware.errors import Errors
 from elmo_serve.settings import Settings
 from tests.support.servers import SMALL, Running, running
 
@@ -243,7 +243,9 @@ def test_an_unknown_task_is_404_and_names_those_there_are(
     assert "'sentiment'" in members["detail"]
 
 
-@pytest.mark.parametrize("path", ["/", "/embed/", "/embeddings", "/tasks/a/b", "/health", "/%00"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/embed/", "/embeddings", "/tasks/a/b", "/healthz", "/%00"]
+)
 def test_an_unknown_route_is_404(client: httpx.Client, path: str) -> None:
     problem(client.get(path), "unknown-route")
 
@@ -503,7 +505,7 @@ async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slu
 
     async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"] = {"request_id": "id"}
-        await Problems(app)(scope, receive, send)
+        await Errors(app)(scope, receive, send)
 
     transport = httpx.ASGITransport(with_id)
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:

@@ -38,6 +38,17 @@ def texts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
         yield _text(array) if array.size else orjson.dumps(array.tolist())
 
 
+def embedding_objects(texts: Iterable[bytes], first: int) -> Iterator[bytes]:
+    """Yield the texts of `texts`, each vector in an embedding object of OpenAI."""
+    index = first
+    for text in texts:
+        if text == b",":
+            yield text
+        else:
+            yield b'{"object":"embedding","index":%d,"embedding":%b}' % (index, text)
+            index += 1
+
+
 def tail(embeddings: Embeddings) -> bytes:
     """Return the body after the last sentence."""
     usage = {"sentences": len(embeddings.arrays), "tokens": embeddings.tokens}

@@ -16,7 +16,7 @@ from elmo_serve.http.schemas import (
     LimitsResponse,
     WordVectorsResponse,
 )
-from elmo_serve.http.state import VERSION, QueriedModel, TheServer
+from elmo_serve.http.state import VERSION, TheServer
 
 router = APIRouter()
 
@@ -68,16 +68,17 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         **documented((Unauthorized, Unavailable, UnknownModel)),
     },
 )
-async def centre(model: QueriedModel) -> Response:
+async def get_centre(server: TheServer, model: Model = None) -> Response:
     """Return the mean of each layer over a text that comes with the program.
 
     Vectors of one layer share a large common part. Subtract the centre from both before their
     cosine tells how alike they are; `POST /similarity` does so with `centred`.
     """
-    found = model.centre
+    served = server.models.get(model)
+    found = served.centre
     body = {
-        "model": model.name,
-        "revision": model.info.revision,
+        "model": served.name,
+        "revision": served.info.revision,
         "text": found.text,
         "tokens": found.tokens,
         "layers": found.layers,

@@ -1,0 +1,36 @@
+"""Exceptions become responses: every request gets one."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from elmo_serve.http import error_bodies
+from elmo_serve.http.problem_details import translated
+from elmo_serve.http.request_wait import DisconnectError
+
+
+class Errors:
+    """ASGI middleware: exceptions of the application and of inner middleware become responses."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except DisconnectError:
+            return  # there is nobody to send a response to
+        except Exception as error:  # broad: every request gets a response
+            known = translated(error)
+            if has_started:
+                raise
+            response = error_bodies.response(known, scope["path"], scope["state"]["request_id"])
+            await response(scope, receive, send)

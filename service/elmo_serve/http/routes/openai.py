@@ -1,0 +1,194 @@
+"""/v1: the embeddings and models of OpenAI's API, for the clients that speak it."""
+
+import asyncio
+import base64
+import functools
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+    UnknownTask,
+    UnsupportedMediaType,
+)
+from elmo_serve.http import error_bodies
+from elmo_serve.http.client_schemas import EmbeddingsResponse, ModelCard, ModelList
+from elmo_serve.http.embedding import JSON_FACTOR, TextCall, Texts
+from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.state import Server, TheServer
+from elmo_serve.http.text_bodies import OpenAIOptions
+from elmo_serve.output import Output, select
+from elmo_serve.scheduling.engine import Embedded
+
+router = APIRouter()
+embeddings_router = APIRouter(route_class=PlainRoute)
+
+TASK_SEPARATOR: Final = "@"
+"""Between the names of a model and of one of its tasks."""
+
+_BASE64_FACTOR: Final = 2
+"""Memory of a response in base64 against its vectors: 4 bytes of a float32 and 5.3 of text."""
+
+_SMALL_BYTES: Final = 1 << 18
+"""Bytes of vectors up to which base64 is written on the event loop: it takes less than 1 ms."""
+
+_ALWAYS: Final = (Unauthorized, InternalError, Unavailable)
+_OWNER: Final = "elmo-serve"
+
+
+@embeddings_router.post(
+    "/v1/embeddings",
+    name="embeddings",
+    summary="Embed texts, as OpenAI",
+    response_class=Response,
+    responses={
+        200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
+        **error_bodies.documented(
+            (
+                *_ALWAYS,
+                MalformedBody,
+                UnknownModel,
+                UnknownTask,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+                ClientOverShare,
+                SentenceFailed,
+                Overloaded,
+                DeadlineExceeded,
+            ),
+            error_bodies.OPENAI,
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/EmbeddingsRequest"}}
+            },
+        }
+    },
+)
+async def embeddings(request: Request) -> Response:
+    """Return one unit vector a text: the mean over its tokens of the mean of all layers.
+
+    `model: "english@task"` mixes the layers as a task does. Texts without tokens are refused, and
+    so are token ids and `dimensions`.
+    """
+    with TextCall(request) as call:
+        body = await call.body("/v1/embeddings")
+        options = body.options
+        assert isinstance(options, OpenAIOptions)
+        model, output, name = _chosen(call.server, options.model)
+        factor = _BASE64_FACTOR if options.is_base64 else JSON_FACTOR
+        texts, embedded = await call.embed(model, body, lambda _: output, memory_factor=factor)
+        if options.is_base64:
+            vectors = await _base64(embedded)
+        else:
+            vectors = await call.json_of(embedded, as_objects=True)
+        return call.response(_list_of(vectors, name, texts), texts)
+
+
+@router.head("/v1/models", include_in_schema=False)
+@router.get(
+    "/v1/models",
+    summary="List the models, as OpenAI",
+    responses=error_bodies.documented(_ALWAYS, error_bodies.OPENAI),
+)
+async def list_models(server: TheServer) -> ModelList:
+    """Return the names that `model` may have: models, and models with a task."""
+    return ModelList(object="list", data=[_card(server, name) for name in _names(server)])
+
+
+@router.head("/v1/models/{name:path}", include_in_schema=False)
+@router.get(
+    "/v1/models/{name:path}",
+    summary="Get a model, as OpenAI",
+    responses=error_bodies.documented((*_ALWAYS, UnknownModel, UnknownTask), error_bodies.OPENAI),
+)
+async def get_model(name: str, server: TheServer) -> ModelCard:
+    """Return one name, if the server knows it."""
+    return _card(server, _chosen(server, name)[2])
+
+
+def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]:
+    """Return the model and the output that a name means, and the name as the server spells it."""
+    try:
+        model, task = server.models.get(name), ""
+    except UnknownModel:
+        of_model, separator, task = (name or "").rpartition(TASK_SEPARATOR)
+        if not separator:
+            raise
+        model = server.models.get(of_model)
+    if not task:
+        return model, _average(model.info.layers), model.name
+    mix = model.tasks.get(task)
+    output = _mixture(tuple(mix.weights), mix.gamma, mix.layer_norm)
+    return model, output, f"{model.name}{TASK_SEPARATOR}{task}"
+
+
+@functools.lru_cache(maxsize=16)
+def _average(layers: int) -> Output:
+    """Return one object for equal outputs: a message to a worker holds it only once."""
+    return select("average", layers, pooling="mean", normalize=True)
+
+
+@functools.lru_cache(maxsize=64)
+def _mixture(weights: tuple[float, ...], gamma: float, layer_norm: bool) -> Output:
+    return Output(
+        weights=weights, gamma=gamma, layer_norm=layer_norm, pooling="mean", normalize=True
+    )
+
+
+def _names(server: Server) -> list[str]:
+    names = []
+    for model in server.models:
+        names.append(model.name)
+        if model.state in ("ready", "down"):
+            names += [f"{model.name}{TASK_SEPARATOR}{task.name}" for task in model.tasks.list()]
+    return names
+
+
+def _card(server: Server, name: str) -> ModelCard:
+    return ModelCard(id=name, object="model", created=server.started_at, owned_by=_OWNER)
+
+
+async def _base64(embedded: Embedded) -> list[Chunk]:
+    size = sum(4 * vectors.shape[-1] for vectors in embedded.vectors)
+    if size <= _SMALL_BYTES:
+        return _in_base64(embedded)
+    return await asyncio.to_thread(_in_base64, embedded)
+
+
+def _in_base64(embedded: Embedded) -> list[Chunk]:
+    """Return the objects of all vectors as little-endian float32 in base64, with commas."""
+    objects = [
+        b'{"object":"embedding","index":%d,"embedding":"%b"}'
+        % (index, base64.b64encode(vectors.numpy().astype("<f4", copy=False).tobytes()))
+        for index, vectors in enumerate(embedded.vectors)
+    ]
+    return [b",".join(objects)]
+
+
+def _list_of(vectors: list[Chunk], model: str, texts: Texts) -> list[Chunk]:
+    tokens = sum(texts.lengths)
+    rest: dict[str, Any] = {
+        "model": model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+    return [b'{"object":"list","data":[', *vectors, b"]," + orjson.dumps(rest)[1:]]

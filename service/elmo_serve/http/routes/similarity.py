@@ -1,0 +1,139 @@
+"""POST /similarity: the cosines of pairs of sentences or tokens, in every layer."""
+
+import asyncio
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
+    FieldError,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+    UnsupportedMediaType,
+)
+from elmo_serve.http.client_schemas import SimilarityResponse
+from elmo_serve.http.embedding import TextCall, Texts
+from elmo_serve.http.problem_details import documented
+from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.text_bodies import SimilarityOptions, TextBody
+from elmo_serve.output import Output, select
+from elmo_serve.scheduling.engine import Embedded
+
+router = APIRouter(route_class=PlainRoute)
+
+_MEMORY_FACTOR: Final = 1.0
+"""The response is small; the vectors are kept until the cosines are computed."""
+
+
+@router.post(
+    "/similarity",
+    name="similarity",
+    summary="Compare sentences or tokens",
+    response_class=Response,
+    responses={
+        200: {"model": SimilarityResponse, "description": "The cosines."},
+        **documented(
+            (
+                Unauthorized,
+                InternalError,
+                Unavailable,
+                MalformedBody,
+                UnknownModel,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+                ClientOverShare,
+                SentenceFailed,
+                Overloaded,
+                DeadlineExceeded,
+            )
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/SimilarityRequest"}}
+            },
+        }
+    },
+)
+async def similarity(request: Request) -> Response:
+    """Return the cosine of each pair in every layer, and between the means of the layers."""
+    with TextCall(request) as call:
+        body = await call.body("/similarity")
+        options = body.options
+        assert isinstance(options, SimilarityOptions)
+        model = call.server.models.get(options.model)
+        layers = model.info.layers
+        has_token = any(place is not None for place in options.places)
+
+        def output(texts: Texts) -> Output:
+            _check_places(options, body, texts)
+            return select("all", layers, pooling="none" if has_token else "mean")
+
+        texts, embedded = await call.embed(
+            model, body, output, tokenizer=options.tokenizer, memory_factor=_MEMORY_FACTOR
+        )
+        centre = model.centre.layers if options.centred else None
+        found = await asyncio.to_thread(
+            _cosines, embedded, options.places, centre, (layers, model.info.dimension)
+        )
+        members = {
+            "model": model.name,
+            "cosine": found,
+            "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
+        }
+        return call.response([orjson.dumps(members)], texts)
+
+
+def _check_places(options: SimilarityOptions, body: TextBody, texts: Texts) -> None:
+    for place, pointer, length in zip(options.places, body.pointers, texts.lengths, strict=True):
+        if place is not None and place >= length:
+            detail = f"there is no token {place}; there are 0 to {length - 1}"
+            fault = FieldError(f"{pointer}/token", detail)
+            raise InvalidRequest(f"{fault.pointer}: {detail}", errors=[fault])
+
+
+def _cosines(
+    embedded: Embedded,
+    places: tuple[int | None, ...],
+    centre: NDArray[np.float32] | None,
+    shape: tuple[int, int],
+) -> dict[str, list[float]]:
+    """Map the layers of both sides of each pair to its cosine in each layer and in their mean.
+
+    `shape` is that of a place: (L + 1, 2P).
+    """
+    vectors = [
+        _place(each.numpy(), place) for each, place in zip(embedded.vectors, places, strict=True)
+    ]
+    sides = np.asarray(vectors, np.float64).reshape(len(vectors), *shape)
+    if centre is not None:
+        sides -= centre
+    with_average = np.concatenate([sides, sides.mean(axis=1, keepdims=True)], axis=1)
+    lengths = np.linalg.norm(with_average, axis=-1, keepdims=True)
+    unit = with_average / np.where(lengths, lengths, 1)
+    cosines: NDArray[Any] = (unit[0::2] * unit[1::2]).sum(axis=-1).clip(-1, 1)
+    names = [*map(str, range(shape[0])), "average"]
+    return {name: cosines[:, number].tolist() for number, name in enumerate(names)}
+
+
+def _place(layers: NDArray[Any], place: int | None) -> NDArray[Any]:
+    """Map layers (L + 1, n, 2P) or pooled ones (L + 1, 2P) to those of a token or of all."""
+    if layers.ndim == 2:
+        return layers
+    return layers[:, place] if place is not None else layers.mean(axis=1)

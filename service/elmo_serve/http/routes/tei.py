@@ -1,0 +1,107 @@
+"""/tei: the bodies of text-embeddings-inference, for the clients that speak them."""
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+    UnsupportedMediaType,
+)
+from elmo_serve.http import error_bodies
+from elmo_serve.http.embedding import TextCall
+from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.schemas import Vector
+from elmo_serve.http.text_bodies import TeiOptions
+from elmo_serve.output import Pooling, select
+
+router = APIRouter(route_class=PlainRoute)
+
+_ERRORS: Final = error_bodies.documented(
+    (
+        Unauthorized,
+        InternalError,
+        Unavailable,
+        MalformedBody,
+        UnknownModel,
+        TooLarge,
+        UnsupportedMediaType,
+        InvalidRequest,
+        ClientOverShare,
+        SentenceFailed,
+        Overloaded,
+        DeadlineExceeded,
+    ),
+    error_bodies.TEI,
+)
+
+
+def _document(schema: str) -> dict[str, Any]:
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
+        },
+        "parameters": [
+            {
+                "name": "model",
+                "in": "query",
+                "required": False,
+                "description": "A model of the server. Default: the first one.",
+                "schema": {"type": "string"},
+            }
+        ],
+    }
+
+
+@router.post(
+    "/tei/embed",
+    name="tei_embed",
+    summary="Embed texts, as text-embeddings-inference",
+    response_class=Response,
+    responses={200: {"model": list[Vector], "description": "One vector a text."}, **_ERRORS},
+    openapi_extra=_document("TeiEmbedRequest"),
+)
+async def embed(request: Request) -> Response:
+    """Return one vector a text: the mean over its tokens of the mean of all layers."""
+    return await _answered(request, "mean")
+
+
+@router.post(
+    "/tei/embed_all",
+    name="tei_embed_all",
+    summary="Embed every token of texts, as text-embeddings-inference",
+    response_class=Response,
+    responses={
+        200: {"model": list[list[Vector]], "description": "One list of vectors a text."},
+        **_ERRORS,
+    },
+    openapi_extra=_document("TeiEmbedAllRequest"),
+)
+async def embed_all(request: Request) -> Response:
+    """Return one vector a token: the mean of all layers, not normalised."""
+    return await _answered(request, "none")
+
+
+async def _answered(request: Request, pooling: Pooling) -> Response:
+    with TextCall(request) as call:
+        body = await call.body("/tei/embed")
+        options = body.options
+        assert isinstance(options, TeiOptions)
+        model = call.server.models.get(request.query_params.get("model"))
+        is_unit = options.normalize and pooling != "none"
+        output = select("average", model.info.layers, pooling=pooling, normalize=is_unit)
+        texts, embedded = await call.embed(model, body, lambda _: output, truncate=options.truncate)
+        vectors = await call.json_of(embedded)
+        return call.response([b"[", *vectors, b"]"], texts)

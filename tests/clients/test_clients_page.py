@@ -1,0 +1,186 @@
+"""docs/clients.md: every example runs, with the unmodified packages, against a server of `english`.
+
+Each example runs in an interpreter of its own. The packages are in the dependency group `clients`;
+a test whose package is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import browser
+from tests.support.servers import Running, running
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PACKAGES = {
+    "openai": "openai",
+    "LangChain": "langchain_openai",
+    "LlamaIndex": "llama_index.embeddings.openai_like",
+    "Haystack": "haystack",
+    "huggingface_hub": "huggingface_hub",
+}
+OFFLINE = {
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "LANGSMITH_TRACING": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("english")
+    with running(folder, cors_origins="*", tasks=folder / "tasks") as server:
+        yield server
+
+
+def example(title: str, language: str) -> str:
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", SECTIONS[title], re.DOTALL | re.MULTILINE)
+    return str(text)
+
+
+def require(package: str) -> None:
+    """Skip the test where a package is missing."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        pytest.skip(f"{package} is not installed (pip install --group clients): it is not tested")
+
+
+def run(server: Running, folder: Path, program: str, **variables: str) -> str:
+    """Return the output of a Python program that succeeds."""
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("http://127.0.0.1:8000", server.url)],
+        cwd=folder,
+        env={**os.environ, **OFFLINE, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("title", PACKAGES)
+def test_the_example_of_a_package_runs(english: Running, tmp_path: Path, title: str) -> None:
+    require(PACKAGES[title])
+
+    run(english, tmp_path, example(title, "python"))
+
+
+def test_the_example_of_curl_runs(english: Running) -> None:
+    command = example("curl", "sh").replace("http://127.0.0.1:8000", english.url)
+
+    done = subprocess.run(["sh", "-euc", command], capture_output=True, text=True, check=True)
+
+    assert len(json.loads(done.stdout)["data"]) == 2
+
+
+def test_the_example_of_javascript_runs_in_a_page_of_another_origin(
+    english: Running, tmp_path: Path
+) -> None:
+    script = example("JavaScript", "js").replace("http://127.0.0.1:8000", english.url)
+
+    with browser(tmp_path) as page:
+        page.open(english.url.replace("127.0.0.1", "localhost") + "/docs")
+        width = page.run(f"(async () => {{ {script} return data[0].embedding.length; }})()")
+
+    assert width == 384
+
+
+OPENAI = """
+import json
+import openai
+
+client = openai.OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="any", max_retries=0)
+
+
+def error(**options):
+    try:
+        client.embeddings.create(**options)
+    except openai.APIStatusError as error:
+        return [type(error).__name__, error.code, error.param, error.message]
+
+
+coded = client.embeddings.create(model="english", input="It rains.")
+plain = client.embeddings.create(model="english", input="It rains.", encoding_format="float")
+tokens = client.embeddings.create(model="english", input=[["It", "rains", "."]])
+vectors = [each.data[0].embedding for each in (coded, plain, tokens)]
+print(json.dumps({
+    "difference": max(max(abs(a - b) for a, b in zip(vectors[0], other)) for other in vectors[1:]),
+    "usage": [coded.usage.prompt_tokens, coded.usage.total_tokens],
+    "model": client.models.retrieve("english").id,
+    "ids": error(model="english", input=[[101, 2003]]),
+    "unknown": error(model="text-embedding-3-small", input="a"),
+    "empty": error(model="english", input=["a", ""]),
+    "dimensions": error(model="english", input="a", dimensions=8),
+}))
+"""
+
+
+def test_openai_reads_base64_usage_and_errors(english: Running, tmp_path: Path) -> None:
+    require("openai")
+
+    found = json.loads(run(english, tmp_path, OPENAI))
+
+    assert found["difference"] < 1e-6
+    assert found["usage"] == [3, 3]
+    assert found["model"] == "english"
+    assert found["ids"][:3] == ["BadRequestError", "invalid_request", "input"]
+    assert "check_embedding_ctx_length=False" in found["ids"][3]
+    assert found["unknown"][:2] == ["NotFoundError", "model_not_found"]
+    assert "'english'" in found["unknown"][3]
+    assert found["empty"][0] == "BadRequestError" and "/input/1" in found["empty"][3]
+    assert found["dimensions"][:3] == ["BadRequestError", "invalid_request", "dimensions"]
+
+
+LANGCHAIN_IDS = """
+import openai
+from langchain_openai import OpenAIEmbeddings
+
+embeddings = OpenAIEmbeddings(base_url="http://127.0.0.1:8000/v1", api_key="any", model="english")
+try:
+    embeddings.embed_query("It rains.")
+except openai.BadRequestError as error:
+    print(error.message)
+"""
+
+
+def test_the_default_of_langchain_is_refused_with_the_option_that_helps(
+    english: Running, tmp_path: Path
+) -> None:
+    """Its token ids need a file of OpenAI's tokenizer, which LlamaIndex comes with."""
+    require("langchain_openai")
+    require("llama_index.core")
+    core = importlib.util.find_spec("llama_index.core")
+    assert core is not None and core.origin is not None
+    cache = Path(core.origin).parent / "_static" / "tiktoken_cache"
+
+    message = run(english, tmp_path, LANGCHAIN_IDS, TIKTOKEN_CACHE_DIR=str(cache))
+
+    assert "check_embedding_ctx_length=False" in message
+
+
+TOKENS = """
+from huggingface_hub import InferenceClient
+
+client = InferenceClient(base_url="http://127.0.0.1:8000/tei/embed_all")
+print(client.feature_extraction("The bank of the river.").shape)
+"""
+
+
+def test_huggingface_hub_gets_the_vectors_of_all_tokens(english: Running, tmp_path: Path) -> None:
+    require("huggingface_hub")
+
+    assert run(english, tmp_path, TOKENS).strip() == "(1, 6, 384)"
