@@ -20,7 +20,10 @@ from tests.support.servers import SMALL, Running, running
 
 DOCS = Path(__file__).parents[2] / "docs"
 URL = "http://localhost:8000"
-TOOLS = ("AllenNLP", "bilm-tf", "TensorFlow Hub", "simple_elmo", "ELMoForManyLangs")
+TOOLS = (
+    *("AllenNLP", "bilm-tf", "TensorFlow Hub", "simple_elmo", "ELMoForManyLangs"),
+    *("SeqVec", "bio_embeddings", "flair", "DeLFT"),
+)
 
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
