@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,22 @@ def test_the_commands_take_a_table_to_a_served_task(tmp_path: Path) -> None:
     assert len(response["embeddings"][0]) == response["dimension"]
     files = {path.name for path in (tmp_path / "tasks" / "intent.fit").iterdir()}
     assert files == {"head.safetensors", "report.json", "weights.svg"}
+
+
+def test_a_server_learns_the_task_as_well(tmp_path: Path) -> None:
+    (table,) = blocks("csv")
+    (tmp_path / "intents.csv").write_text(table, encoding="utf-8")
+    (command,) = blocks("console")
+    (program,) = blocks("python")
+
+    with running(tmp_path / "server", tasks=tmp_path / "tasks") as server:
+        command = command.removeprefix("$ ").replace("http://localhost:8000", server.url)
+        fitted = shell(command, tmp_path)
+        program = program.replace("http://localhost:8000", server.url)
+        printed = shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}", tmp_path)
+
+    assert "serves task intent" in fitted
+    assert "('music', 'weather')" in printed
 
 
 def shell(command: str, folder: Path) -> str:

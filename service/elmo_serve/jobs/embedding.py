@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from elmo_serve.errors import (
     Overloaded,
     SentenceFailed,
     TooLarge,
-    TryLater,
+    Unavailable,
 )
 from elmo_serve.jobs.fit_body import ALL_TOKENS, MEAN, FitPlan
 from elmo_serve.jobs.scratch_files import ScratchFiles
@@ -32,6 +32,10 @@ them take more memory for their vectors (`benchmarks/fit_beside_small.py`)."""
 
 _ATTEMPTS = 5
 """Times that a piece may time out, or lose its worker, before the job fails."""
+
+
+_READY_SECONDS = 1.0
+"""Pause between two looks at a model without a ready worker."""
 
 
 class EmbeddingFailedError(Exception):
@@ -66,11 +70,13 @@ async def embed(
     files: ScratchFiles,
     target: Segment,
     on_tokens: Callable[[int], None],
+    in_thread: Callable[..., Awaitable[None]] = asyncio.to_thread,
 ) -> None:
     """Compute the vectors of a plan and write them to `target`, row after row.
 
     Each piece is a bulk request of its own, so that interactive requests wait for one batch of it
-    at most. A refused piece is queued again. `on_tokens` is called with the tokens of each piece.
+    at most. A refused piece is queued again. `on_tokens` is called with the tokens of each piece,
+    `in_thread` with a function that waits for the disk, and its arguments.
 
     Raises:
         EmbeddingFailedError: the model fails on a sentence, or a piece is never answered.
@@ -84,7 +90,7 @@ async def embed(
             size = sum(starts[number + 1] - starts[number] for number in piece) * queue.row_bytes
             embedded, held = await _embedded(plan, queue, piece, size)
             try:
-                await asyncio.to_thread(_write, plan, queue, piece, embedded, starts, files, target)
+                await in_thread(_write, plan, queue, piece, embedded, starts, files, target)
             finally:
                 held.release()
             on_tokens(sum(plan.lengths[number] for number in piece))
@@ -112,10 +118,11 @@ async def _embedded(
     """Return the vectors of a piece, and their bytes, which count as an answer until released."""
     failures = 0
     while True:
-        held = None
+        if queue.engine.why_not(queue.model) is not None:
+            await asyncio.sleep(_READY_SECONDS)
+            continue
         try:
-            held = queue.engine.admission.reserve(size, queue.model)
-            return await _submit(plan, queue, piece), held
+            return await _attempt(plan, queue, piece, size)
         except SentenceFailed as error:
             _, _, index, *_ = error.errors[0].pointer.split("/")
             example = plan.owners[piece[int(index)]]
@@ -124,19 +131,23 @@ async def _embedded(
             ) from error
         except TooLarge as error:
             raise EmbeddingFailedError(error.detail) from error
-        except (DeadlineExceeded, TryLater) as error:
-            is_full = isinstance(error, Overloaded | ClientOverShare)
-            # While no worker is ready, or the queue is full, everybody waits.
-            failures += not is_full and queue.engine.why_not(queue.model) is None
+        except (Overloaded, ClientOverShare) as error:  # the queue is full: everybody waits
+            await asyncio.sleep(error.retry_after)
+        except (DeadlineExceeded, Unavailable) as error:
+            failures += 1
             if failures == _ATTEMPTS:
                 raise EmbeddingFailedError(f"no vectors came: {error.detail}") from error
-            if held is not None:
-                held.release()
-            await asyncio.sleep(error.retry_after if isinstance(error, TryLater) else 1)
-        except BaseException:
-            if held is not None:
-                held.release()
-            raise
+
+
+async def _attempt(
+    plan: FitPlan, queue: Queue, piece: Sequence[int], size: int
+) -> tuple[Embedded, Hold]:
+    held = queue.engine.admission.reserve(size, queue.model)
+    try:
+        return await _submit(plan, queue, piece), held
+    except BaseException:
+        held.release()
+        raise
 
 
 async def _submit(plan: FitPlan, queue: Queue, piece: Sequence[int]) -> Embedded:

@@ -1,0 +1,104 @@
+"""The body of a fit: JSON and NDJSON give the same examples; what is wrong is pointed to."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_model.fitting.examples import Place
+from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
+from elmo_serve.jobs.fit_body import (
+    ALL_TOKENS,
+    MEAN,
+    MOST_LABELS,
+    FitLimits,
+    FitRequest,
+    FitSource,
+    read_fit,
+)
+from tests.support.fits import body
+
+LIMITS = FitLimits(examples=5_000, tokens=20_000, sentence_tokens=8)
+
+
+def source(*, is_lines: bool = False, limits: FitLimits = LIMITS) -> FitSource:
+    return FitSource(is_lines, limits, "whitespace", "en")
+
+
+def read(sent: dict[str, Any], limits: FitLimits = LIMITS) -> FitRequest:
+    return read_fit(json.dumps(sent).encode(), source(limits=limits))
+
+
+def as_lines(sent: dict[str, Any]) -> bytes:
+    options = {key: value for key, value in sent.items() if key != "examples"}
+    return "\r\n".join(map(json.dumps, [options, *sent["examples"]])).encode()
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "pair"])
+def test_lines_and_one_object_are_the_same_fit(kind: str) -> None:
+    sent = body(kind, layer_norm=True)
+
+    found = read(sent)
+
+    assert found == read_fit(as_lines(sent), source(is_lines=True))
+    assert found.options["layer_norm"] is True and found.options["seeds"] == 1
+    assert found.test is not None and len(found.train) > len(found.test) > 0
+    assert found.plan().examples == len(found.train) + len(found.test)
+    assert found.plan().tokens == sum(map(len, found.train.sentences))
+
+
+def test_the_rows_of_every_form_of_example() -> None:
+    examples = [
+        {"text": "a b c", "labels": ["x", "y", "x"]},
+        {"tokens": [], "labels": []},
+        {"tokens": ["a", "b"], "token": 1, "label": "y"},
+        {"text": "d", "labels": ["x"], "test": True},
+    ]
+
+    found = read({"kind": "token", "examples": examples})
+
+    assert found.kept == [ALL_TOKENS, ALL_TOKENS, 1, ALL_TOKENS]
+    assert found.starts == found.plan().starts == [0, 3, 3, 4, 5]
+    rows = [found.row_of(found.starts, place) for (place,) in found.train.places]
+    assert rows == [0, 1, 2, 3]
+    assert found.test is not None and found.test.places == ((Place(3, 0),),)
+    assert found.row_of(found.starts, Place(3, 0)) == 4
+
+
+def test_sides_of_pairs_are_means_or_tokens() -> None:
+    pair = {"pair": [{"text": "a b"}, {"tokens": ["c", "d"], "token": 1}], "label": "x"}
+
+    found = read({"kind": "pair", "examples": [pair, {**pair, "label": "y"}]})
+
+    assert found.kept == [MEAN, 1] * 2
+    assert found.owners == [0, 0, 1, 1]
+    assert [found.row_of(found.starts, p) for p in found.train.places[1]] == [2, 3]
+
+
+def test_limits_are_named() -> None:
+    short = [{"tokens": ["a"], "label": str(number)} for number in range(3)]
+    sent = {"kind": "sentence", "examples": short}
+    with pytest.raises(TooLarge, match="ELMO_MAX_JOB_EXAMPLES"):
+        read(sent, FitLimits(2, 100, 100))
+    with pytest.raises(TooLarge, match="ELMO_MAX_JOB_TOKENS"):
+        read(sent, FitLimits(100, 2, 100))
+    long = {"tokens": ["a"] * 9, "label": "x"}
+    with pytest.raises(TooLarge, match="ELMO_MAX_SENTENCE_TOKENS") as refused:
+        read({"kind": "sentence", "examples": [*short, long]})
+    assert refused.value.errors[0].pointer == "/examples/3"
+    many = [{"tokens": ["a"], "label": str(number)} for number in range(MOST_LABELS + 1)]
+    with pytest.raises(InvalidRequest, match="4097 different labels; at most 4096"):
+        read({"kind": "sentence", "examples": many})
+
+
+def test_a_text_that_a_tokenizer_refuses_is_pointed_to() -> None:
+    with pytest.raises(InvalidRequest, match="must be one of ptb, moses"):
+        read({"kind": "sentence", "tokenizer": "x", "examples": [{"text": "a", "label": "y"}]})
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_no_body_raises_anything_but_a_refusal(sent: bytes, is_lines: bool) -> None:
+    with pytest.raises((MalformedBody, InvalidRequest, TooLarge)):
+        read_fit(sent, source(is_lines=is_lines))

@@ -1,0 +1,42 @@
+"""A job as a file: what is written is read back, and anything else is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from elmo_serve.jobs.job import Job, decode, encode
+
+JOB = Job("0123456789abcdef", "ner", "english", "token", "owner", 1.5, examples=3, tokens=4)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        JOB,
+        replace(JOB, state="failed", reason="Grüße", ended_at=2.5, progress=0.25),
+        replace(JOB, state="done", task={"weights": [0.1, 1e-45]}, scores={"mixtures": {}}),
+    ],
+)
+def test_a_job_is_read_back(job: Job) -> None:
+    assert decode(encode(job)) == job
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        encode(JOB).replace(b'"format": 1', b'"format": 2'),
+        encode(JOB).replace(b'"owner"', b'"master"'),
+        encode(JOB).replace(b"0123456789abcdef", b"../../etc/passwd"),
+    ],
+)
+def test_anything_else_is_no_job(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"it is no job|its id|its format|Expecting"):
+        decode(data)
+
+
+def test_only_the_last_states_have_ended() -> None:
+    assert not JOB.has_ended
+    assert replace(JOB, state="cancelled").has_ended

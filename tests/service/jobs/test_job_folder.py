@@ -1,0 +1,154 @@
+"""The folder of job states: shared by servers, true after any of them has ended."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.errors import Unavailable
+from elmo_serve.jobs.job import Job
+from elmo_serve.jobs.job_folder import MOST_KEPT, SERVER_ENDED, JobFolder
+
+
+def job_of(folder: JobFolder, number: int = 0, **changes: object) -> Job:
+    job = Job(f"{number:016x}", "ner", "english", "token", folder.owner, time.time() + number)
+    return replace(job, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Iterator[Callable[[], JobFolder]]:
+    """Make folders as servers do that share one; they are closed in the end."""
+    with ExitStack() as stack:
+
+        def make() -> JobFolder:
+            folder = JobFolder(tmp_path)
+            stack.callback(folder.close)
+            return folder
+
+        yield make
+
+
+def test_other_servers_read_a_job_while_its_owner_lives(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    own, other = open_folder(), open_folder()
+    assert other.list() == [] and other.read("0" * 16) is None
+    job = job_of(own)
+    own.write(job)
+
+    assert own.read(job.id) == other.read(job.id) == job
+    other.tidy(0)
+    assert other.read(job.id) == job
+
+    own.close()
+
+    failed = other.read(job.id)
+    assert failed is not None
+    assert (failed.state, failed.reason) == ("failed", SERVER_ENDED)
+    assert other.read(job.id) == failed, "it is written"
+
+
+def test_a_killed_process_loses_its_lock(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, signal\n"
+        "from elmo_serve.jobs.job import Job\n"
+        "from elmo_serve.jobs.job_folder import JobFolder\n"
+        f"folder = JobFolder(pathlib.Path({str(tmp_path)!r}))\n"
+        "job = Job('f' * 16, 'ner', 'english', 'token', folder.owner, 0.0, state='running')\n"
+        "folder.write(job)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False)
+    (tmp_path / ".jobs" / ("f" * 16)).mkdir()  # the head and the report of an unfinished fit
+
+    job = JobFolder(tmp_path).read("f" * 16)
+
+    assert job is not None and job.reason == SERVER_ENDED
+    assert not (tmp_path / ".jobs" / ("f" * 16)).exists()
+
+
+def test_jobs_are_listed_the_newest_first_without_foreign_files(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    folder = open_folder()
+    for number in (1, 3, 2):
+        folder.write(job_of(folder, number))
+    (tmp_path / ".jobs" / ("a" * 16 + ".json")).write_text("{")
+    (tmp_path / ".jobs" / "notes.json").write_text("{}")
+
+    assert [int(job.id, 16) for job in folder.list()] == [3, 2, 1]
+    assert folder.read("../" + "1" * 13) is None
+
+
+def test_old_jobs_go_with_their_heads_and_locks_of_ended_servers(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    folder, gone = open_folder(), open_folder()
+    old = job_of(folder, 1, state="done", ended_at=time.time() - 100)
+    young = job_of(folder, 2, state="done", ended_at=time.time() + 1_000)
+    runs = job_of(folder, 3, state="running", created_at=0.0)
+    for job in (old, young, runs):
+        folder.write(job)
+        folder.artefacts(job.id).mkdir()
+    gone.write(job_of(gone, 4, state="done", ended_at=time.time() + 1_000))
+    lock = tmp_path / ".jobs" / f"{gone.owner}.lock"
+    assert lock.exists()
+    folder.tidy(50)
+    assert lock.exists()
+    gone.close()
+    lock.touch()  # as after a kill
+
+    folder.tidy(50)
+
+    assert {job.id for job in folder.list()} == {f"{number:016x}" for number in (2, 3, 4)}
+    assert not folder.artefacts(old.id).exists() and folder.artefacts(young.id).exists()
+    assert not lock.exists()
+
+
+def test_so_many_ended_jobs_are_kept(tmp_path: Path, open_folder: Callable[[], JobFolder]) -> None:
+    folder = open_folder()
+    folder.write(job_of(folder, 0, state="running"))
+    for number in range(1, MOST_KEPT + 3):
+        path = tmp_path / ".jobs" / f"{number:016x}.json"
+        text = (tmp_path / ".jobs" / f"{0:016x}.json").read_text()
+        text = text.replace(f"{0:016x}", f"{number:016x}").replace("running", "failed")
+        path.write_text(text)
+
+    folder.tidy(1_000)
+
+    assert len(folder.list()) == MOST_KEPT + 1
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    (tmp_path / ".jobs").write_text("in the way")
+    folder = open_folder()
+
+    with pytest.raises(Unavailable, match="cannot be written"):
+        folder.write(job_of(folder))
+    assert folder.list() == []
+
+
+def test_files_of_a_job_are_copied_whole(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    folder = open_folder()
+    folder.write(job_of(folder))
+    folder.artefacts("0" * 16).mkdir()
+    (folder.artefacts("0" * 16) / "head.safetensors").write_bytes(b"new")
+    (tmp_path / "ner.fit").mkdir()
+    (tmp_path / "ner.fit" / "head.safetensors").write_bytes(b"old")
+
+    folder.publish("0" * 16, "ner")
+
+    assert (tmp_path / "ner.fit" / "head.safetensors").read_bytes() == b"new"
+    assert folder.head("0" * 16) == b"new"
+    (tmp_path / "other.fit").write_text("in the way")
+    with pytest.raises(Unavailable):
+        folder.publish("0" * 16, "other")
