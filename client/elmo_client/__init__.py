@@ -1,4 +1,4 @@
-"""Python client of elmo-serve: tokenised sentences in, NumPy arrays out.
+"""Python client of elmo-serve: tokenised sentences or text in, NumPy arrays out.
 
     from elmo_client import Client
 
@@ -32,6 +32,7 @@ from elmo_client.errors import (
 )
 from elmo_client.job import AsyncJob, Head, Job, JobState
 from elmo_client.task import Task
+from elmo_client.text import EmbeddedText, TokenizedText
 
 __all__ = [
     "AsyncClient",
@@ -41,6 +42,7 @@ __all__ = [
     "Client",
     "ElmoEmbedder",
     "ElmoError",
+    "EmbeddedText",
     "FieldError",
     "FitFailed",
     "Head",
@@ -54,6 +56,7 @@ __all__ = [
     "RequestRefused",
     "ServerFailed",
     "Task",
+    "TokenizedText",
     "TooLarge",
     "TryLater",
     "Unauthorized",

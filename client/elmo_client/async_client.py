@@ -2,23 +2,38 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from typing import Any, Self, TypeVar
 
+from elmo_client.arguments import names_allowed
 from elmo_client.job import AsyncJob, Kind, fit_body, state_of
-from elmo_client.request_batches import RequestBatches
-from elmo_client.responses import Vectors
-from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection, WordVectors
+from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
+from elmo_client.responses import Vectors, models_of
+from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
 from elmo_client.sentences import refuse_text
 from elmo_client.session import Session
+from elmo_client.similarity import Cosines, Side
 from elmo_client.task import Task
+from elmo_client.text import EmbeddedText, TokenizedText, check_texts
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
+Texts = Iterable[str] | AsyncIterable[str]
+
+_Result = TypeVar("_Result")
 
 
 class AsyncClient:
     """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 
+    @names_allowed
     def __init__(
         self,
         url: str,
@@ -40,6 +55,7 @@ class AsyncClient:
             in_flight=in_flight,
         )
 
+    @names_allowed
     async def embed(
         self,
         sentences: Sentences,
@@ -65,6 +81,7 @@ class AsyncClient:
         )
         return [array async for array in arrays]
 
+    @names_allowed
     def stream(
         self,
         sentences: Sentences,
@@ -80,11 +97,86 @@ class AsyncClient:
         """Yield one array per sentence. See `Client.stream`."""
         refuse_text(sentences)
         selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
-        return self._stream(sentences, selection)
+        return self._stream(sentences, RequestBatches, selection, self._session.embed)
+
+    @names_allowed
+    async def embed_text(
+        self,
+        texts: Texts,
+        *,
+        tokenizer: str | None = None,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
+        normalize: bool = False,
+        word_vectors: WordVectors | None = None,
+    ) -> list[EmbeddedText]:
+        """Return tokens, offsets and vectors of each text. See `Client.embed_text`."""
+        found = self.stream_text(
+            texts,
+            tokenizer=tokenizer,
+            layers=layers,
+            task=task,
+            mix=mix,
+            pooling=pooling,
+            dtype=dtype,
+            normalize=normalize,
+            word_vectors=word_vectors,
+        )
+        return [each async for each in found]
+
+    @names_allowed
+    def stream_text(
+        self,
+        texts: Texts,
+        *,
+        tokenizer: str | None = None,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
+        normalize: bool = False,
+        word_vectors: WordVectors | None = None,
+    ) -> AsyncIterator[EmbeddedText]:
+        """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
+        check_texts(texts)
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
+        selection = selection.with_members(tokenizer=tokenizer)
+        return self._stream(texts, TextBatches, selection, self._session.embed_text)
+
+    @names_allowed
+    async def tokenize(self, texts: Texts, *, tokenizer: str | None = None) -> list[TokenizedText]:
+        """Return the tokens and offsets that `embed_text` makes of each text."""
+        check_texts(texts)
+        selection = NOTHING.with_members(tokenizer=tokenizer)
+        found = self._stream(texts, TextBatches, selection, self._session.tokenize)
+        return [each async for each in found]
+
+    @names_allowed
+    async def similarity(
+        self,
+        pairs: Iterable[tuple[Side, Side]],
+        *,
+        tokenizer: str | None = None,
+        centred: bool = False,
+    ) -> Cosines:
+        """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
+        return await self._session.similarity(list(pairs), tokenizer, centred)
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
         return await self._session.info()
+
+    async def dimension(self) -> int:
+        """Return 2P, the width of the model's vectors; (L + 1) 2P for `concat`."""
+        return int((await self.info())["dimension"])
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the server has."""
+        return models_of(await self.info())
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
@@ -106,6 +198,7 @@ class AsyncClient:
         """Delete a task. Raises NotFound if there is none of this name."""
         await self._session.delete_task(name)
 
+    @names_allowed
     async def fit(
         self,
         name: str,
@@ -147,21 +240,27 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _stream(self, sentences: Sentences, selection: Selection) -> AsyncIterator[Vectors]:
+    async def _stream(
+        self,
+        sentences: Sentences | Texts,
+        cut: type[RequestBatches],
+        selection: Selection,
+        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
+    ) -> AsyncIterator[_Result]:
         info = await self._session.info()
-        batches = RequestBatches(info, selection.by(self._session.model), self._in_flight)
-        running: deque[asyncio.Task[list[Vectors]]] = deque()
+        batches = cut(info, selection.by(self._session.model), self._in_flight)
+        running: deque[asyncio.Task[list[_Result]]] = deque()
         try:
             async for sentence in _asynchronous(sentences):
                 if (request := batches.add(sentence)) is None:
                     continue
-                embedding = self._session.embed(request, info["revision"])
+                embedding = embed(request, info["revision"])
                 running.append(asyncio.create_task(embedding))
                 while len(running) >= self._in_flight or (running and running[0].done()):
                     for array in await running.popleft():
                         yield array
             if (request := batches.rest()) is not None:
-                embedding = self._session.embed(request, info["revision"])
+                embedding = embed(request, info["revision"])
                 running.append(asyncio.create_task(embedding))
             while running:
                 for array in await running.popleft():
@@ -172,7 +271,7 @@ class AsyncClient:
             await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _asynchronous(sentences: Sentences) -> AsyncIterator[Sequence[str]]:
+async def _asynchronous(sentences: Sentences | Texts) -> AsyncIterator[Sequence[str]]:
     if isinstance(sentences, AsyncIterable):
         async for sentence in sentences:
             yield sentence

@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
+from elmo_client.arguments import names_allowed
 from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
-from elmo_client.request_batches import RequestBatches
-from elmo_client.responses import Vectors
-from elmo_client.selection import Dtype, Layers, Mix, Pooling, Selection, WordVectors
+from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
+from elmo_client.responses import Vectors, models_of
+from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
 from elmo_client.sentences import refuse_text
 from elmo_client.session import Session
+from elmo_client.similarity import Cosines, Side
 from elmo_client.task import Task
+from elmo_client.text import EmbeddedText, TokenizedText, check_texts
 
 _Result = TypeVar("_Result")
 
@@ -20,6 +23,7 @@ _Result = TypeVar("_Result")
 class Client:
     """Asks a server for vectors. Threads may share it. Close it after use."""
 
+    @names_allowed
     def __init__(
         self,
         url: str,
@@ -55,6 +59,7 @@ class Client:
         )
         self._loop = EventLoopThread(self._session)
 
+    @names_allowed
     def embed(
         self,
         sentences: Iterable[Sequence[str]],
@@ -101,6 +106,7 @@ class Client:
         )
         return list(arrays)
 
+    @names_allowed
     def stream(
         self,
         sentences: Iterable[Sequence[str]],
@@ -120,11 +126,107 @@ class Client:
         """
         refuse_text(sentences)
         selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
-        return self._stream(sentences, selection)
+        return self._stream(sentences, RequestBatches, selection, self._session.embed)
+
+    @names_allowed
+    def embed_text(
+        self,
+        texts: Iterable[str],
+        *,
+        tokenizer: str | None = None,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
+        normalize: bool = False,
+        word_vectors: WordVectors | None = None,
+    ) -> list[EmbeddedText]:
+        """Return tokens, offsets and vectors of each text, in the order given.
+
+        Args:
+            texts: any number of strings, each a sentence that the server splits into tokens.
+            tokenizer: "ptb", "moses", "whitespace" or "characters"; None for that of the model.
+
+        The other arguments, the shapes of the vectors and the errors are those of `embed`.
+        """
+        found = self.stream_text(
+            texts,
+            tokenizer=tokenizer,
+            layers=layers,
+            task=task,
+            mix=mix,
+            pooling=pooling,
+            dtype=dtype,
+            normalize=normalize,
+            word_vectors=word_vectors,
+        )
+        return list(found)
+
+    @names_allowed
+    def stream_text(
+        self,
+        texts: Iterable[str],
+        *,
+        tokenizer: str | None = None,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
+        normalize: bool = False,
+        word_vectors: WordVectors | None = None,
+    ) -> Iterator[EmbeddedText]:
+        """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
+        check_texts(texts)
+        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
+        selection = selection.with_members(tokenizer=tokenizer)
+        return self._stream(texts, TextBatches, selection, self._session.embed_text)
+
+    @names_allowed
+    def tokenize(
+        self, texts: Iterable[str], *, tokenizer: str | None = None
+    ) -> list[TokenizedText]:
+        """Return the tokens and offsets that `embed_text` makes of each text."""
+        check_texts(texts)
+        selection = NOTHING.with_members(tokenizer=tokenizer)
+        found = self._stream(texts, TextBatches, selection, self._session.tokenize)
+        return list(found)
+
+    @names_allowed
+    def similarity(
+        self,
+        pairs: Iterable[tuple[Side, Side]],
+        *,
+        tokenizer: str | None = None,
+        centred: bool = False,
+    ) -> Cosines:
+        """Return the cosines of pairs, by layer and between the means of the layers.
+
+        Args:
+            pairs: each has two sides: a text, a list of tokens, or a tuple of one of them and the
+                number of a token in it, counted from 0. Without a number the means over all
+                tokens are compared.
+            tokenizer: splits the texts, as in `embed_text`.
+            centred: subtract the mean of each layer over a text that comes with the server first.
+
+        The keys are "0", "1", ... and "average"; each array has a number for each pair.
+        """
+        return self._call(self._session.similarity, list(pairs), tokenizer, centred)
 
     def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
         return self._call(self._session.info)
+
+    @property
+    def dimension(self) -> int:
+        """2P, the width of the model's vectors; (L + 1) 2P for `concat`."""
+        return int(self.info()["dimension"])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that the server has."""
+        return models_of(self.info())
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
@@ -146,6 +248,7 @@ class Client:
         """Delete a task. Raises NotFound if there is none of this name."""
         self._call(self._session.delete_task, name)
 
+    @names_allowed
     def fit(
         self,
         name: str,
@@ -208,14 +311,18 @@ class Client:
         self.close()
 
     def _stream(
-        self, sentences: Iterable[Sequence[str]], selection: Selection
-    ) -> Iterator[Vectors]:
+        self,
+        sentences: Iterable[Sequence[str]],
+        cut: type[RequestBatches],
+        selection: Selection,
+        embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
+    ) -> Iterator[_Result]:
         info = self.info()
-        batches = RequestBatches(info, selection.by(self._session.model), self._in_flight)
-        running: deque[Future[list[Vectors]]] = deque()
+        batches = cut(info, selection.by(self._session.model), self._in_flight)
+        running: deque[Future[list[_Result]]] = deque()
         try:
             for request in batches.cut(sentences):
-                running.append(self._loop.start(self._session.embed, request, info["revision"]))
+                running.append(self._loop.start(embed, request, info["revision"]))
                 while len(running) >= self._in_flight or (running and running[0].done()):
                     yield from result(running.popleft())
             while running:

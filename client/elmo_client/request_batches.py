@@ -1,14 +1,15 @@
 """Groups a stream of sentences into requests that the server's limits allow."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
 from elmo_client.errors import CannotSend
 from elmo_client.selection import Selection
 from elmo_client.sentences import check_sentence
+from elmo_client.text import check_text
 
 BOUNDARIES = 2
 """Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
@@ -22,21 +23,31 @@ _BATCHES_PER_REQUEST = 2
 _RESPONSE_BYTES = 32 * 1024**2
 
 
+# Characters of a text for each token, with its space. A smaller value means more requests.
+_CHARACTERS_PER_TOKEN = 3
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """One POST /embed: its JSON body, the number of its first sentence and their count."""
+    """One POST /embed: its JSON body, the number of its first sentence and their count.
+
+    `texts` are the texts of a request that has text.
+    """
 
     first: int
     count: int
     body: bytes
+    texts: tuple[str, ...] = ()
 
 
 class RequestBatches:
-    """Collects sentences until the next one no longer fits into the request.
+    """Collects sentences, lists of tokens, until the next one no longer fits into the request.
 
     A request is bounded by the limits of `/info`, and so that `in_flight` requests fit into the
     server's queue and into the memory of this process.
     """
+
+    _member: ClassVar = "sentences"
 
     def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
         """Read the limits from the response of GET /info."""
@@ -53,11 +64,11 @@ class RequestBatches:
         if "word_vectors" in selection.members and info.get("word_vectors"):
             self._dimension += int(info["word_vectors"]["dimension"])
         self._layers = int(info["layers"])
-        self._head = orjson.dumps(dict(selection.members))[:-1] + b',"sentences":['
+        self._head = orjson.dumps({**selection.members, self._member: []})[: -len(b"]}")]
         self._next = 0
         self._clear()
 
-    def cut(self, sentences: Iterable[Sequence[str]]) -> Iterator[EmbedRequest]:
+    def cut(self, sentences: Iterable[Any]) -> Iterator[EmbedRequest]:
         """Yield the requests for all `sentences`, in order."""
         for sentence in sentences:
             if (request := self.add(sentence)) is not None:
@@ -65,35 +76,42 @@ class RequestBatches:
         if (request := self.rest()) is not None:
             yield request
 
-    def add(self, sentence: Sequence[str]) -> EmbedRequest | None:
+    def add(self, sentence: Any) -> EmbedRequest | None:
         """Add a sentence; return the finished request if the sentence did not fit into it.
 
         Raises CannotSend for a sentence that the server would refuse even alone.
         """
         number = self._next
-        text = _json(sentence, number)
-        tokens = len(sentence)
+        text, tokens = self._measured(sentence, number)
         response = self._selection.response_bytes(tokens, self._dimension, self._layers)
         self._check(number, tokens, response, len(text))
         finished = None if self._fits(tokens, response, len(text)) else self.rest()
         self._texts.append(text)
+        if isinstance(sentence, str):
+            self._originals.append(sentence)
         self._tokens += tokens + BOUNDARIES
         self._response += response
         self._body += len(text) + 1
         self._next += 1
         return finished
 
+    def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
+        """Return the JSON text of a sentence and its number of tokens."""
+        check_sentence(sentence, number)
+        return _json(list(sentence), f"sentence {number}"), len(sentence)
+
     def rest(self) -> EmbedRequest | None:
         """Return a request with the sentences that are left; None if there are none."""
         if not self._texts:
             return None
         body = self._head + b",".join(self._texts) + b"]}"
-        request = EmbedRequest(self._first, len(self._texts), body)
+        request = EmbedRequest(self._first, len(self._texts), body, tuple(self._originals))
         self._clear()
         return request
 
     def _clear(self) -> None:
         self._texts: list[bytes] = []
+        self._originals: list[str] = []
         self._first = self._next
         self._tokens = self._response = 0
         # Each sentence counts with a comma before it; the first has none.
@@ -121,9 +139,22 @@ class RequestBatches:
                 )
 
 
-def _json(sentence: Sequence[str], number: int) -> bytes:
-    check_sentence(sentence, number)
+class TextBatches(RequestBatches):
+    """Likewise for texts. The server counts their tokens; here a token has three characters.
+
+    Raises CannotSend for a text whose estimate is over a limit only where its bytes are as well.
+    """
+
+    _member: ClassVar = "text"
+
+    def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
+        text = check_text(sentence, number)
+        tokens = min(len(text) // _CHARACTERS_PER_TOKEN + 1, self._limits["max_sentence_tokens"])
+        return _json(text, f"text {number}"), tokens
+
+
+def _json(value: object, name: str) -> bytes:
     try:
-        return orjson.dumps(list(sentence))
+        return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
-        raise CannotSend(f"sentence {number} cannot be written as UTF-8: {error}") from error
+        raise CannotSend(f"{name} cannot be written as UTF-8: {error}") from error

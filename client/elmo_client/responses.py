@@ -1,6 +1,6 @@
 """Reads the responses of the server."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.request_batches import EmbedRequest
 from elmo_client.task import Task
+from elmo_client.text import EmbeddedText, TokenizedText, offsets_of
 
 Vectors = NDArray[Any]
 
@@ -42,6 +43,12 @@ def info_of(response: httpx.Response) -> dict[str, Any]:
     return info
 
 
+def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the models of a server from the response of GET /info."""
+    listed = info.get("models", ())
+    return tuple(each["model"] for each in listed) or (info["model"],)
+
+
 def task_of(found: Mapping[str, Any]) -> Task:
     """Return a task of the server's JSON. Raises BadAnswer if a member is missing."""
     try:
@@ -62,13 +69,45 @@ def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -
     Raises ModelChanged if a model of another revision than `revision` computed them, BadAnswer for
     a body that is not the safetensors of this request.
     """
+    return _read(response, request, revision)[0]
+
+
+def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+    """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
+    arrays, metadata = _read(response, request, revision)
+    try:
+        tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
+        return [
+            EmbeddedText(text, tuple(own), offsets_of(places), array)
+            for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the response lacks tokens or offsets: {error!r}") from error
+
+
+def tokens_of(found: Mapping[str, Any], texts: Sequence[str]) -> list[TokenizedText]:
+    """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
+    try:
+        return [
+            TokenizedText(text, tuple(tokens), offsets_of(offsets))
+            for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the server sent no tokens: {error!r}") from error
+
+
+def _read(
+    response: httpx.Response, request: EmbedRequest, revision: str
+) -> tuple[list[Vectors], dict[str, str]]:
+    """Return the arrays of a response and its metadata."""
     found = response.headers.get("content-type", "without a media type")
     if found != MEDIA_TYPE:
         raise BadAnswer(f"the response is {found}, not {MEDIA_TYPE}")
     body = response.content
     try:
         header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
-        computed_by = header["__metadata__"]["revision"]
+        metadata = header["__metadata__"]
+        computed_by = metadata["revision"]
         tensors = safetensors.numpy.load(body)
         arrays = [tensors[str(index)] for index in range(len(tensors))]
     except Exception as error:  # the errors of the library for damaged bytes share no base class
@@ -77,7 +116,7 @@ def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -
         raise ModelChanged(f"the server's model changed from {revision} to {computed_by}")
     if len(arrays) != request.count:
         raise BadAnswer(f"{len(arrays)} arrays came for {request.count} sentences")
-    return [array if array.flags.writeable else np.array(array) for array in arrays]
+    return [array if array.flags.writeable else np.array(array) for array in arrays], metadata
 
 
 def _address(response: httpx.Response) -> str:

@@ -70,6 +70,11 @@ class Selection:
             members["word_vectors"] = word_vectors
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
+    def with_members(self, **members: Any) -> "Selection":
+        """Return a selection with more members in the body; those that are None are left out."""
+        given = {name: value for name, value in members.items() if value is not None}
+        return replace(self, members={**self.members, **given}) if given else self
+
     def by(self, model: str | None) -> "Selection":
         """Return the same options for one of the server's models; None for the first one."""
         if model is None:
@@ -81,6 +86,10 @@ class Selection:
         layers = model_layers if self.layer_count is None else self.layer_count
         rows = tokens if self.pooling == "none" else 1
         return layers * rows * dimension * _ITEM_BYTES.get(self.dtype, 4)
+
+
+NOTHING = Selection({}, 0, "none", "float32")
+"""No vectors, for requests that return tokens alone."""
 
 
 def _listed(name: str, value: object, expected: str) -> list[Any]:

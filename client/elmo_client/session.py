@@ -3,9 +3,9 @@
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -21,9 +21,22 @@ from elmo_client.errors import (
     refusal,
 )
 from elmo_client.request_batches import EmbedRequest
-from elmo_client.responses import MEDIA_TYPE, Vectors, info_of, json_of, task_of, vectors_of
+from elmo_client.responses import (
+    MEDIA_TYPE,
+    Vectors,
+    info_of,
+    json_of,
+    task_of,
+    texts_of,
+    tokens_of,
+    vectors_of,
+)
 from elmo_client.retry import Attempts, Outcome
+from elmo_client.similarity import Cosines, Side, body_of, cosines_of
 from elmo_client.task import Task
+from elmo_client.text import EmbeddedText, TokenizedText
+
+_Result = TypeVar("_Result")
 
 _KEY = re.compile(r"[!-~]+")
 _UNKNOWN_MODEL = "urn:elmo-serve:error:unknown-model"
@@ -106,14 +119,38 @@ class Session:
 
     async def embed(self, request: EmbedRequest, revision: str) -> list[Vectors]:
         """Return the arrays for one request, computed by the model of this `revision`."""
+        return await self._embed(vectors_of, request, revision)
+
+    async def embed_text(self, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+        """Likewise for a request with text."""
+        return await self._embed(texts_of, request, revision)
+
+    async def _embed(
+        self,
+        read: Callable[[httpx.Response, EmbedRequest, str], _Result],
+        request: EmbedRequest,
+        revision: str,
+    ) -> _Result:
         call = _Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
             response = await self._send(call, request.first)
             # Responses have megabytes: parsed on the event loop they would delay the others.
-            return await asyncio.to_thread(vectors_of, response, request, revision)
+            return await asyncio.to_thread(read, response, request, revision)
         except (ModelChanged, TooLarge):
             self._info = None  # the model or the limits changed: the next call asks again
             raise
+
+    async def tokenize(self, request: EmbedRequest, _revision: str) -> list[TokenizedText]:
+        """Return the tokens of the texts of a request; every revision splits them alike."""
+        response = await self._send(_Call("POST", "/tokenize", request.body), request.first)
+        return tokens_of(json_of(response), request.texts)
+
+    async def similarity(
+        self, pairs: Sequence[tuple[Side, Side]], tokenizer: str | None, centred: bool
+    ) -> Cosines:
+        """Return the cosines of some pairs."""
+        body = body_of(pairs, tokenizer, centred, self.model)
+        return cosines_of(json_of(await self._send(_Call("POST", "/similarity", body))), len(pairs))
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""

@@ -18,6 +18,7 @@ from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
+from elmo_serve.commands.tokenize import tokenize
 from elmo_serve.commands.train import train
 from elmo_serve.commands.word_vectors import word_vectors
 
@@ -43,6 +44,7 @@ for command in (
     serve,
     study,
     tasks,
+    tokenize,
     train,
     word_vectors,
 ):

@@ -23,8 +23,12 @@ class RunAsyncClient:
         self._stack.callback(lambda: self._runner.run(self.client.close()))
 
     def stream(self, sentences: Any, **options: Any) -> Iterator[Any]:
-        arrays = self.client.stream(sentences, **options)
+        return self._generated(self.client.stream(sentences, **options))
 
+    def stream_text(self, texts: Any, **options: Any) -> Iterator[Any]:
+        return self._generated(self.client.stream_text(texts, **options))
+
+    def _generated(self, arrays: AsyncIterator[Any]) -> Iterator[Any]:
         def generate() -> Iterator[Any]:
             try:
                 while (array := self._runner.run(_next(arrays))) is not _END:

@@ -49,7 +49,8 @@ def scripted_server() -> Iterator[ScriptedServer]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"] or 0))
             scripted.requests.append((time.monotonic(), dict(self.headers)))
-            scripted.sizes.append(len(json.loads(body)["sentences"]) if body else 0)
+            members = json.loads(body) if body else {}
+            scripted.sizes.append(len(members.get("sentences", members.get("text", ()))))
             responder = scripted.script.pop(0) if scripted.script else correct
             scripted.arrived.release()
             responder(self, body)
@@ -109,7 +110,8 @@ def respond(
 
 def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -> None:
     """Respond with vectors whose every number is the number that the first token spells."""
-    sentences = json.loads(body)["sentences"]
+    members = json.loads(body)
+    sentences = members.get("sentences") or [[text] for text in members.get("text", ())]
     arrays = [np.full((3, len(each), 4), float(each[0]), np.float32) for each in sentences]
     texts = [json.dumps(each).encode() for each in sentences]
     answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")

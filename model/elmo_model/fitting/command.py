@@ -21,7 +21,10 @@ DESCRIPTION = "Learned by elmo fit."
 
 @dataclass(frozen=True, slots=True)
 class FitCommand:
-    """The options of `elmo fit`. `model` is a path or a built-in name."""
+    """The options of `elmo fit`. `model` is a path or a built-in name.
+
+    `tokenizer` and `language` split the columns that hold text.
+    """
 
     name: str
     kind: Kind
@@ -32,6 +35,7 @@ class FitCommand:
     test: Path | None = None
     limit: int | None = None
     tokenizer: str = "whitespace"
+    language: str = "en"
     precision: str = "float32"
     force: bool = False
     options: FitOptions = field(default_factory=FitOptions)
@@ -51,7 +55,7 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     for path in (task, folder):
         if path.exists() and not command.force:
             raise FitError(f"{path}: exists; --force replaces it")
-    tokenize = tokenizer(command.tokenizer)
+    tokenize = tokenizer(command.tokenizer, command.language)
     train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
     train.check(str(command.train))
     test = None

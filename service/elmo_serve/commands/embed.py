@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import PRECISIONS
+from elmo_model.tokenizers import TOKENIZERS, tokenizer
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.commands.word_vector_map import word_vector_map
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from elmo_serve.files.outputs.output_format import OutputFormat
     from elmo_serve.files.run import Job, Report
     from elmo_serve.files.sources.source import Source
+    from elmo_serve.files.text import Text
     from elmo_serve.output import Output
     from elmo_serve.workers.messages import ModelInfo
 
@@ -75,6 +77,11 @@ _PATIENCE_SECONDS = 600.0
     help="Tokens between white space, tokens between TABs, or CoNLL-U.",
 )
 @click.option(
+    "--tokenizer",
+    type=click.Choice(["model", *TOKENIZERS]),
+    help="Split each line into tokens; model: with the tokenizer of the model.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(OUTPUT_FORMATS),
@@ -109,6 +116,7 @@ def embed(context: click.Context, /, input: str, output: str, **options: Any) ->
     \b
     Examples:
       $ elmo embed sentences.txt vectors.hdf5 --all
+      $ elmo embed text.txt vectors.npz --top --tokenizer model
       $ elmo embed sentences.conllu vectors.npz --top --input-format conllu
       $ elmo embed sentences.txt vectors.npz --average --server http://localhost:8000
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
@@ -158,10 +166,9 @@ def _run(
         "batch size": _batch_size(options),
         "format": format_name,
     }
-    if options["normalize"]:
-        identity["normalize"] = True
     if options["word_vectors"]:
         identity["word vectors"] = _revision(job.source.info)
+    identity |= {key: options[key] for key in ("normalize", "tokenizer") if options[key]}
     return job.to_file(Path(output), identity, force=options["force"])
 
 
@@ -225,6 +232,8 @@ def _check_source(context: click.Context, options: dict[str, Any]) -> None:
             fail("--carry-state needs the model in this process: a server keeps no state", code=2)
     elif "api_key" in given:
         fail("--api-key goes with --server; without it, it has no effect", code=2)
+    if options["tokenizer"] and options["input_format"] != "plain":
+        fail(f"--tokenizer splits plain text, not {options['input_format']}", code=2)
     if options["batch_size"] and not options["carry_state"]:
         fail("--batch-size goes with --carry-state; without it, it has no effect", code=2)
 
@@ -245,9 +254,21 @@ def _job(
     with (
         Text.open(name, input_format, options["keep_blank_lines"]) as text,
         _source(layers, options) as (source, wanted),
+        _split(text, options["tokenizer"], source.info) as sentences,
         token_progress() as step,
     ):
-        yield Job(text, form, source, wanted, step)
+        yield Job(sentences, form, source, wanted, step)
+
+
+@contextmanager
+def _split(text: Text, name: str | None, model: ModelInfo) -> Iterator[Text]:
+    """Split the lines of a text with the tokenizer of this name, if there is one."""
+    if name is None:
+        yield text
+        return
+    split = tokenizer(model.tokenizer if name == "model" else name, model.language)
+    with text.split(split) as sentences:
+        yield sentences
 
 
 @contextmanager

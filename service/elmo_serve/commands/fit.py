@@ -11,9 +11,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from elmo_model.catalogue import tokenization
 from elmo_model.fitting.examples import FitError
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
+from elmo_model.tokenizers import TOKENIZERS
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
@@ -39,10 +41,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @click.option(
     "--tokenizer",
-    type=click.Choice(["ptb", "moses", "whitespace", "characters"]),
-    default="ptb",
-    show_default=True,
-    help="Tokenizer of the column `text`.",
+    type=click.Choice(list(TOKENIZERS)),
+    help="Tokenizer of the column `text`. Default: that of the model.",
 )
 @click.option(
     "--out",
@@ -97,6 +97,8 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     values["model"] = values["model"] or "english"
     try:
         options = FitOptions(**own)
+        usual, values["language"] = tokenization(values["model"])
+        values["tokenizer"] = values["tokenizer"] or usual
         values["model"] = resolve_model(values["model"])
         with steps() as step:
             text = run(FitCommand(name, options=options, **values), step)

@@ -6,10 +6,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from elmo_serve.files.inputs import INPUTS, InputFormat
+from elmo_model.tokenizers import Tokenize
+from elmo_serve.files.inputs import INPUTS, SPLIT, InputFormat
+from elmo_serve.files.inputs.split import split_lines
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.sentence import FileError, Sentence
 
@@ -60,6 +62,24 @@ class Text:
                     shutil.copyfileobj(pipe, copy)
             copy.flush()
             yield cls(Path(copy.name), name, form, keep_blank)
+
+    @contextmanager
+    def split(self, tokenize: Tokenize) -> Iterator["Text"]:
+        """Split each line into tokens and yield the text of them, in a temporary file.
+
+        A text is read several times, and a tokenizer is slower than reading. Raises FileError for
+        a line that cannot be split, or is not UTF-8.
+        """
+        with tempfile.NamedTemporaryFile(prefix="elmo-") as copy:
+            try:
+                with self.path.open(encoding="utf-8") as file:
+                    copy.writelines(split_lines(file, tokenize))
+            except UnicodeDecodeError as error:
+                raise FileError(f"{self.name} is not UTF-8: {error}") from error
+            except FileError as error:
+                raise FileError(f"{self.name}: {error}") from error
+            copy.flush()
+            yield replace(self, path=Path(copy.name), form=SPLIT)
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences from the beginning. Raises FileError for a damaged file."""

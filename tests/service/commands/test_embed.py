@@ -9,18 +9,22 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow.parquet
 import pytest
 
+from elmo_model.checkpoints import load
 from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS
 from elmo_serve.files.outputs import OUTPUTS
 from tests.support.embedding_runs import (
     COMMAND,
     TEXT,
     begin,
+    close,
     done,
+    layers_of,
     refused,
 )
-from tests.support.servers import SMALL
+from tests.support.servers import SMALL, Running
 
 SERVER = ("--server", "http://127.0.0.1:9")
 
@@ -116,6 +120,34 @@ def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
     assert complaint == "elmo: the reader of standard output is gone\n"
 
 
+# Text
+
+
+def test_text_is_split_as_the_model_wants_it(tmp_path: Path, server: Running) -> None:
+    elmo = load(SMALL)
+    source, output = tmp_path / "in.txt", tmp_path / "out.parquet"
+    source.write_text("It can't rain.\nZürich, 東京!\n", encoding="utf-8")
+    cases: list[tuple[list[str], list[str]]] = [
+        (["--tokenizer", "model"], ["It", "can", "'t", "rain", "."]),
+        (["--tokenizer", "ptb"], ["It", "ca", "n't", "rain", "."]),
+        (["--tokenizer", "model", *("--server", server.url)], ["It", "can", "'t", "rain", "."]),
+    ]
+    for flags, tokens in cases:
+        done(source, output, "--top", "--force", *flags)
+        table = pyarrow.parquet.read_table(output)
+        assert table["tokens"].to_pylist()[0] == tokens
+        found = table["vectors"][0].values.to_numpy().reshape(len(tokens), -1)
+        close(found, layers_of(elmo, [tokens])[0][-1])
+
+
+def test_text_that_cannot_be_split_is_refused_in_one_line(text: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("a\nDOTMULTI\n")
+
+    line = refused(source, tmp_path / "out.npz", "--top", "--tokenizer", "moses")
+    assert f"{source}: line 2: at character 0 the tokenizer changed" in line
+
+
 # What is refused
 
 
@@ -130,6 +162,7 @@ def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
         (["--top", "--device", "cpu", *SERVER], "--device has no effect with --server"),
         (["--top", "--precision", "float32", *SERVER], "--precision has no effect with --server"),
         (["--top", "--api-key", "x"], "--api-key goes with --server"),
+        (["--top", "--tokenizer", "ptb", "--input-format", "tab"], "splits plain text, not tab"),
         (["--top", "--format", "npz", "--forget-sentences"], "belong to allennlp, not npz"),
     ],
 )

@@ -43,7 +43,8 @@ func main() {
 	client := elmo.NewAPIClient(configuration)
 	ctx := context.Background()
 
-	request := elmo.NewEmbedRequest([][]string{{"The", "bank"}, {"one"}})
+	request := elmo.NewEmbedRequest()
+	request.SetSentences([][]string{{"The", "bank"}, {"one"}})
 	request.SetLayers(elmo.Layers{ArrayOfInt32: &[]int32{1}})
 	request.SetPooling("mean")
 	embedded, _, err := client.VectorsAPI.Embed(ctx).EmbedRequest(*request).Execute()

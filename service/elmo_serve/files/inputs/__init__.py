@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from elmo_serve.files.inputs import conllu, plain, tab
+from elmo_serve.files.inputs import conllu, plain, split, tab
 from elmo_serve.files.sentence import Sentence
 
 
@@ -20,3 +20,6 @@ INPUTS = {
     "tab": InputFormat(tab.read, "line"),
     "conllu": InputFormat(conllu.read, "sentence"),
 }
+
+SPLIT = InputFormat(split.read, "line")
+"""Text that a tokenizer has split, in the temporary file of a run."""

@@ -20,10 +20,12 @@ class Remote(Stateless):
     def __init__(self, client: Client, layers: str | int, output: Output) -> None:
         info = client.info()
         names = ("revision", "format", "layers", "dimension", "parameters", "precision")
+        text = {name: info[name] for name in ("tokenizer", "language") if name in info}
         words = info.get("word_vectors")
         self.info = ModelInfo(
             name=info["model"],
             **{name: info[name] for name in names},
+            **text,
             word_vectors=None if words is None else WordVectorsInfo(**words),
         )
         self._client = client

@@ -1,0 +1,62 @@
+"""The command `elmo tokenize`."""
+
+# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import click
+
+from elmo_model.catalogue import tokenization
+from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
+from elmo_serve.commands.terminal import fail
+
+
+@click.command()
+@click.argument("input", type=click.File(encoding="utf-8"), default="-")
+@click.option("--model", "-m", default="english", show_default=True, help="Name of the model.")
+@click.option(
+    "--tokenizer",
+    "name",
+    type=click.Choice(list(TOKENIZERS)),
+    help="Tokenizer. Default: that of the model.",
+)
+@click.option("--language", help="Language code for moses. Default: that of the model.")
+@click.option("--json", "as_json", is_flag=True, help="Print text, tokens and offsets as JSON.")
+def tokenize(
+    input: TextIO,  # noqa: A002 - the argument's name
+    model: str,
+    name: str | None,
+    language: str | None,
+    as_json: bool,
+) -> None:
+    """Split each line of INPUT into tokens, with spaces between them.
+
+    The tokens are those that `POST /tokenize` and `elmo embed --tokenizer` make. No model is
+    loaded. `-`, the default, is standard input.
+
+    \b
+    Examples:
+      $ elmo tokenize text.txt > sentences.txt
+      $ echo "It can't rain." | elmo tokenize --tokenizer moses --json
+    """
+    import orjson
+
+    own, usual_language = tokenization(model)
+    split = tokenizer(name or own, language or usual_language)
+    number = 0
+    try:
+        for line in input:
+            number += 1
+            text = line.rstrip("\r\n")
+            found = split(text)
+            if as_json:
+                members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}
+                click.echo(orjson.dumps(members))
+            else:
+                click.echo(" ".join(found.tokens))
+    except TokenizeError as error:
+        fail(f"{input.name}: line {number}: {error}", code=1)
+    except UnicodeDecodeError as error:
+        fail(f"{input.name} is not UTF-8: {error}", code=1)

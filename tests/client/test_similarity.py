@@ -1,0 +1,56 @@
+"""Pairs as POST /similarity takes them, and its cosines."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from elmo_client import BadAnswer, CannotSend
+from elmo_client.similarity import body_of, cosines_of
+
+
+def sent(*pairs: Any, **options: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {"tokenizer": None, "centred": False, "model": None}
+    found: dict[str, Any] = orjson.loads(body_of(pairs, **{**usual, **options}))
+    return found
+
+
+def test_a_side_is_a_text_or_tokens_with_or_without_a_place() -> None:
+    body = sent(
+        ("The bank", ["the", "river"]),
+        (("The bank", 1), (["the", "river"], 0)),
+        [("a", "b"), {"text": "c", "token": 0}],
+    )
+
+    assert body == {
+        "pairs": [
+            [{"text": "The bank", "token": None}, {"tokens": ["the", "river"], "token": None}],
+            [{"text": "The bank", "token": 1}, {"tokens": ["the", "river"], "token": 0}],
+            [{"tokens": ["a", "b"], "token": None}, {"text": "c", "token": 0}],
+        ]
+    }
+
+
+def test_options_are_sent_when_they_are_given() -> None:
+    assert sent(tokenizer="ptb", centred=True, model="m") == {
+        "pairs": [],
+        "tokenizer": "ptb",
+        "centred": True,
+        "model": "m",
+    }
+
+
+@pytest.mark.parametrize("pair", ["ab", ("a",), 3, ("a", 5)])
+def test_another_form_is_refused(pair: Any) -> None:
+    with pytest.raises(CannotSend):
+        sent(pair)
+
+
+def test_cosines_are_one_array_a_layer() -> None:
+    found = cosines_of({"cosine": {"0": [1, 0.5], "average": [0, 1]}}, 2)
+
+    np.testing.assert_array_equal(found["0"], [1, 0.5])
+    for wrong in ({}, {"cosine": {"0": [1]}}, {"cosine": {"0": "x"}}, {"cosine": [1, 2]}):
+        with pytest.raises(BadAnswer):
+            cosines_of(wrong, 2)

@@ -1,0 +1,108 @@
+"""Text through both clients: tokens, offsets and vectors, of any number of texts."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_client import (
+    BadAnswer,
+    CannotSend,
+    Client,
+    InvalidRequest,
+    ServerFailed,
+    TokenizedText,
+    TooLarge,
+)
+from elmo_model.elmo import Elmo
+from tests.support.scripted_server import ScriptedServer
+from tests.support.servers import Running
+
+TEXTS = ["The bank can't lend.", "", "Zürich 東京 👩\u200d👩\u200d👧!"]
+
+
+def test_text_has_the_vectors_of_its_tokens(sdk: Client, elmo: Elmo) -> None:
+    found = sdk.embed_text(TEXTS, tokenizer="ptb")
+
+    assert [each.text for each in found] == TEXTS
+    assert found[0].tokens == ("The", "bank", "ca", "n't", "lend", ".")
+    for each, layers in zip(found, elmo.embed([each.tokens for each in found]), strict=True):
+        slices = tuple(each.text[start:end] for start, end in each.offsets)
+        assert slices == each.tokens
+        np.testing.assert_allclose(each.vectors, layers.numpy(), rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"layers": "concat"}, (2, 96)),
+        ({"layers": "sum", "pooling": "mean", "normalize": True}, (32,)),
+        ({"mix": [0, 1, 2], "dtype": "float16"}, (2, 32)),
+    ],
+)
+def test_the_options_are_those_of_embed(
+    sdk: Client, options: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    (text,) = sdk.embed_text(["two tokens"], **options)
+    (tokens,) = sdk.embed([["two", "tokens"]], **options)
+
+    assert text.vectors.shape == shape
+    np.testing.assert_allclose(text.vectors, tokens, rtol=0, atol=1e-3)
+
+
+def test_more_texts_than_fit_into_a_request_keep_their_order(
+    narrow: Running, narrow_sdk: Client
+) -> None:
+    def splits() -> bool:
+        try:
+            return bool(narrow_sdk.tokenize(["a"]))
+        except ServerFailed:  # 504: its text processes are starting, and its limit is 5 s
+            return False
+
+    narrow.until(splits)
+    texts = [f"{number} a" for number in range(20)]
+
+    found = list(narrow_sdk.stream_text(iter(texts), tokenizer="whitespace", layers="top"))
+    assert [each.text for each in found] == texts
+    assert [each.tokens for each in found] == [tuple(text.split()) for text in texts]
+    assert [each.tokens for each in narrow_sdk.tokenize(texts)] == [each.tokens for each in found]
+
+
+def test_tokens_alone(sdk: Client) -> None:
+    assert sdk.tokenize(["I can't."], tokenizer="ptb") == [
+        TokenizedText("I can't.", ("I", "ca", "n't", "."), ((0, 1), (2, 4), (4, 7), (7, 8)))
+    ]
+    assert sdk.tokenize([]) == []
+
+
+def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
+    text: Any = "The bank."
+    with pytest.raises(CannotSend, match="expected a list of strings"):
+        sdk.embed_text(text)
+    tokens: Any = [["The", "bank"]]
+    with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
+        sdk.embed_text(tokens)
+    with pytest.raises(CannotSend, match="text 1 cannot be written as UTF-8"):
+        sdk.tokenize(["a", "\ud800"])
+
+
+def test_refusals_of_the_server_are_its_errors(sdk: Client) -> None:
+    with pytest.raises(InvalidRequest, match="must be 'ptb', 'moses', 'whitespace' or"):
+        sdk.embed_text(["a"], tokenizer="spacy")
+    with pytest.raises(TooLarge, match="1001 words and at most 1000 tokens"):
+        sdk.tokenize(["a " * 1_001])
+
+
+def test_the_width_and_the_models_of_a_server(client_class: Any, server: Running) -> None:
+    with Client(server.url) as client:
+        assert client.dimension == 32
+        assert client.models == ("small",)
+    with client_class(server.url, model="small") as client:
+        (vectors,) = client.embed([["a"]], layers="top")
+        assert vectors.shape == (1, 32)
+        assert client.tasks() is not None
+
+
+def test_a_response_without_tokens_is_no_answer(scripted: ScriptedServer) -> None:
+    with Client(scripted.url) as client, pytest.raises(BadAnswer, match="lacks tokens or offsets"):
+        client.embed_text(["1"])

@@ -1,0 +1,52 @@
+"""`elmo tokenize`: the tokens of each line, as the model's training text had them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from elmo_serve.cli import main
+
+
+def tokenize(*arguments: str, text: str | bytes = "It can't rain.\n\nZürich, 東京\n") -> Result:
+    return CliRunner().invoke(main, ["tokenize", *arguments], input=text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        ([], "It ca n't rain ."),
+        (["--model", "original"], "It can 't rain ."),
+        (["--tokenizer", "whitespace"], "It can't rain."),
+        (["--tokenizer", "moses", "--language", "fr"], "It can' t rain ."),
+        (["--model", "multilingual-fr"], "It can' t rain ."),
+    ],
+)
+def test_lines_are_split_as_the_model_wants_it(arguments: list[str], first: str) -> None:
+    result = tokenize(*arguments)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[:2] == [first, ""]
+
+
+def test_json_has_offsets(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a  b\n", encoding="utf-8")
+    result = tokenize(str(tmp_path / "in.txt"), "--json")
+
+    assert json.loads(result.stdout) == {
+        "text": "a  b",
+        "tokens": ["a", "b"],
+        "offsets": [[0, 1], [3, 4]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a\nDOTMULTI\n", "line 2: at character 0 the tokenizer changed"), (b"\xff", "is not UTF-8")],
+)
+def test_a_line_that_cannot_be_split_is_named(text: str | bytes, words: str) -> None:
+    result = tokenize("--tokenizer", "moses", text=text)
+
+    assert result.exit_code == 1
+    assert words in result.stderr
