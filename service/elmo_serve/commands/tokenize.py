@@ -31,10 +31,10 @@ def tokenize(
     language: str | None,
     as_json: bool,
 ) -> None:
-    """Split each line of INPUT into tokens, with spaces between them.
+    """Split each line of INPUT into tokens.
 
-    The tokens are those that `POST /tokenize` and `elmo embed --tokenizer` make. No model is
-    loaded. `-`, the default, is standard input.
+    The tokens have spaces between them. They are those that `POST /tokenize` and `elmo embed
+    --tokenizer` make. No model is loaded. `-`, the default, is standard input.
 
     \b
     Examples:
