@@ -32,7 +32,7 @@ _SIZE = click.IntRange(min=1)
 @click.option("--tagger-limit", type=_SIZE, help="The same for the taggers. Default: all.")
 @click.option("--seeds", type=_SIZE, default=3, show_default=True, help="Fits of each kind.")
 def study(**values: Any) -> None:
-    """Ask which layers tasks choose, and where ELMo goes in a tagger.
+    """Ask which layers tasks choose, and where a tagger needs ELMo.
 
     DATA is a folder of public evaluation sets, which docs/layers.md lists. Results, tables and
     pictures are written to the folder OUT, a file a part: the same command continues an interrupted

@@ -31,9 +31,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def word_vectors(model: str, **values: Any) -> None:
     """Write the token layer of frequent words as word vectors.
 
-    The token layer sees no context. MODEL is a path, a built-in name or a published name. The words are those of --text, of
-    --vocabulary, or of the model where it has a vocabulary of whole words. A word has P numbers:
-    either half of its layer 0.
+    The token layer sees no context. MODEL is a path, a built-in name or a published name. The
+    words are those of --text, of --vocabulary, or of the model where it has a vocabulary of whole
+    words. A word has P numbers: either half of its layer 0.
 
     \b
     Example:
