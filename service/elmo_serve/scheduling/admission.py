@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -173,7 +174,7 @@ class Admission:
             return Overloaded(
                 f"{self.outstanding} of {self._queue_tokens} tokens are queued; {cost} more do "
                 "not fit.",
-                retry_after=_retry_after(backlog, excess),
+                retry_after=self._seconds_until_free(excess, backlog),
             )
         alone = cost * backlog.seconds_per_token
         due = self._clock() + _virtual_duration(alone, timeout_seconds)
@@ -189,6 +190,26 @@ class Admission:
                 ),
             )
         return None
+
+    def _seconds_until_free(self, tokens: float, own: Backlog) -> float:
+        """Return the seconds until the models that have work have computed so many tokens together.
+
+        Without work, or a measurement, it is an estimate for `own`, the model of the request.
+        """
+        works = [(each, each.tokens_before(math.inf)) for each in self._backlogs.values()]
+        busy = [(each, work) for each, work in works if work and each.is_measured]
+        if len(busy) < 2:
+            return _retry_after(busy[0][0] if busy else own, tokens)
+        ends = sorted(
+            (work * each.seconds_per_token, 1 / each.seconds_per_token) for each, work in busy
+        )
+        seconds, rate = 0.0, sum(each for _, each in ends)
+        for end, own_rate in ends:
+            if tokens <= (end - seconds) * rate:
+                return min(seconds + tokens / rate, _LONGEST_RETRY_SECONDS)
+            tokens -= (end - seconds) * rate
+            seconds, rate = end, rate - own_rate
+        return min(seconds, _LONGEST_RETRY_SECONDS)
 
     def _check_client(self, client: str, cost: int, backlog: Backlog) -> None:
         """Raise an error when the request is over the client's own limit."""

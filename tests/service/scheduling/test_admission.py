@@ -162,6 +162,28 @@ def test_models_share_the_queue_but_not_their_backlogs() -> None:
         admission.admit([8] * 20, 600.0, model="slow")
 
 
+@pytest.mark.parametrize(
+    ("slow", "fast", "seconds"),
+    [
+        (FakeBacklog(900, 0.1), FakeBacklog(), 10),  # 100 tokens of the slow one alone
+        (FakeBacklog(900, 0.1), FakeBacklog(10, 1e-3), 9),  # 10 at once, 90 of the slow one
+        (FakeBacklog(900, 0.1), FakeBacklog(900, 0.1), 5),  # both compute
+        (FakeBacklog(), FakeBacklog(), 1),  # nothing is queued yet: at the model's own rate
+    ],
+)
+def test_room_in_the_common_queue_comes_at_the_rate_of_the_models_that_have_work(
+    slow: FakeBacklog, fast: FakeBacklog, seconds: int
+) -> None:
+    limits = Limits(queue_tokens=1_000, answer_bytes=1_000)
+    admission = Admission(limits, {"slow": slow, "fast": fast}, lambda: 0.0)
+    admission.admit([8] * 90, 3_600.0, model="slow")
+
+    with pytest.raises(Overloaded, match="900 of 1000 tokens") as error:
+        admission.admit([8] * 20, 3_600.0, model="fast")
+
+    assert error.value.retry_after == seconds
+
+
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 500), st.booleans()), max_size=40))
 def test_the_account_is_empty_when_every_request_has_ended(
     steps: list[tuple[int, int, bool]],
