@@ -38,7 +38,7 @@ class EmbeddingsRequest(BaseModel):
     )
 
 
-class Embedding(BaseModel):
+class EmbeddingItem(BaseModel):
     """One vector."""
 
     object: Literal["embedding"]
@@ -57,7 +57,7 @@ class EmbeddingsResponse(BaseModel):
     """One unit vector a text, in the order of the texts."""
 
     object: Literal["list"]
-    data: list[Embedding]
+    data: list[EmbeddingItem]
     model: str
     usage: EmbeddingsUsage
 
@@ -110,8 +110,8 @@ class _TeiTexts(BaseModel):
     truncate: bool | None = optional(
         False, "Cut a text with too many tokens; otherwise it is refused. Default: false."
     )
-    truncation_direction: Literal["right", "left", "Right", "Left"] | None = optional(
-        "right", "The end that is cut. Default: right."
+    truncation_direction: Literal["Right", "Left"] | None = optional(
+        "Right", "The end that is cut. Default: `Right`."
     )
 
 

@@ -60,12 +60,17 @@ func main() {
 	_, _, err = client.TasksAPI.GetTask(ctx, "unknown").Execute()
 	problem := err.(*elmo.GenericOpenAPIError).Model().(elmo.Problem)
 
+	text := elmo.NewEmbeddingsRequest(elmo.Input{String: elmo.PtrString("It rains.")})
+	created, _, err := client.OpenAIAPI.CreateEmbeddings(ctx).EmbeddingsRequest(*text).Execute()
+	check(err)
+
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"embeddings": embedded.Embeddings,
 		"dimension":  embedded.Dimension,
 		"gamma":      kept.Gamma,
 		"layers":     info.Layers,
 		"problem":    problem.Title,
+		"text":       created.Data[0].Embedding.ArrayOfFloat32,
 	}))
 }
 """
@@ -89,13 +94,16 @@ const task = await client.GET("/tasks/{name}", { params: { path } });
 const info = await client.GET("/info");
 const missing = await client.GET("/tasks/{name}", { params: { path: { name: "unknown" } } });
 
-if (!embedded.data || !task.data || !info.data || !missing.error) throw new Error("no data");
+const created = await client.POST("/v1/embeddings", { body: { input: "It rains." } });
+
+if (!created.data || !embedded.data || !task.data || !info.data || !missing.error) throw new Error("no data");
 const dimension: number = embedded.data.dimension;
 const embeddings: (number[] | number[][] | number[][][])[] = embedded.data.embeddings;
 const gamma: number = task.data.gamma;
 const layers: number = info.data.layers;
 const problem: string = missing.error.title;
-console.log(JSON.stringify({ dimension, embeddings, gamma, layers, problem }));
+const text: number[] | string = created.data.data[0]!.embedding;
+console.log(JSON.stringify({ dimension, embeddings, gamma, layers, problem, text }));
 """
 
 PYTHON = """
@@ -103,16 +111,23 @@ import json
 import sys
 
 from elmo_serve_client import Client
+from elmo_serve_client.api.open_ai import create_embeddings
 from elmo_serve_client.api.server import get_info
 from elmo_serve_client.api.tasks import get_task, put_task
 from elmo_serve_client.api.vectors import embed
-from elmo_serve_client.models import EmbedRequest, EmbedRequestPooling, TaskBody
+from elmo_serve_client.models import (
+    EmbeddingsRequest,
+    EmbedRequest,
+    EmbedRequestPooling,
+    TaskBody,
+)
 
 client = Client(sys.argv[1])
 request = EmbedRequest(
     [["The", "bank"], ["one"]], layers=[1], pooling=EmbedRequestPooling.MEAN
 )
 embedded = embed.sync(client=client, body=request)
+created = create_embeddings.sync(client=client, body=EmbeddingsRequest("It rains."))
 put_task.sync("generated", client=client, body=TaskBody([0.5, -1, 2]))
 print(
     json.dumps(
@@ -122,9 +137,18 @@ print(
             "gamma": get_task.sync("generated", client=client).gamma,
             "layers": get_info.sync(client=client).layers,
             "problem": get_task.sync("unknown", client=client).title,
+            "text": created.data[0].embedding,
         }
     )
 )
+"""
+
+
+# openapi-python-client reads other media types as bytes only if it is told so.
+CONFIGURATION = """
+content_type_overrides:
+  application/x-ndjson: application/octet-stream
+  application/vnd.safetensors: application/octet-stream
 """
 
 
@@ -163,6 +187,8 @@ def check(printed: str, client: httpx.Client) -> None:
     expected: dict[str, Any] = client.post("/embed", json=BODY).json()
     vectors = np.asarray(found.pop("embeddings"))
     np.testing.assert_allclose(vectors, np.asarray(expected["embeddings"]), atol=1e-5)
+    created = client.post("/v1/embeddings", json={"input": "It rains."}).json()
+    np.testing.assert_allclose(found.pop("text"), created["data"][0]["embedding"], atol=1e-5)
     assert found == {
         "dimension": expected["dimension"],
         "gamma": 1.0,
@@ -213,8 +239,10 @@ def test_typescript(document: Path, server: Running, client: httpx.Client, tmp_p
 @pytest.mark.usefixtures("tasks")
 def test_python(document: Path, server: Running, client: httpx.Client, tmp_path: Path) -> None:
     generator = tool("openapi-python-client")
+    (tmp_path / "config.yml").write_text(CONFIGURATION)
     run(
         *(generator, "generate", "--path", document, "--fail-on-warning"),
+        *("--config", tmp_path / "config.yml"),
         *("--meta", "none", "--output-path", tmp_path / "elmo_serve_client"),
         cwd=tmp_path,
     )
