@@ -277,15 +277,22 @@ def test_help_loads_nothing_heavy() -> None:
     assert found.returncode == 0, found.stderr
 
 
-DATA = {"elmo_serve.http.openapi"}
-"""Modules that are data: a test of the page or the document that they make covers them."""
+DATA = {
+    "elmo_serve.files.sentence",  # a value and an exception
+    "elmo_serve.model_cache.download_error",  # an exception
+    "elmo_serve.workers.messages",  # values and a protocol
+    "elmo_serve.workers.task_messages",  # values
+}
+"""Modules without behaviour of their own: values, exceptions, protocols."""
 
 
 def test_every_module_has_a_test_file_of_its_name() -> None:
     missing = [
         module
         for module, path in SOURCES.items()
-        if path.stem not in ("__init__", "__main__") and not _test_file(module).is_file()
+        if path.stem not in ("__init__", "__main__")
+        and module not in DATA
+        and not _test_file(module).is_file()
     ]
 
     assert len(missing) <= MOST_WITHOUT_TEST_FILE, missing

@@ -8,8 +8,7 @@ import resource
 import signal
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,14 +27,6 @@ FEW_FILES = ("sh", "-c", 'ulimit -n 64; exec "$0" "$@"', Path(sys.executable).wi
 def server(tmp_path: Path) -> Iterator[Running]:
     with running(tmp_path, model=SMALL, max_body_bytes=128 * MIB) as server:
         yield server
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for an event; the bound is for a server that never gets there."""
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "this never came"
-        time.sleep(0.02)
 
 
 def is_ready(server: Running) -> bool:
@@ -112,7 +103,7 @@ def test_with_few_descriptors_every_client_gets_an_answer(tmp_path: Path) -> Non
             for _ in range(30):
                 idle.enter_context(socket.create_connection((host, int(port))))
             statuses = list(clients.map(asked, [server.url] * 120, range(120)))
-        until(lambda: is_ready(server))
+        server.until(lambda: is_ready(server))
 
         assert set(statuses) <= {0, 200, 503}
         assert asked(server.url, 0) == 200
@@ -132,7 +123,7 @@ def test_requests_at_a_stopped_worker_are_refused_when_the_drain_time_is_over(
                 clients.submit(httpx.post, server.url + "/embed", json=body, timeout=None)
                 for body in bodies
             ]
-            until(lambda: server.metric("elmo_queue_wait_seconds_count") >= 1)
+            server.until(lambda: server.metric("elmo_queue_wait_seconds_count") >= 1)
             server.process.send_signal(signal.SIGTERM)
             answers = [post.result() for post in posts]
         status = server.process.wait(60)

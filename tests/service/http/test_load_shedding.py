@@ -4,8 +4,7 @@ import json
 import re
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -46,19 +45,11 @@ def full(server: Running) -> Iterator[None]:
     )
     held.start()
     try:
-        until(lambda: server.metric("elmo_queue_tokens") > 0.5 * LIMIT)
+        server.until(lambda: server.metric("elmo_queue_tokens") > 0.5 * LIMIT)
         yield
     finally:
         open_gate(server)
         held.join()
-
-
-def until(is_so: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait for a state that stays once it is reached."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def address(server: Running) -> tuple[str, int]:
@@ -136,7 +127,7 @@ def test_a_request_with_room_is_admitted(server: Running) -> None:
     with full(server), connected(server) as connection:
         waiting = server.metric("elmo_queue_sentences")
         connection.sendall(head(len(GOOD)) + GOOD)
-        until(lambda: server.metric("elmo_queue_sentences") == waiting + 1)
+        server.until(lambda: server.metric("elmo_queue_sentences") == waiting + 1)
         open_gate(server)
 
         assert answer(connection)[0] == 200
@@ -195,7 +186,7 @@ def test_refusals_are_counted_one_by_one_and_logged_together(tmp_path: Path) -> 
                 connection.sendall(LARGE)
             labels = {"method": "POST", "route": "/embed", "status": "503"}
             assert server.metric("elmo_http_requests_total", **labels) == 20
-            until(lambda: sum(logged(server)) == 20)
+            server.until(lambda: sum(logged(server)) == 20)
         assert len(logged(server)) < 20
         assert " status=503" not in server.log
 

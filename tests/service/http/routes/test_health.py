@@ -3,8 +3,6 @@
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -17,13 +15,6 @@ from tests.support.servers import SMALL, Running, running
 
 def status(server: Running, probe: str) -> int:
     return httpx.get(f"{server.url}/health/{probe}").status_code
-
-
-def until(is_so: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.02)
 
 
 def children(pid: int) -> list[int]:
@@ -77,9 +68,9 @@ def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> No
         for child in children(server.pid):
             if "spawn_main" in command(child):
                 os.kill(child, signal.SIGKILL)
-        until(lambda: status(server, "ready") == 503)
+        server.until(lambda: status(server, "ready") == 503)
         assert status(server, "live") == 200
-        until(lambda: status(server, "ready") == 200)
+        server.until(lambda: status(server, "ready") == 200)
         answer = httpx.post(server.url + "/embed", json={"sentences": [["back"]]})
         assert answer.status_code == 200
         assert server.metric("elmo_worker_restarts_total", device="cpu") >= 1
@@ -95,10 +86,10 @@ def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) ->
         )
         close_gate(server)
         sender.start()
-        until(lambda: server.metric("elmo_queue_sentences") > 0)
+        server.until(lambda: server.metric("elmo_queue_sentences") > 0)
 
         os.kill(server.pid, signal.SIGTERM)
-        until(lambda: status(server, "ready") == 503)
+        server.until(lambda: status(server, "ready") == 503)
 
         refused = httpx.post(server.url + "/embed", json=body)
         assert refused.status_code == 503

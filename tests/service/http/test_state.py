@@ -1,0 +1,89 @@
+"""The state of a server: loading, ready, failed."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.errors import Unavailable
+from elmo_serve.http.state import Server
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings
+from elmo_serve.workers.messages import LoadFailed, Message
+from tests.support.gated_worker import GatedWorker
+from tests.support.servers import SMALL
+
+
+class Unloadable(GatedWorker):
+    """A worker whose model cannot be loaded."""
+
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        super().start(on_message, on_exit)
+        asyncio.get_running_loop().call_soon(on_message, LoadFailed("the disk is full of holes"))
+        self.die("exited with status 0")
+
+
+def made(worker: Callable[[], GatedWorker], tasks: Path) -> Server:
+    settings = Settings(model=str(SMALL), devices=("cpu",), tasks=tasks)
+    return assemble(settings, lambda _runner, _segments: worker())
+
+
+async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> None:
+    server = made(GatedWorker, tmp_path)
+    assert server.not_ready_because() is not None
+    with pytest.raises(Unavailable):
+        _ = server.info
+
+    server.engine.start()
+    await server.open()
+
+    assert server.not_ready_because() is None
+    assert server.info.name == "fake"
+    assert server.tasks.list() == ()
+    assert not server.failed.is_set()
+    await server.close()
+
+
+async def test_a_model_that_cannot_be_loaded_is_fatal(tmp_path: Path) -> None:
+    server = made(lambda: Unloadable(loads=False), tmp_path)
+    server.engine.start()
+
+    await server.open()
+
+    assert server.failed.is_set()
+    assert "the disk is full of holes" in (server.fatal or "")
+    assert server.not_ready_because() == server.fatal
+    await server.close()
+
+
+async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    server = made(GatedWorker, tmp_path / "file")
+    server.engine.start()
+
+    await server.open()
+
+    assert server.failed.is_set()
+    assert "ELMO_TASKS" in (server.fatal or "")
+    await server.close()
+
+
+async def test_a_lost_worker_makes_the_server_unready_with_a_reason(tmp_path: Path) -> None:
+    workers: list[GatedWorker] = []
+
+    def worker() -> GatedWorker:
+        workers.append(GatedWorker(loads=not workers))
+        return workers[-1]
+
+    server = made(worker, tmp_path)
+    server.engine.start()
+    await server.open()
+
+    workers[0].die("was killed by SIGKILL")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    assert server.not_ready_because()
+    assert server.fatal is None
+    await server.close()
