@@ -298,7 +298,7 @@ def test_every_module_has_a_test_file_of_its_name() -> None:
     assert len(missing) <= MOST_WITHOUT_TEST_FILE, missing
 
 
-MOST_WITHOUT_TEST_FILE = 45
+MOST_WITHOUT_TEST_FILE = 20
 """Falls with each test file that is added, and never rises."""
 
 
