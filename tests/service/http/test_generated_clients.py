@@ -96,7 +96,8 @@ const missing = await client.GET("/tasks/{name}", { params: { path: { name: "unk
 
 const created = await client.POST("/v1/embeddings", { body: { input: "It rains." } });
 
-if (!created.data || !embedded.data || !task.data || !info.data || !missing.error) throw new Error("no data");
+if (!created.data || !embedded.data || !task.data) throw new Error("no data");
+if (!info.data || !missing.error) throw new Error("no data");
 const dimension: number = embedded.data.dimension;
 const embeddings: (number[] | number[][] | number[][][])[] = embedded.data.embeddings;
 const gamma: number = task.data.gamma;

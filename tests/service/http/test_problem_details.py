@@ -1,6 +1,5 @@
 """Errors on the wire: each with its status, its place, and words that name the good values."""
 
-import errno
 import json
 import socket
 from collections.abc import Iterator
@@ -12,10 +11,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import ERRORS, TYPE_PREFIX, Overloaded
-from elmo_serve.http.middleware.errors import Errors
+from elmo_serve.errors import ERRORS, TYPE_PREFIX
 from elmo_serve.settings import Settings
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.servers import Running
@@ -478,34 +475,6 @@ def test_what_is_no_http_is_the_servers_own_400(server: Running) -> None:
     answer = b"".join(raw(server, "GET /\x00 HTTP/1.1\nHost: x\n\n"))
 
     assert answer.startswith(b"HTTP/1.1 400 ")
-
-
-@pytest.mark.parametrize(
-    ("error", "slug"),
-    [
-        (OSError(errno.ENOMEM, "secret"), "unavailable"),
-        (OSError(errno.EMFILE, "secret"), "unavailable"),
-        (MemoryError("secret"), "unavailable"),
-        (OSError(errno.EIO, "secret"), "internal"),
-        (KeyError("secret"), "internal"),
-        (Overloaded("full", retry_after=2), "overloaded"),
-    ],
-)
-async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slug: str) -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        raise error
-
-    async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {"request_id": "id"}
-        await Errors(app)(scope, receive, send)
-
-    transport = httpx.ASGITransport(with_id)
-    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
-        answer = await client.get("/")
-
-    assert answer.json()["type"] == TYPE_PREFIX + slug
-    assert answer.status_code == STATUS[slug]
-    assert "secret" not in answer.text
 
 
 def test_no_message_repeats_a_long_value(client: httpx.Client) -> None:

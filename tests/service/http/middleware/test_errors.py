@@ -1,0 +1,43 @@
+"""Every exception becomes a response, in the form of the path."""
+
+import errno
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from elmo_serve.errors import ERRORS, TYPE_PREFIX, Overloaded
+from elmo_serve.http.middleware.errors import Errors
+
+STATUS = {error.slug: error.status for error in ERRORS}
+
+
+@pytest.mark.parametrize(
+    ("error", "slug"),
+    [
+        (OSError(errno.ENOMEM, "secret"), "unavailable"),
+        (OSError(errno.EMFILE, "secret"), "unavailable"),
+        (MemoryError("secret"), "unavailable"),
+        (OSError(errno.EIO, "secret"), "internal"),
+        (KeyError("secret"), "internal"),
+        (Overloaded("full", retry_after=2), "overloaded"),
+    ],
+)
+async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slug: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"] = {"request_id": "id"}
+        await Errors(app)(scope, receive, send)
+
+    transport = httpx.ASGITransport(with_id)
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        answer = await client.get("/")
+        foreign = await client.get("/tei/embed")
+
+    assert answer.json()["type"] == TYPE_PREFIX + slug
+    assert answer.status_code == STATUS[slug]
+    assert foreign.status_code == STATUS[slug]
+    assert set(foreign.json()) == {"error", "error_type"}
+    assert "secret" not in answer.text + foreign.text
