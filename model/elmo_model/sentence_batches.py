@@ -23,3 +23,27 @@ def by_length(
         tokens += cost
     if batch:
         yield batch
+
+
+def evenly(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield sentence numbers, longest first, in batches of nearly equal token counts.
+
+    `lengths` and `budget` are in tokens, `lengths` without the two boundaries, which count. Only a
+    batch of one sentence may exceed the budget. `by_length` leaves a small last batch, which takes
+    as many time steps as a full one; here there is none.
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    left = sum(lengths) + _BOUNDARIES * len(lengths)
+    count = max(1, -(-left // budget))
+    batch: list[int] = []
+    tokens = 0
+    for row in order:
+        cost = lengths[row] + _BOUNDARIES
+        if batch and (tokens + cost > budget or tokens + cost / 2 > left / count):
+            yield batch
+            left, count = left - tokens, max(1, count - 1)
+            batch, tokens = [], 0
+        batch.append(row)
+        tokens += cost
+    if batch:
+        yield batch

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.sentence_batches import by_length
 from elmo_model.training.batches import Batch, CharacterTable
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.direction import NO_CANDIDATES, Layout
@@ -51,14 +52,15 @@ def per_token(
     A sentence of n tokens has n + 1 predictions in each direction: its tokens and its end. The
     softmax is over all words, without dropout. Raises ValueError without a sentence.
     """
-    training = model.training
+    training, every = model.training, list(sentences)
     model.eval()
     totals, predictions = torch.zeros(2, dtype=torch.float64), 0
     try:
         with torch.no_grad():
-            for group in _groups(sorted(sentences, key=len)):
-                totals += _losses(model, vocabulary, group)
-                predictions += sum(len(sentence) + 1 for sentence in group)
+            for batch in by_length(range(len(every)), every, _POSITIONS):
+                chosen = [every[number] for number in batch]
+                totals += _losses(model, vocabulary, chosen)
+                predictions += sum(len(sentence) + 1 for sentence in chosen)
     finally:
         model.train(training)
     if not predictions:
@@ -95,19 +97,6 @@ def bilm_tf(
         raise ValueError(f"the text does not fill {rows} rows once, expected fewer rows")
     forward, backward = (totals / steps).tolist()
     return Perplexity(forward, backward, steps * rows)
-
-
-def _groups(sentences: Sequence[Sequence[str]]) -> Iterable[list[Sequence[str]]]:
-    group: list[Sequence[str]] = []
-    tokens = 0
-    for sentence in sentences:
-        if group and tokens + len(sentence) + 2 > _POSITIONS:
-            yield group
-            group, tokens = [], 0
-        group.append(sentence)
-        tokens += len(sentence) + 2
-    if group:
-        yield group
 
 
 def _losses(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
+from elmo_model.sentence_batches import evenly
 from elmo_model.state import State
 from elmo_serve.files.in_process import InProcess, arrays_of
 from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vectors
@@ -45,7 +46,7 @@ class LengthSorted(Stateless):
         """Yield the vectors of all sentences, a window at a time."""
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
-            for batch in even_batches([len(each) for each in window], self._network.batch_tokens):
+            for batch in evenly([len(each) for each in window], self._network.batch_tokens):
                 arrays = self._network.embed([window[row] for row in batch], self._output)
                 answers.update(zip(batch, arrays, strict=True))
                 on_computed(sum(len(window[row]) for row in batch))
@@ -97,26 +98,3 @@ class Stateful:
         """Continue from a state."""
         if state:
             self._state = self._network.state_of(state)
-
-
-def even_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield the places of sentences in batches of nearly equal token counts, longest first.
-
-    `lengths` and `budget` are in tokens. Only a batch of a single sentence may exceed the budget.
-    There is no small remainder, which would take as many time steps as a full batch.
-    """
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    left = sum(lengths) + BOUNDARIES * len(lengths)
-    count = max(1, -(-left // budget))
-    batch: list[int] = []
-    tokens = 0
-    for row in order:
-        cost = lengths[row] + BOUNDARIES
-        if batch and (tokens + cost > budget or tokens + cost / 2 > left / count):
-            yield batch
-            left, count = left - tokens, max(1, count - 1)
-            batch, tokens = [], 0
-        batch.append(row)
-        tokens += cost
-    if batch:
-        yield batch

@@ -1,4 +1,4 @@
-"""Vectors computed in this process: batches of even size, windows that keep the order."""
+"""Vectors computed in this process: windows that keep the order, state that is carried."""
 
 from __future__ import annotations
 
@@ -9,25 +9,12 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_serve.files.sources.local import LengthSorted, even_batches
+from elmo_serve.files.sources.local import LengthSorted
 from elmo_serve.files.sources.source import Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support import golden
 from tests.support.embedding_runs import done
-
-
-def test_batches_are_even_and_take_every_sentence_once() -> None:
-    generator = np.random.default_rng(3)
-    for count, budget in ((1, 10), (50, 100), (700, 1024), (3, 1)):
-        lengths = generator.integers(0, 60, count).tolist()
-        cut = list(even_batches(lengths, budget))
-        assert sorted(row for batch in cut for row in batch) == list(range(count))
-        costs = [sum(lengths[row] + 2 for row in batch) for batch in cut]
-        assert all(c <= budget or len(b) == 1 for c, b in zip(costs, cut, strict=True))
-        if count == 700:
-            assert min(costs) > 0.9 * max(costs)
-            assert len(cut) <= -(-sum(costs) // budget) + 1
 
 
 class Lengths:
