@@ -1,12 +1,11 @@
 """The command `elmo tokenize`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 from typing import TextIO
 
 import click
+import orjson
 
 from elmo_model.catalogue import tokenization
 from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
@@ -41,8 +40,6 @@ def tokenize(
       $ elmo tokenize text.txt > sentences.txt
       $ echo "It can't rain." | elmo tokenize --tokenizer moses --json
     """
-    import orjson
-
     own, usual_language = tokenization(model)
     split = tokenizer(name or own, language or usual_language)
     number = 0
