@@ -41,7 +41,7 @@ def test_a_server_learns_the_task_as_well(tmp_path: Path) -> None:
     (table,) = blocks("csv")
     (tmp_path / "intents.csv").write_text(table, encoding="utf-8")
     (command,) = blocks("console")
-    (program,) = blocks("python")
+    program = next(block for block in blocks("python") if "localhost" in block)
 
     with running(tmp_path / "server", tasks=tmp_path / "tasks") as server:
         command = command.removeprefix("$ ").replace("http://localhost:8000", server.url)
@@ -51,6 +51,13 @@ def test_a_server_learns_the_task_as_well(tmp_path: Path) -> None:
 
     assert "serves task intent" in fitted
     assert "('music', 'weather')" in printed
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path) -> None:
+    program = next(block for block in blocks("python") if "sklearn" in block)
+    (tmp_path / "page.py").write_text(program, encoding="utf-8")
+
+    assert shell(f"{sys.executable} page.py", tmp_path).count("\n") == 2
 
 
 def shell(command: str, folder: Path) -> str:

@@ -1,19 +1,23 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from elmo_model.atomic_files import write_bytes
+from elmo_model.elmo import Origin
 from elmo_model.fitting import report
 from elmo_model.fitting.comparison import compare
 from elmo_model.fitting.examples import FitError, Kind
+from elmo_model.fitting.features import Encode
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
+from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.pretrained import describe_model, open_model
 from elmo_model.tokenizers import tokenizer
 
 DESCRIPTION = "Learned by elmo fit."
@@ -24,6 +28,7 @@ class FitCommand:
     """The options of `elmo fit`. `model` is a path or a built-in name.
 
     `tokenizer` and `language` split the columns that hold text.
+    `vectors` is an HDF5 file of the layers of all sentences, which are then not computed.
     """
 
     name: str
@@ -33,6 +38,7 @@ class FitCommand:
     out: Path
     model: str
     test: Path | None = None
+    vectors: Path | None = None
     limit: int | None = None
     tokenizer: str = "whitespace"
     language: str = "en"
@@ -63,17 +69,36 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         test = read_examples(command.test, command.kind, command.label, tokenize)
         if not len(test):
             raise FitError(f"{command.test}: holds no example")
-    on_step(f"Reading {command.model}")
-    encoder = Encoder.of(open_model(command.model), command.precision)
-
-    def encode(sentences: Any) -> Any:
-        return encoder.encode_whole(sentences, bounded=True).sentences()
-
-    found = compare(encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"))
-    fitted = FittedTask(command.name, command.kind, command.options, found, encoder.origin)
+    on_step(f"Reading {command.vectors or command.model}")
+    with _encode(command) as (encode, origin):
+        found = compare(
+            encode, train, test, command.options, lambda done: on_step(f"Fitted {done}")
+        )
+    fitted = FittedTask(command.name, command.kind, command.options, found, origin)
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
     return f"{report.text(found)}\nWrote {task} and {folder}"
+
+
+@contextmanager
+def _encode(command: FitCommand) -> Iterator[tuple[Encode, Origin]]:
+    """Yield the function that gives the layers of sentences, and the model that they are of."""
+    if command.vectors is None:
+        encoder = Encoder.of(open_model(command.model), command.precision)
+        yield (
+            lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences(),
+            encoder.origin,
+        )
+        return
+    if command.options.layer_norm:
+        raise FitError(
+            f"{command.vectors}: layer norm counts the boundary tokens, which the file lacks; "
+            "fit without --vectors"
+        )
+    config, origin, _ = describe_model(command.model)
+    with open_stored_vectors(command.vectors) as stored:
+        stored.check(config.layers, config.dimension)
+        yield stored.encode, origin
 
 
 def _task(fitted: FittedTask) -> dict[str, Any]:

@@ -35,6 +35,11 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
 @click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
 @click.option(
+    "--vectors",
+    type=_FILE,
+    help="HDF5 file of elmo embed --all with every sentence. Default: they are computed.",
+)
+@click.option(
     "--model",
     help="Name or path of the model; with --server one of its models. Default: english, or the "
     "first model of the server.",
@@ -114,7 +119,7 @@ def _fit_on_server(
     from elmo_serve.commands.fit_on_server import fit as run
 
     context = click.get_current_context()
-    for option in ("out", "precision", "force"):
+    for option in ("out", "precision", "force", "vectors"):
         if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
             fail(f"--{option} has no effect with --server, which keeps the task itself", code=2)
         values.pop(option)

@@ -29,7 +29,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--text", type=_FILE, multiple=True, help="Tokenised text whose words are counted.")
 @click.option("--vocabulary", type=_FILE, help="Words, one a line, the most frequent first.")
 def word_vectors(model: str, **values: Any) -> None:
-    """Write the token layer of frequent words as word vectors.
+    """Write a model's token layer as word vectors.
 
     The token layer sees no context. MODEL is a path, a built-in name or a published name. The
     words are those of --text, of --vocabulary, or of the model where it has a vocabulary of whole

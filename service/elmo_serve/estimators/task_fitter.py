@@ -1,0 +1,159 @@
+"""A classifier on frozen ELMo vectors: a scalar mix and a linear head, learned together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from elmo_model.fitting.comparison import split
+from elmo_model.fitting.examples import Examples
+from elmo_model.fitting.features import features_of
+from elmo_model.fitting.fitter import FitOptions, Part, fit_once
+from elmo_model.inference.encoder import Encoder
+from elmo_model.pretrained import open_model
+from elmo_serve.estimators.sentences import tokens_of
+
+
+class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns gamma, s and a linear head (Peters et al. 2018, equation 1), as `elmo fit` does.
+
+    A label a sentence classifies the mean over its tokens; a list of labels a sentence, one a
+    token, classifies tokens, and BIO labels are decoded to legal sequences. The vectors are
+    computed in this process; estimators of one process share the network.
+
+    Args:
+        model: a built-in name or a path.
+        precision: of the network.
+        tokenizer: for sentences that are texts.
+        layer_norm: normalise each layer over its sentence first.
+        l2_weights: the paper's lambda on s.
+        dropout: on the mixed vectors.
+        validation: the part of the sentences, from 0 to 1, that decides when to stop.
+        rounds: the most rounds of training.
+        random_state: seed of the validation part and of the training.
+
+    After `fit`: `weights_` (L + 1 raw scalars, as task files hold them), `gamma_`, `shares_` (the
+    weights after the softmax), `classes_` and `validation_score_`.
+    """
+
+    def __init__(
+        self,
+        model: str = "english",
+        *,
+        precision: str = "float32",
+        tokenizer: str = "ptb",
+        layer_norm: bool = False,
+        l2_weights: float = 0.001,
+        dropout: float = 0.0,
+        validation: float = 0.1,
+        rounds: int = 20,
+        random_state: int = 0,
+    ) -> None:
+        self.model = model
+        self.precision = precision
+        self.tokenizer = tokenizer
+        self.layer_norm = layer_norm
+        self.l2_weights = l2_weights
+        self.dropout = dropout
+        self.validation = validation
+        self.rounds = rounds
+        self.random_state = random_state
+
+    def fit(self, sentences: Any, labels: Any) -> Self:
+        """Learn from sentences and their labels.
+
+        Raises FitError (a ValueError) for options out of range, one class alone, and numbers of
+        labels that do not fit.
+        """
+        options = FitOptions(
+            validation=self.validation,
+            seeds=1,
+            layer_norm=self.layer_norm,
+            l2_weights=self.l2_weights,
+            dropout=self.dropout,
+            rounds=self.rounds,
+        )
+        examples = self._examples(sentences, labels)
+        examples.check("training examples")
+        kept, held = split(examples, self.validation, self.random_state)
+        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+            parts = [
+                Part(
+                    features,
+                    np.array(numbers, np.int64),
+                    [examples.labels[number] for number in numbers],
+                    [examples.groups[number] for number in numbers],
+                )
+                for numbers in (kept, held)
+            ]
+            classes = tuple(sorted(set(parts[0].labels)))
+            self.fitted_ = fit_once(parts[0], parts[1], classes, options, self.random_state)
+        self.kind_ = examples.kind
+        self.classes_ = np.array(classes)
+        self.weights_ = np.array(self.fitted_.weights)
+        self.shares_ = np.exp(self.weights_) / np.exp(self.weights_).sum()
+        self.gamma_ = self.fitted_.gamma
+        self.validation_score_ = self.fitted_.validation.main
+        return self
+
+    def predict(self, sentences: Any) -> Any:
+        """Return a label a sentence, (n,), or a list of labels a sentence if fitted on tokens."""
+        check_is_fitted(self)
+        tokens = tokens_of(sentences, self.tokenizer)
+        if self.kind_ == "sentence":
+            found = self._predicted(Examples.of_sentences((each, "") for each in tokens))
+            return np.array(found, dtype=self.classes_.dtype)
+        found = self._predicted(Examples.of_tokens((each, [""] * len(each)) for each in tokens))
+        rest = iter(found)
+        return [[next(rest) for _ in each] for each in tokens]
+
+    def score(self, sentences: Any, labels: Any) -> float:
+        """Return the accuracy; for BIO labels the span F1."""
+        check_is_fitted(self)
+        examples = self._examples(sentences, labels)
+        return self._scored(examples)
+
+    def _scored(self, examples: Examples) -> float:
+        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+            rows = np.arange(len(examples), dtype=np.int64)
+            part = Part(features, rows, examples.labels, examples.groups)
+            return self.fitted_.score(part).main
+
+    def _predicted(self, examples: Examples) -> list[str]:
+        if not len(examples):
+            return []
+        with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
+            rows = np.arange(len(examples), dtype=np.int64)
+            return self.fitted_.predict(Part(features, rows, examples.labels, examples.groups))
+
+    def _examples(self, sentences: Any, labels: Any) -> Examples:
+        tokens = tokens_of(sentences, self.tokenizer)
+        labels = list(labels)
+        if len(tokens) != len(labels):
+            raise ValueError(f"there are {len(tokens)} sentences and {len(labels)} labels")
+        if labels and _is_list(labels[0]):
+            return Examples.of_tokens(
+                (each, [str(label) for label in own])
+                for each, own in zip(tokens, labels, strict=True)
+            )
+        pairs = zip(tokens, labels, strict=True)
+        return Examples.of_sentences((each, str(label)) for each, label in pairs)
+
+    def _encode(self, sentences: Sequence[Sequence[str]]) -> Any:
+        encoder = _encoder(self.model, self.precision)
+        return encoder.encode_whole(sentences, bounded=True).sentences()
+
+
+def _is_list(label: object) -> bool:
+    return isinstance(label, list | tuple) or (isinstance(label, np.ndarray) and label.ndim > 0)
+
+
+@lru_cache(maxsize=2)
+def _encoder(model: str, precision: str) -> Encoder:
+    """Return one encoder for all estimators of a model: a grid search makes many."""
+    return Encoder.of(open_model(model), precision)

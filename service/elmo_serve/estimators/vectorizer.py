@@ -1,0 +1,120 @@
+"""A transformer of sentences into pooled ELMo vectors, over HTTP or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from elmo_client import Client
+from elmo_serve.estimators.sentences import tokens_of
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.sources.local import LengthSorted
+from elmo_serve.output import Output, select
+
+
+class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Maps sentences, lists of tokens or texts, to one vector each: (n, width).
+
+    Args:
+        url: the address of a server; None computes in this process.
+        model: a built-in name or a path, in this process.
+        layers: "top", "average", "sum", "concat" or one layer number.
+        mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, in place of `layers`.
+        task: the name of a task of the server in place of `layers`.
+        pooling: "mean" or "max" over the tokens of a sentence.
+        normalize: scale every vector to length 1.
+        tokenizer: for sentences that are texts.
+        precision: of the network in this process.
+        api_key: a key of the server.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        model: str = "english",
+        layers: str | int = "average",
+        mix: Sequence[float] | None = None,
+        task: str | None = None,
+        pooling: str = "mean",
+        normalize: bool = False,
+        tokenizer: str = "ptb",
+        precision: str = "float32",
+        api_key: str | None = None,
+    ) -> None:
+        self.url = url
+        self.model = model
+        self.layers = layers
+        self.mix = mix
+        self.task = task
+        self.pooling = pooling
+        self.normalize = normalize
+        self.tokenizer = tokenizer
+        self.precision = precision
+        self.api_key = api_key
+
+    def fit(self, sentences: Any, labels: Any = None) -> Self:
+        """Check the options; there is nothing to learn. Raises ValueError."""
+        if self.pooling not in ("mean", "max"):
+            raise ValueError(f"pooling is {self.pooling!r}, expected mean or max")
+        if self.task is not None and self.url is None:
+            raise ValueError("task is of a server; give its url, or the weights as mix")
+        if self.layers == "all":
+            raise ValueError("layers is 'all', expected top, average, sum, concat or a number")
+        self.fitted_ = True
+        return self
+
+    def transform(self, sentences: Any) -> NDArray[np.float32]:
+        """Return the vectors of the sentences, (n, width).
+
+        Raises ValueError for wrong options, CheckpointError for a model that cannot be read, and
+        ElmoError for a server that does not respond or refuses.
+        """
+        self.fit(sentences)
+        tokens = tokens_of(sentences, self.tokenizer)
+        rows = self._served(tokens) if self.url is not None else self._computed(tokens)
+        if not rows:
+            return np.empty((0, 0), np.float32)
+        return np.stack(rows).astype(np.float32, copy=False)
+
+    def _served(self, tokens: list[list[str]]) -> list[NDArray[Any]]:
+        options: dict[str, Any] = {"pooling": self.pooling, "normalize": self.normalize}
+        if self.task is not None:
+            options["task"] = self.task
+        elif self.mix is not None:
+            options["mix"] = list(self.mix)
+        else:
+            options["layers"] = [self.layers] if isinstance(self.layers, int) else self.layers
+        with Client(str(self.url), api_key=self.api_key) as client:
+            # One layer by its number comes as a stack of one.
+            return [vector.reshape(-1) for vector in client.embed(tokens, **options)]
+
+    def _computed(self, tokens: list[list[str]]) -> list[NDArray[Any]]:
+        network = _network(self.model, self.precision)
+        source = LengthSorted(network, self._output(network.info.layers))
+        groups = source.groups(tokens, lambda _: None)
+        return [vector for group in groups for vector in group]
+
+    def _output(self, count: int) -> Output:
+        pooling: Any = self.pooling
+        if self.mix is None:
+            return select(self.layers, count, pooling=pooling, normalize=self.normalize)
+        weights = tuple(float(weight) for weight in self.mix)
+        if len(weights) != count:
+            raise ValueError(f"mix has {len(weights)} weights, this model takes {count}")
+        return Output(weights=weights, pooling=pooling, normalize=self.normalize)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell that nothing has to be learned before `transform`."""
+        return True
+
+
+@lru_cache(maxsize=2)
+def _network(model: str, precision: str) -> InProcess:
+    """Return one network for all vectorizers of a model: a grid search makes many."""
+    return InProcess.open(model, precision=precision)

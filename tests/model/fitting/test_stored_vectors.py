@@ -1,0 +1,78 @@
+"""`elmo fit` on vectors that `elmo embed --all` stored before."""
+
+import json
+from pathlib import Path
+
+import h5py
+import pytest
+
+from elmo_model.fitting.examples import FitError
+from elmo_model.fitting.stored_vectors import open_stored_vectors
+from tests.support.command_line import elmo
+from tests.support.servers import SMALL
+
+SENTENCES = [f"{first} cat sat {second}" for first in ("The", "a") for second in "abcdefgh"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with labels and the vectors of all sentences."""
+    path = tmp_path_factory.mktemp("stored")
+    rows = [f"{text.split()[0]}\t{text}" for text in SENTENCES]
+    (path / "train.tsv").write_text("\n".join(["label\tsentence", *rows, ""]))
+    (path / "text.txt").write_text("\n".join([*SENTENCES, ""]))
+    made = elmo("embed", path / "text.txt", path / "v.hdf5", "--all", "--model", SMALL)
+    assert made.exit_code == 0, made.output
+    return path
+
+
+def fitted(folder: Path, out: Path, *more: object) -> dict[str, object]:
+    result = elmo(
+        *("fit", "first", "--kind", "sentence", "--train", folder / "train.tsv", "--seeds", 1),
+        *("--model", SMALL, "--out", out, *more),
+    )
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads((out / "first.json").read_text())
+    return found
+
+
+def test_stored_vectors_give_the_task_that_computed_ones_give(folder: Path, tmp_path: Path) -> None:
+    stored = fitted(folder, tmp_path / "1", "--vectors", folder / "v.hdf5")
+    computed = fitted(folder, tmp_path / "2")
+
+    assert stored["weights"] == pytest.approx(computed["weights"], abs=1e-3)
+    assert stored["gamma"] == pytest.approx(computed["gamma"], abs=1e-3)
+    assert stored["revision"] == computed["revision"]
+
+
+def test_a_file_that_does_not_fit_is_refused(folder: Path, tmp_path: Path) -> None:
+    arguments: list[object] = ["fit", "x", "--kind", "sentence", "--train", folder / "train.tsv"]
+    arguments += ["--out", tmp_path, "--seeds", 1, "--model", SMALL, "--vectors"]
+
+    def refusal(path: Path, *more: object) -> str:
+        result = elmo(*arguments, path, *more)
+        assert result.exit_code == 1
+        return result.output
+
+    (tmp_path / "one.txt").write_text(SENTENCES[0] + "\n")
+    elmo("embed", tmp_path / "one.txt", tmp_path / "one.hdf5", "--all", "--model", SMALL)
+    elmo("embed", tmp_path / "one.txt", tmp_path / "top.hdf5", "--top", "--model", SMALL)
+    assert "has no vectors of the sentence 'The cat sat b'" in refusal(tmp_path / "one.hdf5")
+    assert "as elmo embed --all writes them" in refusal(tmp_path / "top.hdf5")
+    assert "cannot be read as HDF5" in refusal(folder / "train.tsv")
+    assert "counts the boundary tokens" in refusal(folder / "v.hdf5", "--layer-norm")
+    with h5py.File(tmp_path / "no.hdf5", "w") as file:
+        file.create_dataset("0", data=[[[0.0]]])
+    assert "has no sentence_to_index" in refusal(tmp_path / "no.hdf5")
+
+
+def test_sentences_as_keys_are_found_too(folder: Path, tmp_path: Path) -> None:
+    flags = ("--all", "--use-sentence-keys", "--model", SMALL)
+    elmo("embed", folder / "text.txt", tmp_path / "keys.hdf5", *flags)
+
+    with open_stored_vectors(tmp_path / "keys.hdf5") as stored:
+        (layers,) = stored.encode([SENTENCES[0].split()])
+        with pytest.raises(FitError, match="has no vectors of the sentence 'none'"):
+            stored.encode([["none"]])
+
+    assert layers.shape[1] == 6 and not layers[:, 0].any() and layers[:, 1].any()

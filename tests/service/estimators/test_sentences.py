@@ -1,0 +1,24 @@
+"""Sentences for the estimators."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_serve.estimators.sentences import tokens_of
+
+
+def test_texts_and_lists_of_tokens_are_sentences() -> None:
+    assert tokens_of(["a dog.", ["a", "dog"], (), np.array(["x"])], "ptb") == [
+        *(["a", "dog", "."], ["a", "dog"], [], ["x"]),
+    ]
+    assert tokens_of(np.array(["a b", "c"]), "whitespace") == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [("a text", "sentences is one text"), ([["a"], 3], "sentence 1 is 3"), ([[1]], "sentence 0")],
+)
+def test_other_things_are_refused(sentences: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tokens_of(sentences, "whitespace")

@@ -1,0 +1,89 @@
+"""`TaskFitter` in scikit-learn's tools."""
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils import estimator_checks
+
+from elmo_model.fitting.examples import FitError
+from elmo_serve.estimators import TaskFitter
+from tests.support.servers import SMALL
+
+SOURCE = np.random.default_rng(0)
+WORDS = ["cat", "sat", "The", "mat"]
+SENTENCES = [[WORDS[n], WORDS[n], WORDS[n], WORDS[0]] for n in SOURCE.integers(4, size=40)]
+LABELS = [sentence[0] for sentence in SENTENCES]
+FITTER = TaskFitter(str(SMALL), rounds=2)
+
+
+def test_it_learns_labels_of_sentences() -> None:
+    fitter = clone(FITTER).fit(SENTENCES, LABELS)
+
+    assert fitter.weights_.shape == (3,) and fitter.gamma_ > 0
+    assert fitter.shares_.sum() == pytest.approx(1)
+    predicted = fitter.predict(SENTENCES)
+    assert fitter.score(SENTENCES, LABELS) == np.mean(predicted == np.array(LABELS)) > 0.5
+    assert list(fitter.classes_) == sorted(set(LABELS))
+    again = clone(FITTER).fit(SENTENCES, LABELS)
+    np.testing.assert_array_equal(again.weights_, fitter.weights_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitter)).predict(SENTENCES), predicted)
+
+
+def test_it_learns_labels_of_tokens_and_decodes_legal_spans() -> None:
+    tags = [["B-x", "I-x", "O", "O"] for _ in SENTENCES]
+
+    fitter = clone(FITTER).fit(SENTENCES, tags)
+
+    found = fitter.predict([*SENTENCES[:3], ["cat"], []])
+    assert [len(labels) for labels in found] == [4, 4, 4, 1, 0]
+    assert fitter.score(SENTENCES, tags) > 0.8  # the span F1
+
+
+def test_texts_are_tokenised() -> None:
+    texts = [" ".join(sentence) for sentence in SENTENCES]
+
+    from_texts = clone(FITTER).fit(texts, LABELS).predict(texts)
+
+    np.testing.assert_array_equal(
+        from_texts, clone(FITTER).fit(SENTENCES, LABELS).predict(SENTENCES)
+    )
+
+
+def test_cross_validation_and_grid_search_work() -> None:
+    scores = cross_val_score(FITTER, SENTENCES, LABELS, cv=2)
+    search = GridSearchCV(FITTER, {"l2_weights": [0.001, 1.0]}, cv=2).fit(SENTENCES, LABELS)
+
+    assert scores.shape == (2,) and np.isfinite(scores).all()
+    assert search.best_params_["l2_weights"] in (0.001, 1.0)
+    assert search.predict(SENTENCES[:3]).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_estimator_repr,
+        estimator_checks.check_estimator_cloneable,
+    ],
+)
+def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object], None]) -> None:
+    check("TaskFitter", TaskFitter())
+
+
+def test_wrong_input_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        TaskFitter().predict([["a"]])
+    with pytest.raises(ValueError, match="there are 40 sentences and 1 labels"):
+        clone(FITTER).fit(SENTENCES, ["x"])
+    with pytest.raises(FitError, match="all 40 examples have the label 'x'"):
+        clone(FITTER).fit(SENTENCES, ["x"] * 40)
+    with pytest.raises(FitError, match=r"dropout is 1\.0"):
+        clone(FITTER).set_params(dropout=1.0).fit(SENTENCES, LABELS)

@@ -1,0 +1,80 @@
+"""`ElmoVectorizer` in scikit-learn's tools, in this process and over HTTP."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+
+from elmo_model.pretrained import open_model
+from elmo_serve.estimators import ElmoVectorizer
+from tests.support.servers import SMALL, running
+
+SENTENCES = [["The", "cat"], ["sat", "."], ["mat"], ["The", "mat", "sat"]] * 5
+LABELS = ["a", "b", "b", "a"] * 5
+LOCAL = ElmoVectorizer(model=str(SMALL))
+
+
+def test_the_vectors_are_pooled_layers() -> None:
+    layers = open_model(SMALL).embed(SENTENCES)
+
+    average = LOCAL.transform(SENTENCES)
+    top = clone(LOCAL).set_params(layers=2, pooling="max").transform(SENTENCES)
+    mixed = clone(LOCAL).set_params(mix=[0.0, 0.0, 9.0]).transform(SENTENCES)
+
+    assert average.dtype == np.float32
+    for row, each in enumerate(layers):
+        np.testing.assert_allclose(average[row], each.mean(0).mean(0), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(top[row], each[2].amax(0), rtol=0, atol=1e-5)
+    assert mixed.shape == average.shape
+
+
+def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
+    pipeline = make_pipeline(LOCAL, LogisticRegression())
+
+    assert pipeline.fit(SENTENCES, LABELS).score(SENTENCES, LABELS) == 1
+    assert cross_val_score(pipeline, SENTENCES, LABELS, cv=2).shape == (2,)
+    grid = {"elmovectorizer__layers": ["top", "average", 0]}
+    assert GridSearchCV(pipeline, grid, cv=2).fit(SENTENCES, LABELS).best_score_ > 0.5
+
+
+def test_a_server_gives_the_same_vectors(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server:
+        for options in ({}, {"layers": 1, "normalize": True}, {"mix": [1.0, 2.0, 3.0]}):
+            here = clone(LOCAL).set_params(**options).transform(SENTENCES)
+            there = ElmoVectorizer(server.url, **options).transform(SENTENCES)
+            np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_estimator_repr,
+        estimator_checks.check_estimator_cloneable,
+    ],
+)
+def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object], None]) -> None:
+    check("ElmoVectorizer", ElmoVectorizer())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "none"}, "pooling is 'none', expected mean or max"),
+        ({"layers": "all"}, "layers is 'all', expected top"),
+        ({"task": "ner"}, "task is of a server"),
+        ({"mix": [1.0]}, "mix has 1 weights, this model takes 3"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        clone(LOCAL).set_params(**options).transform(SENTENCES)
