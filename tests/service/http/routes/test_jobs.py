@@ -19,7 +19,7 @@ from elmo_serve.jobs.job_folder import SERVER_ENDED
 from tests.support.fits import body, ended, fit, labelled
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.processes import children, is_alive
-from tests.support.servers import SMALL, Running, running
+from tests.support.servers import Running
 
 OLD = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
 
@@ -366,12 +366,7 @@ def test_kill_9_of_the_server_leaves_old_tasks_whole(
     server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
     server.until(lambda: bool(children(server.pid)["fit"]))
     (child,) = children(server.pid)["fit"]
-    with (
-        running(
-            tmp_path / "other", model=SMALL, worker="thread", tasks=tmp_path / "tasks"
-        ) as other,
-        other.client() as beside,
-    ):
+    with gated(tmp_path / "other", tasks=tmp_path / "tasks") as other, other.client() as beside:
         server.until(lambda: beside.get(f"/jobs/{first}").json()["state"] == "running")
         assert beside.delete(f"/jobs/{first}").status_code == 409
         assert beside.post("/tasks/new/fit", json=body()).status_code == 409
