@@ -1,7 +1,15 @@
 """A transport that sends the head of a response and its body in one system call."""
 
 import asyncio
+import struct
+import sys
 from typing import Any, Final
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+_INT: Final = struct.Struct("i")
 
 _BUFFERED_BYTES: Final = 1 << 16
 """Bytes that are held back until the end of the event loop's turn. More are sent at once: joining
@@ -44,6 +52,19 @@ class CoalescingTransport:
     def get_write_buffer_size(self) -> int:
         """Return the bytes that are not sent yet."""
         return self._size + self._transport.get_write_buffer_size()
+
+    def unread_bytes(self) -> int:
+        """Return the bytes written that have not reached the client, as far as can be known.
+
+        On Linux this counts the kernel's send buffer. It holds megabytes and is refilled only after
+        a good part of it was sent, so that a slow reader would look like one that does not read.
+        """
+        size = self.get_write_buffer_size()
+        if sys.platform == "linux":
+            socket = self._transport.get_extra_info("socket")
+            queued = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(_INT.size))
+            size += int(_INT.unpack(queued)[0])
+        return size
 
     def close(self) -> None:
         """Send the bytes that are held back, then close."""

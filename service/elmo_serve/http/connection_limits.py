@@ -11,8 +11,6 @@ import asyncio
 import logging
 import math
 import os
-import struct
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
@@ -26,13 +24,8 @@ from elmo_serve.errors import RequestTimeout
 from elmo_serve.http.coalescing_transport import CoalescingTransport
 from elmo_serve.http.problem_details import MEDIA_TYPE, problem
 
-if sys.platform == "linux":
-    import fcntl
-    import termios
-
 _log = logging.getLogger("elmo_serve.http.connection_limits")
 
-_INT: Final = struct.Struct("i")
 _READ_BYTES: Final = 1 << 16
 """Most bytes of a connection that are read in one turn of the event loop. uvloop's own 256 KiB let
 150 large bodies hold one turn for so long that others wait more than a second
@@ -105,7 +98,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
         self._factory = factory
         self._limits = factory.limits
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
+        self._transport: CoalescingTransport
         self._is_served = False
         self._requests = 0
         self._parsed_at = -math.inf  # when the last request ended that was parsed
@@ -121,14 +114,14 @@ class LimitedConnection(asyncio.BufferedProtocol):
         """Serve a connection; close it at once when there are twice as many as the limit."""
         # uvloop's transports have another base class.
         inner = cast(asyncio.Transport, transport)
-        self._transport = cast(asyncio.Transport, CoalescingTransport(inner, self._loop))
+        self._transport = CoalescingTransport(inner, self._loop)
         self._factory.open += 1
         self.is_surplus = self._factory.open > self._limits.connections
         if self._factory.open > 2 * self._limits.connections:
             self._transport.abort()
             return
         self._is_served = True
-        self.protocol.connection_made(self._transport)
+        self.protocol.connection_made(cast(asyncio.Transport, self._transport))
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -247,13 +240,13 @@ class LimitedConnection(asyncio.BufferedProtocol):
         if self._read_timer is None and self._transport.get_write_buffer_size():
             self._has_read = False
             self._read_timer = self._loop.call_later(
-                self._limits.client_seconds, self._check_reading, _unread(self._transport)
+                self._limits.client_seconds, self._check_reading, self._transport.unread_bytes()
             )
 
     def _check_reading(self, size: int) -> None:
         """Drop a client that has read none of the `size` bytes that were unread before."""
         self._read_timer = None
-        left = _unread(self._transport)
+        left = self._transport.unread_bytes()
         if self._transport.get_write_buffer_size() and left >= size and not self._has_read:
             _log.info("response not read", extra={"bytes": left})
             self._transport.abort()
@@ -283,19 +276,6 @@ def connection_of(scope: Scope) -> LimitedConnection | _NoConnection:
     """Return the connection of a request."""
     connection = scope.get("state", {}).get(_STATE, _NO_CONNECTION)
     return cast("LimitedConnection | _NoConnection", connection)
-
-
-def _unread(transport: asyncio.Transport) -> int:
-    """Return the bytes written that have not reached the client, as far as can be known.
-
-    On Linux this counts the kernel's send buffer. It holds megabytes and is refilled only after a
-    good part of it was sent, so that a slow reader would look like one that does not read.
-    """
-    size = transport.get_write_buffer_size()
-    if sys.platform == "linux":
-        queued = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(_INT.size))
-        size += int(_INT.unpack(queued)[0])
-    return size
 
 
 def _timeout_response(seconds: float) -> bytes:

@@ -1,6 +1,8 @@
 """Writes of one turn of the event loop leave together, and nothing is lost or reordered."""
 
 import asyncio
+import socket
+import sys
 
 import pytest
 
@@ -82,3 +84,21 @@ async def test_everything_else_is_that_of_the_transport_inside(
 
     assert transport.get_extra_info("socket") == "a socket"
     assert transport.is_closing() is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what the kernel holds")
+async def test_bytes_in_the_send_buffer_of_the_kernel_are_unread() -> None:
+    near, far = socket.socketpair()
+    with far:
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, sock=near
+        )
+        coalescing = CoalescingTransport(transport, asyncio.get_running_loop())
+        coalescing.write(b"a" * 100)
+        coalescing.flush()
+        assert transport.get_write_buffer_size() == 0
+        assert coalescing.unread_bytes() > 0
+
+        assert len(far.recv(100)) == 100
+        assert coalescing.unread_bytes() == 0
+        transport.close()

@@ -8,7 +8,12 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_serve.http.connection_limits import ConnectionFactory, ConnectionLimits, connection_of
+from elmo_serve.http.connection_limits import (
+    ConnectionFactory,
+    ConnectionLimits,
+    LimitedConnection,
+    connection_of,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -51,3 +56,11 @@ def test_an_application_without_the_wrapper_has_a_connection_that_ignores_everyt
     connection.body_unread()
     connection.request_ended()
     assert not connection.is_surplus
+
+
+async def test_one_turn_reads_a_bounded_part_of_a_connection() -> None:
+    """Many clients that send large bodies would hold each turn of the event loop for a second."""
+    factory = ConnectionFactory(ConnectionLimits(10, 1.0), lambda status: None, NoRefusals())
+    connection = LimitedConnection(factory)
+
+    assert len(connection.get_buffer(1 << 20)) == 1 << 16
