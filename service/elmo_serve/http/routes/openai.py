@@ -29,6 +29,7 @@ from elmo_serve.http.client_schemas import EmbeddingsResponse, ModelCard, ModelL
 from elmo_serve.http.embedding import JSON_FACTOR, TextCall, Texts
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
 from elmo_serve.http.text_bodies import OpenAIOptions
@@ -81,7 +82,8 @@ _OWNER: Final = "elmo-serve"
             "content": {
                 "application/json": {"schema": {"$ref": "#/components/schemas/EmbeddingsRequest"}}
             },
-        }
+        },
+        "parameters": [TIMEOUT],
     },
 )
 async def embeddings(request: Request) -> Response:

@@ -28,6 +28,7 @@ from elmo_serve.http.client_schemas import SimilarityResponse
 from elmo_serve.http.embedding import TextCall, Texts
 from elmo_serve.http.problem_details import documented
 from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.text_bodies import SimilarityOptions, TextBody
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
@@ -68,7 +69,8 @@ _MEMORY_FACTOR: Final = 1.0
             "content": {
                 "application/json": {"schema": {"$ref": "#/components/schemas/SimilarityRequest"}}
             },
-        }
+        },
+        "parameters": [TIMEOUT],
     },
 )
 async def similarity(request: Request) -> Response:

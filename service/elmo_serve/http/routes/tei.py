@@ -22,6 +22,7 @@ from elmo_serve.errors import (
 from elmo_serve.http import error_bodies
 from elmo_serve.http.embedding import TextCall
 from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.schemas import Vector
 from elmo_serve.http.text_bodies import TeiOptions
 from elmo_serve.output import Pooling, select
@@ -54,13 +55,14 @@ def _document(schema: str) -> dict[str, Any]:
             "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
         },
         "parameters": [
+            TIMEOUT,
             {
                 "name": "model",
                 "in": "query",
                 "required": False,
                 "description": "A model of the server. Default: the first one.",
                 "schema": {"type": "string"},
-            }
+            },
         ],
     }
 
