@@ -24,6 +24,7 @@ from elmo_client.errors import CannotSend
 from elmo_client.responses import Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
 from elmo_client.sentences import check_sentence
+from elmo_client.text import EmbeddedText, check_text
 
 OutputFormat = LayerName
 
@@ -53,6 +54,18 @@ class SentenceEmbedder(ABC):
         rows = iter(sentences)
         while batch := list(islice(rows, batch_size)):
             yield from self.embed_batch(batch)
+
+    def embed_text(self, text: str, tokenizer: str | None = None) -> EmbeddedText:
+        """Split a text into tokens; return them with their offsets and vectors (L + 1, n, 2P).
+
+        `tokenizer` is "ptb", "moses", "whitespace" or "characters"; None for that of the model.
+        """
+        check_text(text)
+        return self.embed_texts([text], tokenizer)[0]
+
+    @abstractmethod
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
+        """Split some texts into tokens; return these with their offsets and vectors."""
 
     @abstractmethod
     def close(self) -> None:
@@ -93,6 +106,9 @@ class ElmoEmbedder(SentenceEmbedder):
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         return self._client.embed(batch)
+
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
+        return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE

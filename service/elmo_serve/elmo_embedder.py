@@ -26,6 +26,9 @@ from elmo_client import CannotSend, Client
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.responses import Vectors
 from elmo_client.sentences import check_sentence, refuse_text
+from elmo_client.text import EmbeddedText, check_text, check_texts
+from elmo_model.tokenizers import TokenizeError
+from elmo_model.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.selection import selection
 
 if TYPE_CHECKING:
@@ -88,6 +91,17 @@ class ElmoEmbedder(SentenceEmbedder):
             check_sentence(sentence, number)
         return self._backend.embed(batch) if len(batch) else []
 
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
+        """Split some texts into tokens; return these with their offsets and vectors.
+
+        `tokenizer` is a name of `elmo_model.tokenizers`; None for that of the model. Raises
+        CannotSend for a text that is no string, or that the tokenizer cannot split.
+        """
+        check_texts(texts)
+        for number, text in enumerate(texts):
+            check_text(text, number)
+        return self._backend.embed_texts(texts, tokenizer)
+
     def embed_file(
         self,
         input_file: Iterable[str],
@@ -133,6 +147,8 @@ class _Backend(Protocol):
 
     def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]: ...
 
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]: ...
+
     def source(self, layers: OutputFormat, batch_size: int) -> Source: ...
 
     def close(self) -> None: ...
@@ -151,6 +167,9 @@ class _Remote:
 
     def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         return self._client.embed(batch)
+
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
+        return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
         from elmo_serve.files.sources.remote import Remote
@@ -177,6 +196,19 @@ class _InProcess:
             return self._network.embed(batch, everything)
         arrays, self._state = self._network.carry(batch, everything, self._state)
         return arrays
+
+    def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
+        info = self._network.info
+        try:
+            split = make_tokenizer(tokenizer or info.tokenizer, info.language)
+            found = [split(text) for text in texts]
+        except TokenizeError as error:
+            raise CannotSend(str(error)) from error
+        arrays = self.embed([each.tokens for each in found]) if found else []
+        return [
+            EmbeddedText(text, each.tokens, each.offsets, array)
+            for text, each, array in zip(texts, found, arrays, strict=True)
+        ]
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
         from elmo_serve.files.sources.local import LengthSorted, Stateful

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_client import CannotSend, Unreachable
+from elmo_client import CannotSend, InvalidRequest, Unreachable
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
 from elmo_serve.files.sentence import FileError
@@ -188,3 +188,23 @@ def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
     assert last.startswith("elmo_serve.model_cache.download_error.DownloadError: ")
     assert str(tmp_path / "original") in last
     assert "elmo: fetching" not in run.stderr  # a library prints nothing
+
+
+def test_text_is_split_as_the_model_wants_it(embedder: ElmoEmbedder) -> None:
+    found = embedder.embed_text("It can't rain.")
+    assert found.tokens == ("It", "can", "'t", "rain", ".")
+    assert [found.text[start:end] for start, end in found.offsets] == list(found.tokens)
+    np.testing.assert_allclose(
+        found.vectors, embedder.embed_sentence(found.tokens), rtol=0, atol=1e-5
+    )
+    two = embedder.embed_texts(["can't", ""], "ptb")
+    assert [each.tokens for each in two] == [("ca", "n't"), ()]
+    assert two[1].vectors.shape == (3, 0, 32)
+
+
+def test_a_text_that_cannot_be_split_is_refused(embedder: ElmoEmbedder) -> None:
+    tokens: Any = ["a"]
+    with pytest.raises(CannotSend, match="expected a string; for tokens, use embed"):
+        embedder.embed_text(tokens)
+    with pytest.raises((CannotSend, InvalidRequest), match="the tokenizer changed"):
+        embedder.embed_text("DOTMULTI", "moses")

@@ -34,7 +34,7 @@ def post(client: httpx.Client, media_type: str = JSON, **body: Any) -> httpx.Res
     return response
 
 
-def told(media_type: str, content: bytes) -> dict[str, Any]:
+def carried(media_type: str, content: bytes) -> dict[str, Any]:
     """Return tokens and offsets as a media type carries them."""
     match media_type:
         case "application/json":
@@ -70,7 +70,7 @@ def test_text_has_the_vectors_of_its_tokens(
     assert len(found) == len(TEXT)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert told(media_type, response.content) == {"tokens": TOKENS, "offsets": OFFSETS}
+    assert carried(media_type, response.content) == {"tokens": TOKENS, "offsets": OFFSETS}
 
 
 @pytest.mark.parametrize("media_type", ENCODERS)
@@ -83,7 +83,7 @@ def test_few_and_many_texts_are_carried(
     assert len(ENCODERS[media_type].decode(response.content)) == len(text)
     tokens = [each.split() for each in text]
     offsets = [[[0, 3]] if each else [] for each in text]
-    assert told(media_type, response.content) == {"tokens": tokens, "offsets": offsets}
+    assert carried(media_type, response.content) == {"tokens": tokens, "offsets": offsets}
 
 
 def test_a_large_body_of_text_is_split_as_well(client: httpx.Client) -> None:
