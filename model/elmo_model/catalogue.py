@@ -51,12 +51,13 @@ def _contributed(name: str, text: str, options: str, weights: str, language: str
 
 def _elsewhere(name: str, text: str, language: str, address: str) -> Published:
     """Return a model of two files, `options.json` and `weights.hdf5`, below an address."""
+    tokenizer = "whitespace" if language in nlpl.UNSPACED else "moses"
     path = address.partition("://")[2]
     files = (
         File(f"{path}/options.json", 2, _MAX_OPTIONS, (f"{address}/options.json",)),
         File(f"{path}/weights.hdf5", 4 * SMALL, _MOST, (f"{address}/weights.hdf5",)),
     )
-    return Published(name, text, files, language=language)
+    return Published(name, text, files, tokenizer, language)
 
 
 def _archive(
@@ -94,7 +95,7 @@ def _with_second_addresses(model: Published, address: str) -> Published:
 def _german() -> Published:
     model = _elsewhere(
         "german",
-        "German Wikipedia",
+        "German",
         "de",
         "https://github.com/t-systems-on-site-services-gmbh/german-elmo-model/releases/download/files_1",
     )

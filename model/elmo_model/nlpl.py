@@ -37,6 +37,9 @@ LANGUAGES = (
 """The languages of ELMoForManyLangs in the order of their numbers, from 136 on. `zh` is in
 traditional characters."""
 
+UNSPACED = ("ja", "zh")
+"""Languages without spaces between words, which `moses` does not find: their text comes split."""
+
 _FIRST = 136
 
 
@@ -70,4 +73,5 @@ def _model(collection: str, number: int) -> Published:
             name, text = f"efml:{language}", f"ELMoForManyLangs {number}, CoNLL 2018"
     elif number in TEXTS:
         language, text = TEXTS[number]
-    return Published(name, text, (file,), language=language, licence=_LICENCE)
+    tokenizer = "whitespace" if language in UNSPACED else "moses"
+    return Published(name, text, (file,), tokenizer, language, licence=_LICENCE)

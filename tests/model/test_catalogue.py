@@ -94,6 +94,8 @@ def test_published_checksums_are_those_of_the_german_model() -> None:
         ("164", "/cache/efml-nl/164.zip", ("moses", "nl")),
         ("seqvec", "/cache/seqvec/seqvec.zip", ("characters", "")),
         ("mine", "/cache/mine", ("moses", "en")),
+        ("179", "/cache/efml-zh/179.zip", ("whitespace", "zh")),
+        ("options", "/cache/japanese", ("whitespace", "ja")),
     ],
 )
 def test_a_model_is_known_by_its_name_or_its_folder(

@@ -20,7 +20,6 @@ from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
-from elmo_serve.tasks import TaskRegistry
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
@@ -61,11 +60,6 @@ class Server:
     def info(self) -> ModelInfo:
         """The first model; raises Unavailable while it is not loaded."""
         return self.models.first.info
-
-    @property
-    def tasks(self) -> TaskRegistry:
-        """The tasks of the first model; raises Unavailable while it is not loaded."""
-        return self.models.first.tasks
 
     @property
     def request_limits(self) -> RequestLimits:
