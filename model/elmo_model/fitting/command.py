@@ -19,6 +19,7 @@ from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import describe_model, open_model
 from elmo_model.tokenizers import tokenizer
+from elmo_model.word_vectors.word_vectors import WordVectors
 
 DESCRIPTION = "Learned by elmo fit."
 
@@ -29,6 +30,7 @@ class FitCommand:
 
     `tokenizer` and `language` split the columns that hold text.
     `vectors` is an HDF5 file of the layers of all sentences, which are then not computed.
+    `word_vectors` is the folder of a map of static word vectors, which the head sees as well.
     """
 
     name: str
@@ -39,6 +41,7 @@ class FitCommand:
     model: str
     test: Path | None = None
     vectors: Path | None = None
+    word_vectors: Path | None = None
     limit: int | None = None
     tokenizer: str = "whitespace"
     language: str = "en"
@@ -70,11 +73,13 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         if not len(test):
             raise FitError(f"{command.test}: holds no example")
     on_step(f"Reading {command.vectors or command.model}")
+    words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
     with _encode(command) as (encode, origin):
         found = compare(
-            encode, train, test, command.options, lambda done: on_step(f"Fitted {done}")
+            encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"), words
         )
-    fitted = FittedTask(command.name, command.kind, command.options, found, origin)
+    info = None if words is None else words.info
+    fitted = FittedTask(command.name, command.kind, command.options, found, origin, info)
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
     return f"{report.text(found)}\nWrote {task} and {folder}"

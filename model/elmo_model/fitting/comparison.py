@@ -12,6 +12,7 @@ from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Encode, Features, features_of
 from elmo_model.fitting.fitter import FitOptions, Fitted, Part, fit_once
 from elmo_model.fitting.scores import Scores
+from elmo_model.word_vectors.word_vectors import WordVectors
 
 LEARNED = "learned"
 
@@ -62,21 +63,24 @@ def compare(
     test: Examples | None,
     options: FitOptions,
     progress: Callable[[str], None] = lambda _: None,
+    words: WordVectors | None = None,
 ) -> Comparison:
     """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
 
-    Each seed draws its own validation part, sentence by sentence. Raises FitError for examples
-    that nothing can be learned from.
+    Each seed draws its own validation part, sentence by sentence. With `words` the head sees the
+    static word vectors behind each mixture. Raises FitError for examples that nothing can be
+    learned from.
     """
     train.check("training examples")
     if test is not None and not len(test):
         raise FitError("test examples: holds no example")
-    with features_of(encode, train, layer_norm=options.layer_norm) as features:
+    norm = options.layer_norm
+    with features_of(encode, train, layer_norm=norm, words=words) as features:
         progress("training vectors")
         own = Known(features, train)
         if test is None:
             return compare_known(own, None, options, lambda row: progress(row.name))
-        with features_of(encode, test, layer_norm=options.layer_norm) as test_features:
+        with features_of(encode, test, layer_norm=norm, words=words) as test_features:
             progress("test vectors")
             tested = Known(test_features, test)
             return compare_known(own, tested, options, lambda row: progress(row.name))

@@ -1,7 +1,7 @@
 """The vectors of all layers at the places of some examples, computed once."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from elmo_model.fitting.examples import Examples, Place
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
 from elmo_model.sentence_batches import by_length
+from elmo_model.word_vectors.word_vectors import WordVectors
 
 Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
 """Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
@@ -25,12 +26,21 @@ MEMORY_BYTES = 1 << 30
 
 
 class Features:
-    """Vectors (S, L + 1, 2P) of S distinct places, in float32, and the places of each example."""
+    """Vectors (S, L + 1, 2P) of S distinct places, in float32, and the places of each example.
 
-    def __init__(self, vectors: NDArray[np.float32], index: NDArray[np.int64]) -> None:
+    `static` are the static word vectors (S, W) of the places, None where none are used.
+    """
+
+    def __init__(
+        self,
+        vectors: NDArray[np.float32],
+        index: NDArray[np.int64],
+        static: NDArray[np.float32] | None = None,
+    ) -> None:
         """`index` is (N, 1) or (N, 2): the row of each place of each example."""
         self.vectors = vectors
         self.index = index
+        self.static = static
 
     def __len__(self) -> int:
         return len(self.index)
@@ -50,6 +60,10 @@ class Features:
         chosen = self.vectors[self.index[numbers]]
         return torch.from_numpy(np.ascontiguousarray(chosen)).permute(2, 0, 1, 3)
 
+    def static_rows(self, numbers: NDArray[np.int64] | slice) -> Tensor | None:
+        """Map n example numbers to their static word vectors (n, places, W)."""
+        return None if self.static is None else torch.from_numpy(self.static[self.index[numbers]])
+
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
         columns = np.asarray(weights, np.float32)
@@ -57,7 +71,7 @@ class Features:
         for start in range(0, len(mixed), 4096):
             rows = self.vectors[start : start + 4096]
             mixed[start : start + 4096, 0] = np.einsum("l,sld->sd", columns, rows)
-        return Features(mixed, self.index)
+        return Features(mixed, self.index, self.static)
 
 
 @contextmanager
@@ -68,12 +82,14 @@ def features_of(
     layer_norm: bool = False,
     memory_bytes: int = MEMORY_BYTES,
     progress: Callable[[int], None] = lambda _: None,
+    words: WordVectors | None = None,
 ) -> Iterator[Features]:
     """Compute the vectors of all places of some examples; yield them.
 
     With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
     with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
-    `memory_bytes` the vectors lie in a temporary file, which is deleted at the end.
+    `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
+    the static word vectors of the places are looked up.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -93,7 +109,27 @@ def features_of(
                 for row, token in by_sentence[number]:
                     vectors[row] = _at(inside, token)
             progress(sum(len(examples.sentences[number]) for number in batch))
-        yield Features(np.empty((0, 1, 1), np.float32) if vectors is None else vectors, index)
+        vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
+        yield Features(vectors, index, _static(words, by_sentence, examples.sentences))
+
+
+def _static(
+    words: WordVectors | None,
+    by_sentence: Mapping[int, Sequence[tuple[int, int | None]]],
+    sentences: Sequence[Sequence[str]],
+) -> NDArray[np.float32] | None:
+    """Return (S, W): of each place the vector of its token, or the mean over its sentence."""
+    if words is None:
+        return None
+    found = np.zeros((sum(map(len, by_sentence.values())), words.dimension), np.float32)
+    for number, places in by_sentence.items():
+        rows, _ = words.look_up(sentences[number])
+        for row, token in places:
+            if token is not None:
+                found[row] = rows[token]
+            elif len(rows):
+                found[row] = rows.mean(axis=0)
+    return found
 
 
 def _room(shape: tuple[int, int, int], memory_bytes: int, folder: Path) -> NDArray[np.float32]:

@@ -143,6 +143,7 @@ def fit_once(
             places=train.features.index.shape[1],
             dropout=options.dropout,
             gamma=initial_gamma(_deviation(train)),
+            static=0 if train.features.static is None else train.features.static.shape[1],
         )
         torch.manual_seed(seed)
         # A few scalars decide over all features: they are learned faster.
@@ -177,8 +178,9 @@ def _train_round(
     passes = math.ceil(ROUND_STEPS / a_pass)
     order = torch.cat([torch.randperm(len(train.rows)) for _ in range(passes)])
     for chosen in torch.split(order, options.batch):
-        layers = train.features.rows(train.rows[chosen.numpy()])
-        loss = head.loss(layers, labels[chosen], options.l2_weights)
+        rows = train.rows[chosen.numpy()]
+        layers, static = train.features.rows(rows), train.features.static_rows(rows)
+        loss = head.loss(layers, labels[chosen], options.l2_weights, static)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -187,8 +189,9 @@ def _train_round(
 def _logits(head: MixtureHead, part: Part) -> Tensor:
     with torch.inference_mode():
         blocks = [
-            head(part.features.rows(part.rows[start : start + EVALUATED_ROWS]))
+            head(part.features.rows(rows), part.features.static_rows(rows))
             for start in range(0, len(part.rows), EVALUATED_ROWS)
+            for rows in [part.rows[start : start + EVALUATED_ROWS]]
         ]
     return torch.cat(blocks)
 

@@ -14,6 +14,7 @@ from elmo_model.fitting import report
 from elmo_model.fitting.comparison import LEARNED, Comparison
 from elmo_model.fitting.examples import Kind
 from elmo_model.fitting.fitter import FitOptions
+from elmo_model.word_vectors.word_vectors import WordVectorsInfo
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
@@ -22,13 +23,17 @@ PICTURE = "weights.svg"
 
 @dataclass(frozen=True, slots=True)
 class FittedTask:
-    """A comparison, the task that it was made for, and the model whose vectors it used."""
+    """A comparison, the task that it was made for, and the model whose vectors it used.
+
+    `word_vectors` are the static vectors that the head saw behind the mixture.
+    """
 
     name: str
     kind: Kind
     options: FitOptions
     found: Comparison
     origin: Origin
+    word_vectors: WordVectorsInfo | None = None
 
     def write(self, folder: Path) -> None:
         """Write `head.safetensors`, `report.json` and `weights.svg`; make the folder if needed.
@@ -48,6 +53,7 @@ class FittedTask:
     def fit(self) -> dict[str, Any]:
         """The object `fit` of the task file: what the weights were learned from."""
         learned = self.found.row(LEARNED)
+        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
         return {
             "kind": self.kind,
             "data": self.found.data,
@@ -57,6 +63,7 @@ class FittedTask:
             "scored_on": self.found.scored_on,
             "score": learned.mean,
             "spread": learned.spread,
+            **words,
         }
 
 

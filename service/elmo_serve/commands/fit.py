@@ -18,6 +18,7 @@ from elmo_model.text_files import TextError
 from elmo_model.tokenizers import TOKENIZERS
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
+from elmo_serve.commands.word_vector_map import word_vector_map
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -34,6 +35,11 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--train", type=_FILE, required=True, help="File of labelled examples.")
 @click.option("--test", type=_FILE, help="File to score on. Default: the validation part.")
 @click.option("--limit", type=click.IntRange(min=1), help="First training sentences to take.")
+@click.option(
+    "--word-vectors",
+    type=_FILE,
+    help="Static word vectors that the head sees behind the mix. Default: none.",
+)
 @click.option(
     "--vectors",
     type=_FILE,
@@ -105,6 +111,8 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
         usual, values["language"] = tokenization(values["model"])
         values["tokenizer"] = values["tokenizer"] or usual
         values["model"] = resolve_model(values["model"])
+        if values["word_vectors"] is not None:
+            values["word_vectors"] = word_vector_map(values["word_vectors"])
         with steps() as step:
             text = run(FitCommand(name, options=options, **values), step)
     except (FitError, CheckpointError, TextError, OSError) as error:
@@ -119,7 +127,7 @@ def _fit_on_server(
     from elmo_serve.commands.fit_on_server import fit as run
 
     context = click.get_current_context()
-    for option in ("out", "precision", "force", "vectors"):
+    for option in ("out", "precision", "force", "vectors", "word_vectors"):
         if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
             fail(f"--{option} has no effect with --server, which keeps the task itself", code=2)
         values.pop(option)

@@ -67,3 +67,15 @@ def test_the_loss_is_cross_entropy_and_the_squared_norm_of_the_weights() -> None
 )
 def test_the_initial_scale_gives_vectors_a_deviation_of_one(deviation: float, gamma: float) -> None:
     assert initial_gamma(deviation) == gamma
+
+
+def test_static_word_vectors_stand_behind_the_mixture() -> None:
+    head = MixtureHead(3, 4, 2, static=3)
+    torch.nn.init.normal_(head.linear.weight)
+    layers, static = torch.randn(3, 5, 1, 4), torch.randn(5, 1, 3)
+
+    found = head(layers, static)
+
+    both = torch.cat((layers.mean(0)[:, 0], static[:, 0]), dim=1)
+    torch.testing.assert_close(found, head.linear(both), rtol=0, atol=1e-5)
+    assert MixtureHead(3, 4, 2, places=2, static=3).linear.in_features == 4 * 7

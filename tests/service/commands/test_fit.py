@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
@@ -91,3 +92,38 @@ def test_bad_examples_end_the_command_with_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "train.tsv: all 2 examples have the label 'x'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path: Path) -> None:
+    """The head maps what a server answers to `word_vectors` with the task."""
+    write_examples(tmp_path / "train.tsv", 40, seed=0)
+    test = write_examples(tmp_path / "test.tsv", 20, seed=1)
+    static = tmp_path / "static.txt"
+    static.write_text("cat 1 0 0\nsat 0 1 0\nthe 0 0 1\n")
+    result = elmo(
+        *("fit", "first", "--kind", "sentence", "--train", tmp_path / "train.tsv", "--seeds", 1),
+        *("--test", tmp_path / "test.tsv", "--model", SMALL, "--out", tmp_path / "tasks"),
+        *("--word-vectors", static),
+        ELMO_CACHE=str(tmp_path / "cache"),
+    )
+    assert result.exit_code == 0, result.output
+    task = json.loads((tmp_path / "tasks" / "first.json").read_text())
+    report = json.loads((tmp_path / "tasks" / "first.fit" / "report.json").read_text())
+    with safe_open(tmp_path / "tasks" / "first.fit" / "head.safetensors", "np") as head:
+        labels = json.loads(head.metadata()["labels"])
+        weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
+    options = {"task": "first", "pooling": "mean", "word_vectors": "append"}
+    tasks, cache = tmp_path / "tasks", tmp_path / "cache"
+    with (
+        running(
+            tmp_path / "server", model=SMALL, tasks=tasks, word_vectors=static, cache=cache
+        ) as server,
+        server.client() as client,
+    ):
+        body = {"sentences": [words for words, _ in test], **options}
+        served = np.array(client.post("/embed", json=body).json()["embeddings"])
+
+    found = [labels[int(number)] for number in (served @ weight.T + bias).argmax(1)]
+    right = np.mean([one == two for one, (_, two) in zip(found, test, strict=True)])
+    assert report["mixtures"]["learned"]["scores"][0]["accuracy"] == pytest.approx(right)
+    assert task["fit"]["word_vectors"]["file"] == "static.txt"
