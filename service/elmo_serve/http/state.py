@@ -86,11 +86,12 @@ class Server:
         """
         if self.fatal is not None:
             return self.fatal
-        for model in self.models:
-            if model.state == "loading":
-                return model.not_ready_because()
-        reasons = [model.not_ready_because() for model in self.models]
-        return None if None in reasons else "; ".join(dict.fromkeys(filter(None, reasons)))
+        reasons = {model.name: model.not_ready_because() for model in self.models}
+        is_loading = any(model.state == "loading" for model in self.models)
+        if not is_loading and None in reasons.values():
+            return None
+        found = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+        return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
 
     async def open(self) -> None:
         """Wait until each model is loaded or has failed; set `fatal` when all have failed."""

@@ -1,8 +1,10 @@
 """Several models in one server: each is looked up by name and fails alone."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -26,6 +28,11 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def embedded(server: Running, **members: object) -> httpx.Response:
     return httpx.post(server.url + "/embed", json={"sentences": [SENTENCE], **members})
+
+
+def info(server: Running, **query: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(server.url + "/info", params=query).raise_for_status().json()
+    return found
 
 
 def test_a_request_chooses_its_model(several: Running) -> None:
@@ -150,3 +157,17 @@ def test_a_file_without_a_model_belongs_to_the_first(several: Running) -> None:
 
     assert answer.status_code == 404
     assert "it belongs to the first model" in answer.json()["detail"]
+
+
+def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:
+    gate = tmp_path / "slow.safetensors"
+    os.mkfifo(gate)  # whose reader waits for a writer
+
+    with running(tmp_path, until_ready=False, models=f"{SMALL},slow={gate}") as server:
+        server.until(lambda: embedded(server).status_code == 200)
+        ready = httpx.get(server.url + "/health/ready")
+        states = {model["model"]: model["state"] for model in info(server)["models"]}
+
+    assert ready.status_code == 503
+    assert ready.json()["detail"] == "Not ready: slow: cpu: the model is loading."
+    assert states == {"small": "ready", "slow": "loading"}
