@@ -40,7 +40,7 @@ async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> Non
 
     assert server.not_ready_because() is None
     assert server.info.name == "fake"
-    assert server.tasks.list() == ()
+    assert server.models.first.tasks.list() == ()
     assert not server.failed.is_set()
     await server.close()
 
