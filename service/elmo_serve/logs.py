@@ -1,4 +1,4 @@
-"""Logging, configured once a process: lines for people, or one JSON object a line."""
+"""Logging of one process: text lines, or one JSON object a line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The request being answered; every record made while it is set carries it."""
+"""Id of the current request. Each record that is made while it is set gets it as a field."""
 
 
 def configure(level: str, form: str) -> None:
-    """Log from `level` up ("debug", "info", "warning", "error") to stderr, as "text" or "json".
+    """Log to stderr, from `level` up ("debug", "info", "warning", "error"), as "text" or "json".
 
-    A second call replaces what the first one set. Raises ValueError for another level or form.
+    A second call replaces the handler of the first. Raises ValueError for another level or form.
     """
     if form not in _FORMATTERS:
         raise ValueError(f"log format {form!r} is none of {', '.join(_FORMATTERS)}")
@@ -27,17 +27,17 @@ def configure(level: str, form: str) -> None:
     for old in [each for each in root.handlers if isinstance(each, _Handler)]:
         root.removeHandler(old)
     root.addHandler(handler)
-    # uvicorn would write by handlers of its own, beside the root's: each line twice.
+    # uvicorn has handlers of its own: with the root's, each line would be written twice.
     for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    logging.getLogger("uvicorn.access").disabled = True  # `elmo_serve.access` says more
+    logging.getLogger("uvicorn.access").disabled = True  # `elmo_serve.access` has more fields
     logging.captureWarnings(True)
 
 
 class JsonFormatter(logging.Formatter):
-    """Make one JSON object of a record: time, level, logger, message, then what came with it."""
+    """Map a record to one JSON object: time, level, logger, message, extra fields, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         members = {
@@ -49,12 +49,12 @@ class JsonFormatter(logging.Formatter):
         members |= {key: value for key, value in _extra(record).items() if key not in members}
         if trace := _trace(self, record):
             members["exception"] = trace
-        # ASCII only: neither a lone surrogate nor a line separator of Unicode can break a line.
+        # ASCII only: a lone surrogate or a line separator of Unicode cannot break the line.
         return json.dumps(members, default=str)
 
 
 class TextFormatter(logging.Formatter):
-    """Make one line of a record, and indented lines of a traceback."""
+    """Map a record to one line, followed by the indented lines of its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         extra = "".join(f" {key}={_plain(str(value))}" for key, value in _extra(record).items())
@@ -66,7 +66,7 @@ class TextFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Ours, to be told from the handlers of others."""
+    """The handler of `configure`; its class tells it from handlers of other libraries."""
 
 
 _FORMATTERS: dict[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
@@ -75,6 +75,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that are not of the standard library: the request id, then the extras."""
     fields: dict[str, Any] = {}
     if (current := request_id.get()) is not None:
         fields["request_id"] = current
@@ -87,12 +88,12 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _time(record: logging.LogRecord) -> str:
-    """Return RFC 3339, UTC, to the millisecond."""
+    """Return the time of a record by RFC 3339, in UTC, to the millisecond."""
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _message(record: logging.LogRecord) -> str:
-    return record.getMessage().rstrip("\n")  # a warning's ends with a line feed
+    return record.getMessage().rstrip("\n")  # the message of a warning ends with a line feed
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
@@ -103,5 +104,5 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _plain(text: str) -> str:
-    # A client's text reaches the log: it must not start a line of its own or steer a terminal.
+    # Text of a client may reach the log: it must neither start a new line nor control a terminal.
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

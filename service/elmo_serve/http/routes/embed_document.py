@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of POST /embed beside its description."""
+"""The OpenAPI description of POST /embed: request body, header, responses, media types."""
 
 from __future__ import annotations
 
