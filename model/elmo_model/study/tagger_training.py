@@ -124,8 +124,8 @@ def train_tagger(
 
 def _optimiser(tagger: Tagger, options: TaggerOptions) -> torch.optim.Optimizer:
     mixed = [each for mixture in tagger.mixtures.values() for each in mixture.parameters()]
-    ours = {id(each) for each in mixed}
-    rest = [each for each in tagger.parameters() if id(each) not in ours]
+    known = {id(each) for each in mixed}
+    rest = [each for each in tagger.parameters() if id(each) not in known]
     # A few scalars decide over all features: they are learned faster, as in `elmo fit`.
     groups: list[dict[str, Any]] = [
         {"params": rest},

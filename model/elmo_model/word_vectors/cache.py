@@ -87,7 +87,7 @@ def _identity(path: Path) -> str:
 
 
 def _write(path: Path, folder: Path) -> None:
-    """Read a file into a folder beside its place, and rename that to its place."""
+    """Read a file into a temporary folder, and rename that to `folder`."""
     temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
     temporary.mkdir()
     try:

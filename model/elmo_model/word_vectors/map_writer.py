@@ -23,6 +23,8 @@ from elmo_model.word_vectors.subwords import Subwords
 VERSION = 1
 """Version of the layout: a map of another version is written anew."""
 
+_ROWS = 4_096  # rows that are copied at once
+
 Vectors = NDArray[np.float32]
 
 
@@ -71,7 +73,8 @@ class MapWriter:
     def keep(self, subwords: Subwords) -> None:
         """Keep the subwords, whose rows are the last ones of `matrix.npy`."""
         self._subwords = subwords
-        self._digest.update(subwords.rows.tobytes())
+        for start in range(0, len(subwords.rows), _ROWS):
+            self._digest.update(subwords.rows[start : start + _ROWS].tobytes())
 
     def finish(self, name: str, form: str) -> None:
         """Write the index; `name` is the name of the file. Raises WordVectorsError for no word."""

@@ -29,6 +29,6 @@ def read_word2vec(source: Source, writer: MapWriter) -> None:
         writer.add(word, vector)
     if rest := source.peek(2).lstrip(b"\n"):
         raise WordVectorsError(
-            f"{source.path}: goes on with {rest!r} after {count:,} words of width {width}, as its "
-            "first line says"
+            f"{source.path}: holds {rest!r} behind its {count:,} words of width {width}, which "
+            "its first line announces"
         )

@@ -16,7 +16,7 @@ WHOLE = b"5 3\n" + b"".join(b"w%d " % n + struct.pack("<3f", n, -n, 0.1) for n i
     ("content", "message"),
     [
         (WHOLE[:-4], "ends after 8 of 12 bytes of the vector of word 5 of 5"),
-        (WHOLE + b"x", "goes on with b'x' after 5 words of width 3"),
+        (WHOLE + b"x", "holds b'x' behind its 5 words of width 3"),
         (WHOLE.replace(b"5 3", b"5 4", 1), "word 4 of 5|ends after|has no end"),
         (b"1 1\nx " + struct.pack("<f", np.nan), "word 1 of 1: a number is not finite"),
     ],
