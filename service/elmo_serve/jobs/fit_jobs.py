@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -66,7 +66,7 @@ class FitJobs:
         self._waiting: deque[_Active] = deque()
         self._runner: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
-        self._saving: set[asyncio.Task[None]] = set()
+        self._saving: set[asyncio.Task[bool]] = set()
 
     async def open(self, tasks: Path | None) -> None:
         """Use a task folder; None: no task is kept, and no job either. A second call does nothing.
@@ -85,14 +85,14 @@ class FitJobs:
         """End every job: those that have not ended are failed."""
         if self._tidying is not None:
             self._tidying.cancel()
+        waiting = list(self._waiting)
+        self._waiting.clear()  # first: the next one would start when the one that runs has ended
+        for active in waiting:
+            await self._end(active, "failed", reason=SERVER_STOPPED)
         for active in list(self._active.values()):
             if active.running is not None:
                 active.running.cancel()
                 await active.ended.wait()
-            else:
-                await self._end(active, "failed", reason=SERVER_STOPPED)
-        if self._runner is not None:
-            self._runner.cancel()
         await asyncio.gather(*self._saving, return_exceptions=True)
         if self._folder is not None:
             await asyncio.to_thread(self._folder.close)
@@ -104,12 +104,7 @@ class FitJobs:
         is known.
         """
         registry.check_name(name)
-        for job in await self.list():
-            if job.name == name and not job.has_ended:
-                raise Conflict(
-                    f"Job {job.id} fits task {name!r} already; it is {job.state}. "
-                    f"DELETE /jobs/{job.id} cancels it."
-                )
+        _refuse_twin(name, await self.list())
 
     async def submit(
         self,
@@ -127,6 +122,8 @@ class FitJobs:
             Conflict, Unavailable: the job cannot be kept; nothing was written.
         """
         await self.check_name(name, model.registry)
+        # Another request may have queued a fit of this name in the meantime.
+        _refuse_twin(name, [active.job for active in self._active.values()])
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
         self._limits.check_size(plan.starts[-1] * model.row_bytes)
@@ -261,12 +258,9 @@ class FitJobs:
 
     def _save(self, active: _Active) -> None:
         active.saved_progress = active.job.progress
-        task = asyncio.create_task(self._write(active))
+        task = asyncio.create_task(self._written(active))
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
-
-    async def _write(self, active: _Active) -> None:
-        await self._written(active)
 
     async def _written(self, active: _Active) -> bool:
         """Write the file of a job as it is now; return whether that was possible."""
@@ -301,3 +295,13 @@ class FitJobs:
                 seconds = (time.monotonic() - active.started_at) * (1 - progress) / progress
                 return min(max(seconds, 1.0), _LONGEST_SECONDS)
         return _UNKNOWN_SECONDS
+
+
+def _refuse_twin(name: str, jobs: Iterable[Job]) -> None:
+    """Raise Conflict where one of the jobs fits a task of this name and has not ended."""
+    for job in jobs:
+        if job.name == name and not job.has_ended:
+            raise Conflict(
+                f"Job {job.id} fits task {name!r} already; it is {job.state}. "
+                f"DELETE /jobs/{job.id} cancels it."
+            )
