@@ -2,10 +2,21 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from elmo_model.training.signals import stop_signals
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Let the tests be run by `nohup` or in the background, where signals are ignored."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
