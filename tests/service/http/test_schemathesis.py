@@ -1,4 +1,4 @@
-"""The server behaves as its OpenAPI document says: all checks of schemathesis."""
+"""The server behaves as its OpenAPI document says: the checks of schemathesis."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ COMMAND = Path(sys.executable).with_name("schemathesis")
 # A timeout of 1e-300 s passes before anything is computed: 504 is the right response to it.
 # 422 is the right response to faults that a schema cannot describe: static word vectors on a server
 # without a file of them, a token number beyond its text, an example that does not fit `kind`.
-# DELETE of a job cancels it, and its state can be read afterwards.
+# DELETE of a job cancels it, and its state can be read afterwards, so `use_after_free` is left out.
 CONFIGURATION = """
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx", 504]
@@ -24,6 +24,7 @@ parameters = { name = "small" }
 
 [[operations]]
 include-path-regex = "^(/embed|/similarity|/tasks/{name}/fit)$"
+warnings = false
 
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 404, 409, 422, 429, 503, 504]
@@ -31,20 +32,17 @@ expected-statuses = ["2xx", 404, 409, 422, 429, 503, 504]
 [[operations]]
 include-path-regex = "^/jobs/{id}"
 warnings = false
-
-[operations.checks.use_after_free]
-enabled = false
 """
 
 
 @pytest.mark.usefixtures("tasks")
-def test_every_check_on_every_operation_passes(server: Running, tmp_path: Path) -> None:
+def test_every_operation_passes_the_checks(server: Running, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
     run = subprocess.run(
         [
             *(COMMAND, "run", server.url + "/openapi.json", "--checks", "all"),
             *("--max-examples", "25", "--seed", "1", "--workers", "1", "--no-color"),
-            *("--request-timeout", "120"),
+            *("--exclude-checks", "use_after_free", "--request-timeout", "120"),
         ],
         cwd=tmp_path,
         capture_output=True,
