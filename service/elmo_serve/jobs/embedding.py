@@ -18,7 +18,7 @@ from elmo_serve.errors import (
     TooLarge,
     Unavailable,
 )
-from elmo_serve.jobs.fit_body import ALL_TOKENS, MEAN, FitPlan
+from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitPlan
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.output import ITEM_SIZES, Output
 from elmo_serve.scheduling.engine import Embedded, Engine

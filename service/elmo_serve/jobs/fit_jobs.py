@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
-from elmo_serve.jobs.fit_body import FitPlan, FitSource
+from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job import Job, State
 from elmo_serve.jobs.job_folder import JobFolder

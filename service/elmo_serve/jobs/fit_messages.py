@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elmo_serve.jobs.fit_body import FitSource
+from elmo_serve.jobs.fit_plan import FitSource
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle
 from elmo_serve.workers.task_messages import Started
 

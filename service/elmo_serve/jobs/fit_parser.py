@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elmo_serve.errors import ServiceError
-from elmo_serve.jobs.fit_body import FitPlan, FitSource, read_fit
+from elmo_serve.jobs.fit_body import read_fit
+from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, SharedMemoryPool

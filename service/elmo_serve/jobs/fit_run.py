@@ -9,9 +9,9 @@ from typing import Any
 
 from elmo_model.task import Task
 from elmo_serve.jobs.embedding import EmbeddingFailedError, Queue, embed
-from elmo_serve.jobs.fit_body import FitPlan, FitSource
 from elmo_serve.jobs.fit_child import FitChild, FitFailedError
 from elmo_serve.jobs.fit_messages import Fits, Scored, Train, Trained
+from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics

@@ -20,8 +20,9 @@ from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.report import mean_weights
 from elmo_model.fitting.task_files import FittedTask
 from elmo_serve.errors import ServiceError
-from elmo_serve.jobs.fit_body import FitRequest, read_fit
+from elmo_serve.jobs.fit_body import read_fit
 from elmo_serve.jobs.fit_messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.jobs.fit_plan import FitRequest
 from elmo_serve.workers.shared_memory import Bytes, view
 
 _THREADS = 1

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from elmo_serve.jobs.embedding import EmbeddingFailedError, Queue, embed
-from elmo_serve.jobs.fit_body import ALL_TOKENS, MEAN, FitPlan
+from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitPlan
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.workers.shared_memory import Segment
 from tests.support.engines import Bench, bench, same_length, turns, until

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.jobs.fit_body import FitLimits, FitSource, read_fit
+from elmo_serve.jobs.fit_body import read_fit
 from elmo_serve.jobs.fit_messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.jobs.fit_plan import FitLimits, FitSource
 from elmo_serve.jobs.fit_training import train
 from elmo_serve.workers.shared_memory import SegmentHandle
 from tests.support.fits import body

@@ -31,7 +31,8 @@ from elmo_serve.http.routes.tasks import Name
 from elmo_serve.http.schemas import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
-from elmo_serve.jobs.fit_body import NDJSON, FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.fit_body import NDJSON
+from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel
 from elmo_serve.jobs.job import JOB_ID, Job
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE

@@ -1,0 +1,107 @@
+"""A parsed fit: its examples, and the vectors that it needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import orjson
+
+from elmo_model.fitting.examples import Examples, Kind, Place
+
+ALL_TOKENS: Final = -2
+MEAN: Final = -1
+"""What is kept of a sentence: a row for each token, or one row: the mean, or the token of this
+number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitLimits:
+    """Largest number of examples and tokens of a fit, and of tokens of a sentence."""
+
+    examples: int
+    tokens: int
+    sentence_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FitSource:
+    """How to read a body: its media type, its limits, and the tokenizer that a model has."""
+
+    is_lines: bool
+    limits: FitLimits
+    tokenizer: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlan:
+    """The vectors that a fit needs, and its size.
+
+    `sentences` are the JSON texts of lists of tokens, `lengths` their numbers of tokens. Of
+    sentence i `kept[i]` is kept: ALL_TOKENS, MEAN or the number of a token. `owners[i]` is the
+    number of its example. `examples` counts labels.
+    """
+
+    kind: Kind
+    layer_norm: bool
+    seeds: int
+    examples: int
+    sentences: list[bytes]
+    lengths: list[int]
+    kept: list[int]
+    owners: list[int]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sentences."""
+        return sum(self.lengths)
+
+    @property
+    def starts(self) -> list[int]:
+        """The row of the vector file at which each sentence begins, and the number of rows."""
+        return starts_of(self.lengths, self.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRequest:
+    """A parsed body. `train` and `test` have the same sentences; `options` are a fit's."""
+
+    kind: Kind
+    options: Mapping[str, Any]
+    train: Examples
+    test: Examples | None
+    kept: list[int]
+    owners: list[int]
+
+    def plan(self) -> FitPlan:
+        """Return the vectors that the fit needs."""
+        sentences = self.train.sentences
+        return FitPlan(
+            kind=self.kind,
+            layer_norm=self.options["layer_norm"],
+            seeds=self.options["seeds"],
+            examples=len(self.train) + len(self.test or ()),
+            sentences=[orjson.dumps(sentence) for sentence in sentences],
+            lengths=[len(sentence) for sentence in sentences],
+            kept=self.kept,
+            owners=self.owners,
+        )
+
+    @property
+    def starts(self) -> list[int]:
+        """The row of the vector file at which each sentence begins, and the number of rows."""
+        return starts_of([len(each) for each in self.train.sentences], self.kept)
+
+    def row_of(self, starts: Sequence[int], place: Place) -> int:
+        """Return the row of a place in the vector file."""
+        start = starts[place.sentence]
+        if self.kept[place.sentence] != ALL_TOKENS or place.token is None:
+            return start
+        return start + place.token
+
+
+def starts_of(lengths: Sequence[int], kept: Sequence[int]) -> list[int]:
+    """Return the first row of each sentence, and the number of all rows."""
+    counts = (n if keep == ALL_TOKENS else 1 for n, keep in zip(lengths, kept, strict=True))
+    return [0, *accumulate(counts)]
