@@ -1,21 +1,38 @@
-"""The query parameter `model` is an optional string without `null` in its schema."""
+"""The query parameter `model`: a plain string in the document, and the first model without it."""
 
 from typing import Any
 
-from fastapi import FastAPI
+import httpx
+import pytest
 
-from elmo_serve.http.model_query import Model
+from elmo_serve.http.app import create_app
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings
 
 
-def test_the_schema_has_one_type_and_the_parameter_is_optional() -> None:
-    app = FastAPI()
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [("/info", "get"), ("/tasks", "get"), ("/tasks/{name}", "put"), ("/tasks/{name}", "delete")],
+)
+def test_it_is_an_optional_string(path: str, method: str) -> None:
+    document: dict[str, Any] = create_app(assemble(Settings())).openapi()
 
-    @app.get("/")
-    async def route(model: Model = None) -> None:
-        """Do nothing."""
+    parameters = document["paths"][path][method]["parameters"]
 
-    document: dict[str, Any] = app.openapi()
-    (parameter,) = document["paths"]["/"]["get"]["parameters"]
-    assert (parameter["name"], parameter["in"], parameter["required"]) == ("model", "query", False)
-    assert parameter["schema"]["type"] == "string"
-    assert "anyOf" not in parameter["schema"]
+    (found,) = [each for each in parameters if each["name"] == "model"]
+    assert (found["in"], found["required"]) == ("query", False)
+    assert found["schema"]["type"] == "string"
+    assert not {"anyOf", "default"} & found["schema"].keys()
+
+
+@pytest.mark.parametrize("query", ["", "?model=small", "?model=SMALL"])
+def test_the_first_model_is_the_default(client: httpx.Client, query: str) -> None:
+    assert client.get("/info" + query).json()["model"] == "small"
+
+
+@pytest.mark.parametrize("name", ["", "five", "x" * 300, "%00", "é"])
+def test_an_unknown_name_is_404(client: httpx.Client, name: str) -> None:
+    for path in ("/info", "/tasks", "/tasks/ner"):
+        refused = client.get(path, params={"model": name})
+        assert refused.status_code == 404
+        assert refused.json()["type"] == "urn:elmo-serve:error:unknown-model"
