@@ -92,7 +92,7 @@ async def test_a_small_request_passes_the_pieces_of_a_fit(tmp_path: Path) -> Non
             await turns()
             worker.finish()
             await until(lambda: len(worker.batches) > 1)
-            assert orjson.dumps(["small"]) in worker.batches[1].sentences
+            assert worker.batches[1].sentences == (orjson.dumps(["small"]),)
             worker.open()
             await asyncio.gather(small, work)
 
