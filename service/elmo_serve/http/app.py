@@ -35,7 +35,14 @@ from elmo_serve.http.routes import (
 )
 from elmo_serve.http.state import VERSION, Server
 
-_EXPOSED_HEADERS: Final = ("Location", "Retry-After", "Server-Timing", "X-Request-Id", "X-Warnings")
+_EXPOSED_HEADERS: Final = (
+    "Location",
+    "Retry-After",
+    "Server-Timing",
+    "X-Request-Id",
+    "X-Unknown-Share",
+    "X-Warnings",
+)
 """Response headers that a script of another origin may read, beyond those of every response."""
 
 

@@ -178,9 +178,8 @@ def test_embed_can_answer_every_status_of_the_contract(served: dict[str, Any]) -
     statuses = (200, 400, 401, 404, 406, 409, 413, 415, 422, 429, 500, 503, 504)
     assert set(responses) == set(map(str, statuses))
     assert list(responses["200"]["content"]) == list(ENCODERS)
-    assert {"Server-Timing", "Vary", "X-Request-Id", "X-Warnings"} == set(
-        responses["200"]["headers"]
-    )
+    own = {"Server-Timing", "Vary", "X-Request-Id", "X-Unknown-Share", "X-Warnings"}
+    assert set(responses["200"]["headers"]) == own
 
 
 def test_fields_are_those_of_the_contract(served: dict[str, Any]) -> None:
