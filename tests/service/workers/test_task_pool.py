@@ -36,8 +36,10 @@ async def pool(count: int) -> AsyncIterator[tuple[TaskPool[bytes], Metrics]]:
     metrics = Metrics()
     found: TaskPool[bytes] = TaskPool(KIND, count, SharedMemoryPool(), metrics)
     found.start()
-    yield found, metrics
-    await found.stop()
+    try:
+        yield found, metrics
+    finally:
+        await found.stop()
 
 
 @pytest.mark.parametrize("count", [1, 2])

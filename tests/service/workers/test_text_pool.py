@@ -21,8 +21,10 @@ TASK = Tokenize(("I can't.",), "ptb", "en", 5, BILM_TOKEN_LIMIT)
 @asynccontextmanager
 async def pool() -> AsyncIterator[TextWorkerPool]:
     found = TextWorkerPool(1, SharedMemoryPool(), Metrics())
-    yield found
-    await found.stop()
+    try:
+        yield found
+    finally:
+        await found.stop()
 
 
 def pids() -> list[int]:
