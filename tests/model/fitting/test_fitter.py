@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_model.fitting.comparison import compare
 from elmo_model.fitting.examples import Examples, FitError
@@ -45,13 +47,32 @@ def test_weight_goes_to_the_layer_that_tells_the_labels_apart() -> None:
     assert found.validation == found.score(part("ab" * 20, 1))
 
 
+class Counted(Features):
+    """Features that end the test when they are asked for too often."""
+
+    asked = 0
+
+    def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
+        self.asked += 1
+        assert self.asked <= 3, "the fit goes on without a better score"
+        return super().rows(numbers)
+
+
 def test_a_fit_ends_after_rounds_without_a_better_score() -> None:
     """A validation part of labels that no prediction can match never gets better."""
     options = FitOptions(rounds=10_000, patience=2, batch=32)
+    other = part("cd" * 4, 1)
+    held = Counted(other.features.vectors, other.features.index)
 
-    found = fit_once(part("ab" * 8, 0), part("cd" * 4, 1), ("a", "b"), options, seed=0)
+    found = fit_once(
+        part("ab" * 8, 0),
+        Part(held, other.rows, other.labels, other.groups),
+        ("a", "b"),
+        options,
+        seed=0,
+    )
 
-    assert found.rounds == 1
+    assert (found.rounds, held.asked) == (1, 3)
     assert found.validation.accuracy == 0.0
 
 

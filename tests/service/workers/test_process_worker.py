@@ -51,8 +51,11 @@ class Front:
 async def front(model: Path) -> AsyncIterator[Front]:
     made = Front(model)
     made.worker.start(made.messages.put_nowait, made.ended.put_nowait)
-    yield made
-    await made.worker.stop()
+    try:
+        async with asyncio.timeout(600):  # a lost message fails the test instead of hanging it
+            yield made
+    finally:
+        await made.worker.stop()
 
 
 async def test_batches_are_computed_in_order_in_another_process(tmp_path: Path) -> None:
