@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -65,7 +66,8 @@ def sentences_of(count: int) -> list[list[str]]:
 
 
 def begin(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start `elmo embed` as a child."""
+    """Start `elmo embed`, which hears SIGINT even where the tests run in the background."""
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
     environment |= {"ELMO_MODEL": str(SMALL), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
