@@ -63,7 +63,7 @@ class Server:
 
     @property
     def request_limits(self) -> RequestLimits:
-        """The limits of one request, made once when all models are loaded."""
+        """The limits of one request, made once when each model has been loaded or has failed."""
         if self._request_limits is not None:
             return self._request_limits
         infos = [(model.name, model.pool.info) for model in self.models]
@@ -75,7 +75,7 @@ class Server:
             self.settings.max_sentence_tokens,
             {None: token_limits.get(self.models.first.name, BILM_TOKEN_LIMIT), **token_limits},
         )
-        if len(token_limits) == len(infos):
+        if all(model.state != "loading" for model in self.models):
             self._request_limits = limits
         return limits
 
