@@ -11,6 +11,8 @@ _QUOTES = {"``": '"', "''": '"'}
 
 def blank_controls(text: str) -> str:
     """Replace control characters (category Cc) by spaces, one for one, so that offsets stay."""
+    if text.isprintable():
+        return text
     return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
 
 

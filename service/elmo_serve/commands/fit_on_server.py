@@ -21,31 +21,33 @@ def fit(
     train: Path,
     test: Path | None,
     limit: int | None,
-    split: str,
+    split: str | None,
     model: str | None,
     options: dict[str, Any],
     on_step: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Fit a task on a server, and return its scores for the terminal.
 
-    `split` names the tokenizer, which runs here. An interruption cancels the job.
+    `split` names the tokenizer, which runs here; None means that of the model. An interruption
+    cancels the job.
 
     Raises:
         FitError: nothing can be learned from the files.
         TextError: a file cannot be read.
         ElmoError: the server refuses, or the fit fails.
     """
-    tokenize = tokenizer(split)
-    learned = read_examples(train, kind, label, tokenize, limit)
-    learned.check(str(train))
-    examples = list(example_bodies(learned))
-    if test is not None:
-        scored = read_examples(test, kind, label, tokenize)
-        if not len(scored):
-            raise FitError(f"{test}: holds no example")
-        examples += [{**example, "test": True} for example in example_bodies(scored)]
-    with Client(url, api_key=api_key) as client:
-        job = client.fit(name, examples, kind=kind, model=model, **options)
+    with Client(url, api_key=api_key, model=model) as client:
+        info = client.info()
+        tokenize = tokenizer(split or info["tokenizer"], info["language"])
+        learned = read_examples(train, kind, label, tokenize, limit)
+        learned.check(str(train))
+        examples = list(example_bodies(learned))
+        if test is not None:
+            scored = read_examples(test, kind, label, tokenize)
+            if not len(scored):
+                raise FitError(f"{test}: holds no example")
+            examples += [{**example, "test": True} for example in example_bodies(scored)]
+        job = client.fit(name, examples, kind=kind, **options)
         on_step(f"Fitting {name} on {url}, job {job.id}")
         try:
             state = job.wait()

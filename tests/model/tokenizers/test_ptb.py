@@ -1,8 +1,13 @@
 """The tokens of the Penn Treebank, in the characters of the text."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.tokenize.destructive import NLTKWordTokenizer
 
-from elmo_model.tokenizers.ptb import tokenize_ptb
+from elmo_model.tokenizers.alignment import offsets_of
+from elmo_model.tokenizers.ptb import KEPT_WORDS, kept_words, tokenize_ptb
+from elmo_model.tokenizers.tokenized import TokenizeError
 
 
 @pytest.mark.parametrize(
@@ -23,3 +28,29 @@ def test_offsets_are_those_of_the_given_text() -> None:
     text = "\U0001f600 don\u2019t"
 
     assert tokenize_ptb(text).offsets == ((0, 1), (2, 4), (4, 7))
+
+
+WORDS = """the The x cannot Can't don't 'tis '' " "he said" said," (a b) end. . ... ." U.S. 's cats'
+x: 3:4 3,4 a,b -- a--b «x» ” “ wanna gonna 'em I'll more'n d'ye _ * a*b ?! it's. ' ''x x'' $3 <b>
+[ ] ` @a # é 日本 a.) b.' c." N'T 'twas '90s rock'n'roll : , ; ..""".split()
+SPACES = ["", "\u00a0", "\u2003"]
+
+
+@settings(max_examples=2_000)
+@given(st.lists(st.sampled_from(WORDS + SPACES), min_size=1, max_size=7))
+def test_words_that_are_kept_give_the_tokens_of_the_rules(words: list[str]) -> None:
+    """The first call applies the rules, the second one finds the words and the end."""
+    text = " ".join(["The", *words])
+    try:
+        first = tokenize_ptb(text)
+    except TokenizeError:
+        return
+    expected = tuple(offsets_of(text, NLTKWordTokenizer().tokenize(text)))
+    assert first.offsets == expected
+    assert tokenize_ptb(text).offsets == expected
+
+
+def test_the_words_that_are_kept_are_bounded() -> None:
+    for number in range(3 * KEPT_WORDS // 100):
+        tokenize_ptb("The " + " ".join(f"{number}-{index}" for index in range(100)) + " end")
+    assert kept_words() <= KEPT_WORDS + 101

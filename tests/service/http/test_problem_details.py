@@ -81,16 +81,16 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
     ("body", "pointer", "said"),
     [
         ({}, "/sentences", "is required"),
-        ({"sentences": "abc"}, "/sentences", "must be a list; found 'abc'"),
-        ({"sentences": ["abc"]}, "/sentences/0", "must be a list; found 'abc'"),
-        ({"sentences": [[], None]}, "/sentences/1", "must be a list; found null"),
+        ({"sentences": "abc"}, "/sentences", "use `text`"),
+        ({"sentences": ["abc"]}, "/sentences/0", "use `text`"),
+        ({"sentences": [[], None]}, "/sentences/1", "must be a list of tokens; found null"),
         ({"sentences": [["a", "b"], ["c", 3]]}, "/sentences/1/1", "must be a string; found 3"),
         ({"sentences": [[True]]}, "/sentences/0/0", "must be a string; found true"),
         ({"sentences": [["a", {}]]}, "/sentences/0/1", "must be a string; found an object"),
         (
             {"sentences": GIVEN, "a/b~": 1},
             "/a~1b~0",
-            "sentences, model, layers, task, mix, pooling, dtype",
+            "sentences, text, tokenizer, model, layers, task, mix, pooling, dtype",
         ),
         ({"sentences": GIVEN, "list[": 1}, "/list[", "is no field"),
         (

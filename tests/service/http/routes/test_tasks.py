@@ -202,7 +202,7 @@ def test_what_is_not_json_is_400(client: httpx.Client, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["..", "%2e%2e", "-a", "a b", "%00", "%ff", "é", "x" * 65, ".hidden", "a%0a"]
+    "name", ["%2e%2e", "-a", "a b", "%00", "%ff", "é", "x" * 65, ".hidden", "a%0a"]
 )
 def test_a_name_that_cannot_be_is_no_task(client: httpx.Client, tasks: Path, name: str) -> None:
     before = sorted(tasks.parent.rglob("*"))
