@@ -34,7 +34,7 @@ serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m 'not docker and not faults'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults'
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m 'not docker and not faults' --cov --cov-branch

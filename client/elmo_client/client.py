@@ -274,7 +274,7 @@ class Client:
                 "pair" with `pair`, two sides, and `label`. `"test": True` marks those that are
                 scored and not learned from. docs/api.md has all members.
             kind: "token", "sentence" or "pair".
-            model: one of several models of the server; None for the first.
+            model: one of several models of the server; None for that of the client.
             tokenizer: of `text`; None for that of the model.
             validation, seeds, layer_norm, l2_weights, dropout: options of the fit; None for the
                 default of the server.

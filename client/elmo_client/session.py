@@ -180,6 +180,7 @@ class Session:
 
     async def fit(self, name: str, body: bytes, model: str | None) -> dict[str, Any]:
         """Queue a fit and return its job; `body` is NDJSON."""
+        model = model or self.model
         query = "" if model is None else f"?model={quote(model, safe='')}"
         # A second POST would be 409: it is not repeated if the first may have been processed.
         call = _Call(
