@@ -212,7 +212,7 @@ def test_the_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
-    assert set(re.findall(r"\]\(([a-z]+\.md)\)", index)) == pages
+    assert set(re.findall(r"\]\(([a-z_]+\.md)\)", index)) == pages
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
