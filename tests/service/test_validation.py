@@ -57,8 +57,8 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
         (
             task(wieghts=[1]),
             "/wieghts",
-            "is no field; there are weights, gamma, layer_norm, name, model, revision, description; "
-            "found a list",
+            "is no field; there are weights, gamma, layer_norm, name, model, revision, "
+            "description; found a list",
         ),
     ],
 )
