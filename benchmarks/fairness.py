@@ -8,7 +8,7 @@ time, and the goodput of an open loop of ten times as many requests: tokens that
 time and right. The peak is measured before and after it. Answers are compared with the network
 itself after each measurement, up to a thousand sentences of each phase. The exit status is 1 when a
 target is missed: during bulk a p99 of at most twice the idle p99 and one batch; at ten times the
-load 95 % of the peak.
+load 80 % of the peak.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_CLIENTS = 256
 _GROWS = 1.03  # more clients are a new peak when they have that much more throughput
 _FURTHER = 4  # up to so many times the clients are tried: other work may have hidden a peak
 _TIMES = 10  # the offered load, in multiples of the peak
-_GOAL = 0.95  # goodput, as a share of the peak
+_GOAL = 0.8  # goodput, as a share of the peak
 _SEARCH = 0.25  # share of a phase's time for each number of clients
 _COMPARED = 1_000  # sentences of each phase
 _BULK_SENTENCES = 8_000
