@@ -71,9 +71,9 @@ def content_length(scope: "Scope") -> int | None:
     return int(announced[:_MOST_DIGITS]) if announced.isdecimal() else None
 
 
-def has_body(scope: "Scope") -> bool:
-    """Tell whether a body follows the head."""
-    return first(scope, b"transfer-encoding") is not None or bool(content_length(scope))
+def is_chunked(scope: "Scope") -> bool:
+    """Tell whether the body comes in chunks, with its length unknown."""
+    return b"transfer-encoding" in _first_values(scope)
 
 
 def is_framed_twice(scope: "Scope") -> bool:

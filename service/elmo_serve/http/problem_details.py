@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
-from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,10 +32,12 @@ _SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 _log = logging.getLogger(__name__)
 
 
-def translated(error: Exception) -> ServiceError:
+def translated(error: Exception, request: Request) -> ServiceError:
     """Return the error of the API for an exception; log one that is not of the API."""
     if isinstance(error, ServiceError):
         return error
+    if isinstance(error, HTTPException):
+        return _of_framework(request, error)
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
         _log.error("a request failed for want of memory or descriptors: %s", error)
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
@@ -74,16 +75,6 @@ def response(error: ServiceError, request_id: str) -> Response:
         headers=error.headers,
         media_type=MEDIA_TYPE,
     )
-
-
-def translate(app: FastAPI) -> None:
-    """Make FastAPI raise errors of the API for its own 404 and 405."""
-
-    async def http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        raise _of_framework(request, error) from None
-
-    app.add_exception_handler(HTTPException, http_error)
 
 
 def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:

@@ -27,21 +27,21 @@ def test_the_announced_length_is_a_number_or_none(sent: str, length: int | None)
 
 
 @pytest.mark.parametrize(
-    ("sent", "has_body", "is_framed_twice"),
+    ("sent", "is_chunked", "is_framed_twice"),
     [
         ({}, False, False),
         ({"content_length": "0"}, False, False),
-        ({"content_length": "1"}, True, False),
+        ({"content_length": "1"}, False, False),
         ({"transfer_encoding": "chunked"}, True, False),
         ({"content_length": "0", "transfer_encoding": "chunked"}, True, True),
     ],
 )
-def test_a_body_is_recognised_by_its_framing(
-    sent: dict[str, str], has_body: bool, is_framed_twice: bool
+def test_a_chunked_body_is_recognised_by_its_framing(
+    sent: dict[str, str], is_chunked: bool, is_framed_twice: bool
 ) -> None:
     scope = http_scope(**sent)
 
-    assert headers.has_body(scope) is has_body
+    assert headers.is_chunked(scope) is is_chunked
     assert headers.is_framed_twice(scope) is is_framed_twice
 
 

@@ -23,7 +23,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         announced = headers.content_length(scope) or 0
-        is_unread = headers.has_body(scope)
+        is_unread = bool(announced) or headers.is_chunked(scope)
         size = 0
 
         async def receive_some() -> Message:

@@ -1,5 +1,6 @@
 """Exceptions become responses: every request gets one."""
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.http import error_bodies
@@ -29,7 +30,7 @@ class Errors:
         except DisconnectError:
             return  # there is nobody to send a response to
         except Exception as error:  # broad: every request gets a response
-            known = translated(error)
+            known = translated(error, Request(scope))
             if has_started:
                 raise
             response = error_bodies.response(known, scope["path"], scope["state"]["request_id"])
