@@ -1,6 +1,7 @@
 """The tokens of the Penn Treebank, such as `do n't`: the training text of `english`."""
 
 import re
+from functools import cache
 
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
@@ -18,9 +19,9 @@ _CONTRACTED = frozenset({"cannot", "gimme", "gonna", "gotta", "lemme", "wanna"})
 
 _OTHER_SPACE = re.compile(r"[^\S ]")
 
-KEPT_WORDS = 1 << 15
-"""Words and ends of texts whose tokens are kept, about 10 MB. Fewer save memory; the rules take 60
-to 200 us for a text, words that are kept take 1 us each."""
+KEPT_WORDS = 1 << 16
+"""Words and ends of texts whose tokens are kept, about 15 MB. Fewer save memory; the rules take 60
+to 200 us for a text, words that are kept take 0.5 us each."""
 
 _LONGEST_KEPT = 64
 
@@ -69,15 +70,14 @@ def _from_kept(text: str) -> Offsets | None:
     offsets: Offsets = []
     position = 0
     for word in words[: last + 1]:
-        end = position + len(word)
-        if _is_plain(word):
-            offsets.append((position, end))
-        elif word:
-            kept = _between.get(word)
-            if kept is None:
+        kept = _between.get(word)
+        if kept is None:
+            if not _is_plain(word):
                 return None
-            offsets += [(position + start, position + stop) for start, stop in kept]
-        position = end + 1
+            kept = _whole(len(word))
+        for start, stop in kept:
+            offsets.append((position + start, position + stop))
+        position += len(word) + 1
     if last + 1 < len(words):
         kept = _at_end.get(text[position:])
         if kept is None:
@@ -107,9 +107,15 @@ def _keep(text: str, offsets: Offsets) -> None:
         while stop <= position + len(piece) and start < len(text):
             spans.append((start - position, stop - position))
             start, stop = next(found)
-        if len(piece) <= _LONGEST_KEPT and not _is_plain(piece):
-            kept[piece] = spans
+        if len(piece) <= _LONGEST_KEPT:
+            kept[piece] = _whole(len(piece)) if spans == [(0, len(piece))] else spans
         position += len(piece) + 1
+
+
+@cache
+def _whole(length: int) -> Offsets:
+    """Return the offsets of a word that is one token, one object for all of its length."""
+    return [(0, length)]
 
 
 def _parts(text: str) -> tuple[list[str], int] | None:
