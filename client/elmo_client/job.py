@@ -158,7 +158,7 @@ def state_of(found: Mapping[str, Any]) -> JobState:
 
 
 def head_of(body: bytes) -> Head:
-    """Return a head of its safetensors. Raises BadAnswer for a body that is none."""
+    """Return a head of its safetensors. Raises BadAnswer for another body."""
     try:
         header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
         tensors = safetensors.numpy.load(body)

@@ -11,8 +11,8 @@ from elmo_model.fitting.examples import Examples, Kind, Place
 
 ALL_TOKENS: Final = -2
 MEAN: Final = -1
-"""What is kept of a sentence: a row for each token, or one row: the mean, or the token of this
-number."""
+"""Rows of a sentence that a fit keeps: one for each token, or one for their mean. A number from 0
+up keeps the row of that token alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,9 @@ async def test_a_limit_that_was_removed_does_not_end_the_wait() -> None:
     with RequestWaits().begin() as wait:
         wait.limit(0, KeyError)
         wait.unlimit()
-        await asyncio.sleep(0.01)
+        later = asyncio.Event()
+        asyncio.get_running_loop().call_later(0, later.set)
+        await later.wait()
 
 
 async def test_a_disconnect_ends_the_wait() -> None:

@@ -3,22 +3,23 @@
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.routing import APIRoute
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
 from elmo_serve.http import headers
 from elmo_serve.http import media_types as encodings
+from elmo_serve.http.embedding import JSON_FACTOR
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Encoder
 from elmo_serve.http.parsing import Options, Parsed, TextRequest, parse
+from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.request_wait import RequestWait
 from elmo_serve.http.routes import embed_document
@@ -38,28 +39,7 @@ from elmo_serve.output import (
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 
-
-class PlainRoute(APIRoute):
-    """A route whose endpoint takes the request and returns a response, without dependencies.
-
-    Its ASGI application is the endpoint: the stacks that FastAPI opens for dependencies, and its
-    second handling of exceptions, take longer than the queue takes for a small request.
-    """
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
-
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            response: Response = await endpoint(Request(scope, receive))
-            await response(scope, receive, send)
-
-        self.app = app
-
-
 router = APIRouter(route_class=PlainRoute)
-
-_JSON_FACTOR: Final = 4
-"""Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""
 
 _JSON: Final = json_text.ENCODER
 
@@ -221,7 +201,7 @@ def _reserve(
     size = sum(
         output.size(length, dimension) * count for length, count in Counter(parsed.lengths).items()
     )
-    size *= _JSON_FACTOR if encoding is _JSON else 1
+    size *= JSON_FACTOR if encoding is _JSON else 1
     if parsed.text is not None:
         size += sum(map(len, parsed.sentences)) + sum(map(len, parsed.offsets))
     return server.engine.admission.reserve(size, model.name)

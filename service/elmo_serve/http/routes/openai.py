@@ -28,7 +28,7 @@ from elmo_serve.http import error_bodies
 from elmo_serve.http.client_schemas import EmbeddingsResponse, ModelCard, ModelList
 from elmo_serve.http.embedding import JSON_FACTOR, TextCall, Texts
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer

@@ -21,7 +21,7 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http import error_bodies
 from elmo_serve.http.embedding import TextCall
-from elmo_serve.http.routes.embed import PlainRoute
+from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.schemas import Vector
 from elmo_serve.http.text_bodies import TeiOptions

@@ -22,9 +22,9 @@ from elmo_serve.errors import (
 from elmo_serve.http import headers
 from elmo_serve.http.media_types.encoder import json_array
 from elmo_serve.http.parsing import TextRequest, parse_tokenize
+from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.problem_details import REQUEST_ID, documented
 from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body
-from elmo_serve.http.routes.embed import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT, WARNINGS, component
 from elmo_serve.http.state import Server
 from elmo_serve.http.text import text_warnings, tokenize
