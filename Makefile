@@ -18,13 +18,14 @@ INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constr
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test coverage test-faults test-docker lint constraints clean
+.PHONY: help serve test coverage test-faults test-scale test-docker lint constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
 	@echo 'make coverage     the tests with branch coverage of their own process'
 	@echo 'make test-faults  kill, stop and overload a running server'
+	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
 	@echo 'make constraints  renew constraints.txt'
@@ -34,13 +35,16 @@ serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale'
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m 'not docker and not faults' --cov --cov-branch
+	$(BIN)/python -m pytest -m 'not docker and not faults and not scale' --cov --cov-branch
 
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
+
+test-scale: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m scale
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/docker
