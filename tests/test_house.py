@@ -279,6 +279,10 @@ def test_help_loads_nothing_heavy() -> None:
 
 DATA = {
     "elmo_serve.files.sentence",  # a value and an exception
+    "elmo_serve.http.schemas.problems",  # schemas of responses
+    "elmo_serve.http.schemas.server",
+    "elmo_serve.http.schemas.tasks",
+    "elmo_serve.http.schemas.vectors",
     "elmo_serve.model_cache.download_error",  # an exception
     "elmo_serve.workers.messages",  # values and a protocol
     "elmo_serve.workers.task_messages",  # values
@@ -298,7 +302,7 @@ def test_every_module_has_a_test_file_of_its_name() -> None:
     assert len(missing) <= MOST_WITHOUT_TEST_FILE, missing
 
 
-MOST_WITHOUT_TEST_FILE = 20
+MOST_WITHOUT_TEST_FILE = 9
 """Falls with each test file that is added, and never rises."""
 
 

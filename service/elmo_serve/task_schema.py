@@ -1,6 +1,6 @@
 """A task and its scalar mix as pydantic models: the body of a PUT, of a task file, of a request.
 
-The defaults stand in the descriptions alone, see `http/schemas.py`.
+The defaults stand in the descriptions alone, see `http/schemas/embed.py`.
 """
 
 from typing import Annotated, Any, Final

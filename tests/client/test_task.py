@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 
 from elmo_client.task import Task as ClientTask
 from elmo_model.task import Task
-from elmo_serve.http.schemas import TaskResponse
+from elmo_serve.http.schemas.tasks import TaskResponse
 
 
 def described(task: type[Task] | type[ClientTask]) -> dict[str, object]:

@@ -10,7 +10,9 @@ import pytest
 
 from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.schemas import EmbedRequest, InfoResponse, TaskResponse
+from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.server import InfoResponse
+from elmo_serve.http.schemas.tasks import TaskResponse
 from tests.support.servers import Running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")

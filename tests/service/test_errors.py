@@ -24,7 +24,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.http.problem_details import problem
+from elmo_serve.http.errors.problem_details import problem
 
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
 

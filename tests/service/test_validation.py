@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from elmo_serve.errors import SHOWN_CHARACTERS, InvalidRequest, MalformedBody
-from elmo_serve.http.schemas import EmbedRequest
+from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.task_schema import TASK_NAME_RULE, TaskBody
 from elmo_serve.validation import validated
 

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from elmo_serve.http.client_schemas import (
+from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
     OpenAIErrorResponse,
     SimilarityRequest,
@@ -20,9 +20,10 @@ from elmo_serve.http.client_schemas import (
     TeiEmbedRequest,
     TeiErrorResponse,
 )
-from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, Problem
+from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.problems import Problem
+from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
-from elmo_serve.http.text_schemas import TokenizeRequest, TokenizeResponse
 from elmo_serve.jobs.fit_schema import FitBody
 from elmo_serve.task_schema import TaskBody
 

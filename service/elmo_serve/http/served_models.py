@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from elmo_model.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
-from elmo_serve.http.schemas import ModelStatus
+from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner

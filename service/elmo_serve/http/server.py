@@ -19,8 +19,8 @@ from fastapi import FastAPI
 from elmo_serve import logs
 from elmo_serve.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.app import create_app
-from elmo_serve.http.connection_limits import ConnectionFactory, ConnectionLimits
-from elmo_serve.http.early_refusal import EarlyRefusal
+from elmo_serve.http.connection.early_refusal import EarlyRefusal
+from elmo_serve.http.connection.limits import ConnectionFactory, ConnectionLimits
 from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
@@ -106,7 +106,7 @@ class _UvicornServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                # Called like a class: see `connection_limits`.
+                # Called like a class: see `connection.limits`.
                 http=cast(type[asyncio.Protocol], factory),
                 ws="none",
                 h11_max_incomplete_event_size=_HEAD_BYTES,

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.parsing import RequestLimits
-from elmo_serve.http.request_body import ReceivingBudget
-from elmo_serve.http.request_metrics import RequestMetrics
-from elmo_serve.http.request_wait import RequestWaits
+from elmo_serve.http.request.body import ReceivingBudget
+from elmo_serve.http.request.metrics import RequestMetrics
+from elmo_serve.http.request.parsing import RequestLimits
+from elmo_serve.http.request.wait import RequestWaits
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser

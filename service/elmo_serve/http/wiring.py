@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.request_body import ReceivingBudget
-from elmo_serve.http.request_metrics import RequestMetrics
+from elmo_serve.http.request.body import ReceivingBudget
+from elmo_serve.http.request.metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.fit_jobs import FitJobs

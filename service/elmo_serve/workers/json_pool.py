@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest
-from elmo_serve.http.request_body import Body
-from elmo_serve.http.text_bodies import Form, TextBody
+from elmo_serve.http.request.body import Body
+from elmo_serve.http.request.parsing import Parsed, RequestLimits, TextRequest
+from elmo_serve.http.text.bodies import Form, TextBody
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.json_worker import JsonTask, Parse, Source, Write, Written, work

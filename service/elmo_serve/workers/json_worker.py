@@ -10,10 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from elmo_serve.errors import ServiceError
-from elmo_serve.http import text_bodies
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.parsing import Parsed, RequestLimits, TextRequest, parse, parse_tokenize
-from elmo_serve.http.text_bodies import TextBody
+from elmo_serve.http.request.parsing import (
+    Parsed,
+    RequestLimits,
+    TextRequest,
+    parse,
+    parse_tokenize,
+)
+from elmo_serve.http.text import bodies as text_bodies
+from elmo_serve.http.text.bodies import TextBody
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
 from elmo_serve.workers.task_messages import Part, Started

@@ -11,7 +11,10 @@ import pytest
 from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.public_paths import OPEN
-from elmo_serve.http.schemas import EmbedRequest, EmbedResponse, InfoResponse, Problem, TaskResponse
+from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.problems import Problem
+from elmo_serve.http.schemas.server import InfoResponse
+from elmo_serve.http.schemas.tasks import TaskResponse
 from elmo_serve.task_schema import TaskBody
 from tests.support.checkpoints import write_pair
 from tests.support.servers import running

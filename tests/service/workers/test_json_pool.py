@@ -19,8 +19,8 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.parsing import RequestLimits
-from elmo_serve.http.request_body import Body, ReceivingBudget
+from elmo_serve.http.request.body import Body, ReceivingBudget
+from elmo_serve.http.request.parsing import RequestLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view

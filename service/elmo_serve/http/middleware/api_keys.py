@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.errors import Unauthorized
-from elmo_serve.http import headers
 from elmo_serve.http.public_paths import OPEN
+from elmo_serve.http.request import headers
 
 
 class KeyRing:

@@ -3,7 +3,7 @@
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.connection_limits import connection_of
+from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.public_paths import PROBES
 
 

@@ -9,10 +9,10 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
-from elmo_serve.http import headers
-from elmo_serve.http.connection_limits import connection_of
+from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.public_paths import PROBES
-from elmo_serve.http.request_metrics import UNKNOWN, RequestMetrics
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.metrics import UNKNOWN, RequestMetrics
 
 _log = logging.getLogger("elmo_serve.access")
 

@@ -5,7 +5,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.errors import MalformedRequest, UnknownRoute, shown
-from elmo_serve.http import headers
+from elmo_serve.http.request import headers
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}

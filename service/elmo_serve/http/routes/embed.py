@@ -13,20 +13,20 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
-from elmo_serve.http import headers
 from elmo_serve.http import media_types as encodings
-from elmo_serve.http.embedding import JSON_FACTOR
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Encoder
-from elmo_serve.http.parsing import Options, Parsed, TextRequest, parse
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body
-from elmo_serve.http.request_wait import RequestWait
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.request.parsing import Options, Parsed, TextRequest, parse
+from elmo_serve.http.request.wait import RequestWait
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.routes.embed_response import VectorsResponse, embeddings_of, encode, note
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
-from elmo_serve.http.text import tokenize
+from elmo_serve.http.text.call import JSON_FACTOR
+from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.output import (
     Dtype,
     Output,

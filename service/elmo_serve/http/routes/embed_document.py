@@ -21,9 +21,9 @@ from elmo_serve.errors import (
     UnknownTask,
     UnsupportedMediaType,
 )
+from elmo_serve.http.errors.problem_details import REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
-from elmo_serve.http.problem_details import REQUEST_ID, documented
-from elmo_serve.http.schemas import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 
 
 def component(model: type) -> dict[str, str]:

@@ -14,10 +14,10 @@ from elmo_serve.errors import DeadlineExceeded, FieldError, pointer
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
 from elmo_serve.http.media_types.response import send_chunks
-from elmo_serve.http.parsing import Parsed
+from elmo_serve.http.request.parsing import Parsed
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
-from elmo_serve.http.text import text_warnings
+from elmo_serve.http.text.splitting import text_warnings
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold

@@ -5,8 +5,8 @@ from typing import Any, Final
 from fastapi import APIRouter
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import Health
+from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.schemas.server import Health
 from elmo_serve.http.state import Server, TheServer
 
 router = APIRouter()

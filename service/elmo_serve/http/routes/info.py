@@ -7,10 +7,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
+from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.model_query import Model
-from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import (
+from elmo_serve.http.request.model_query import Model
+from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
     LimitsResponse,

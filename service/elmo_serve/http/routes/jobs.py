@@ -22,13 +22,14 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
     shown,
 )
-from elmo_serve.http import headers, request_body
-from elmo_serve.http.model_query import Model
-from elmo_serve.http.problem_details import documented
-from elmo_serve.http.request_body import Body
-from elmo_serve.http.request_wait import RequestWait
+from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.request import body as request_body
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.body import Body
+from elmo_serve.http.request.model_query import Model
+from elmo_serve.http.request.wait import RequestWait
 from elmo_serve.http.routes.tasks import Name
-from elmo_serve.http.schemas import JobList, JobResponse
+from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
 from elmo_serve.jobs.fit_body import NDJSON

@@ -24,15 +24,15 @@ from elmo_serve.errors import (
     UnknownTask,
     UnsupportedMediaType,
 )
-from elmo_serve.http import error_bodies
-from elmo_serve.http.client_schemas import EmbeddingsResponse, ModelCard, ModelList
-from elmo_serve.http.embedding import JSON_FACTOR, TextCall, Texts
+from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
+from elmo_serve.http.schemas.clients import EmbeddingsResponse, ModelCard, ModelList
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
-from elmo_serve.http.text_bodies import OpenAIOptions
+from elmo_serve.http.text.bodies import OpenAIOptions
+from elmo_serve.http.text.call import JSON_FACTOR, TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 

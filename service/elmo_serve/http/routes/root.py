@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from elmo_serve.http.schemas import RootResponse
+from elmo_serve.http.schemas.server import RootResponse
 from elmo_serve.http.state import VERSION
 
 router = APIRouter()

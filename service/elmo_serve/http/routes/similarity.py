@@ -24,12 +24,12 @@ from elmo_serve.errors import (
     UnknownModel,
     UnsupportedMediaType,
 )
-from elmo_serve.http.client_schemas import SimilarityResponse
-from elmo_serve.http.embedding import TextCall, Texts
+from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.problem_details import documented
 from elmo_serve.http.routes.embed_document import TIMEOUT
-from elmo_serve.http.text_bodies import SimilarityOptions, TextBody
+from elmo_serve.http.schemas.clients import SimilarityResponse
+from elmo_serve.http.text.bodies import SimilarityOptions, TextBody
+from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 

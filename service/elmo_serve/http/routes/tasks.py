@@ -26,11 +26,12 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.http import headers, request_body
-from elmo_serve.http.model_query import Model
-from elmo_serve.http.parsing import parse_task
-from elmo_serve.http.problem_details import documented
-from elmo_serve.http.schemas import TaskList, TaskResponse
+from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.request import body as request_body
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.model_query import Model
+from elmo_serve.http.request.parsing import parse_task
+from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
 from elmo_serve.task_file import TaskOwner, refuse_other_revision
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE

@@ -19,12 +19,12 @@ from elmo_serve.errors import (
     UnknownModel,
     UnsupportedMediaType,
 )
-from elmo_serve.http import error_bodies
-from elmo_serve.http.embedding import TextCall
+from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
-from elmo_serve.http.schemas import Vector
-from elmo_serve.http.text_bodies import TeiOptions
+from elmo_serve.http.schemas.vectors import Vector
+from elmo_serve.http.text.bodies import TeiOptions
+from elmo_serve.http.text.call import TextCall
 from elmo_serve.output import Pooling, select
 
 router = APIRouter(route_class=PlainRoute)

@@ -19,16 +19,16 @@ from elmo_serve.errors import (
     UnknownModel,
     UnsupportedMediaType,
 )
-from elmo_serve.http import headers
+from elmo_serve.http.errors.problem_details import REQUEST_ID, documented
 from elmo_serve.http.media_types.encoder import json_array
-from elmo_serve.http.parsing import TextRequest, parse_tokenize
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.problem_details import REQUEST_ID, documented
-from elmo_serve.http.request_body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.body import SMALL_BODY_BYTES, Body
+from elmo_serve.http.request.parsing import TextRequest, parse_tokenize
 from elmo_serve.http.routes.embed_document import TIMEOUT, WARNINGS, component
+from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
-from elmo_serve.http.text import text_warnings, tokenize
-from elmo_serve.http.text_schemas import TokenizeRequest, TokenizeResponse
+from elmo_serve.http.text.splitting import text_warnings, tokenize
 from elmo_serve.workers.text_worker import TokenizedTexts
 
 router = APIRouter(route_class=PlainRoute)

@@ -1,0 +1,1 @@
+"""Around uvicorn's protocol: limits, early refusals and writes of a connection."""

@@ -1,0 +1,295 @@
+"""Limits of a connection that an ASGI application cannot enforce, around uvicorn's h11 protocol.
+
+Stands on two interfaces of uvicorn that are not documented as public: `uvicorn.Config(http=...)`
+calls its argument with `config`, `server_state`, `app_state` and `_loop`, and
+`uvicorn.protocols.http.h11_impl.H11Protocol` is an `asyncio.Protocol` made of the same arguments,
+whose `conn` is h11's connection.
+`pyproject.toml` bounds uvicorn's version, and `connection/test_limits.py` checks both.
+"""
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+import orjson
+from h11 import IDLE, LocalProtocolError
+from starlette.types import Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from elmo_serve.errors import RequestTimeout
+from elmo_serve.http.connection.coalescing_transport import CoalescingTransport
+from elmo_serve.http.errors.problem_details import MEDIA_TYPE, problem
+
+_log = logging.getLogger("elmo_serve.http.connection.limits")
+
+_READ_BYTES: Final = 1 << 16
+"""Most bytes of a connection that are read in one turn of the event loop. uvloop's own 256 KiB let
+150 large bodies hold one turn for so long that others wait more than a second
+(`benchmarks.attacks`); fewer bytes cost more system calls for each body."""
+
+_PARSED_SECONDS: Final = 30.0
+"""Time without a parsed request after which a request is parsed even under overload. It is shorter
+than the time after which uvicorn closes an idle connection, which it counts from that request."""
+
+_STATE: Final = "connection"
+"""Key of the connection in the ASGI `state` of its requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Most connections that are served, and seconds a client may take for a head or for reading."""
+
+    connections: int
+    client_seconds: float
+
+
+class Refusals(Protocol):
+    """Answers requests from their bytes alone."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any request would be answered now."""
+
+    def response(self, data: bytes) -> bytes | None:
+        """Return the response to the one whole request that `data` is; None to have it parsed."""
+
+
+class ConnectionFactory:
+    """Makes one protocol for each connection, and counts those that are open.
+
+    `refused(status)` is called for each request that ends before the application sees it.
+    `refusals` answers requests before they are parsed, under overload.
+    """
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        refused: Callable[[int], None],
+        refusals: Refusals,
+    ) -> None:
+        self.open = 0
+        self.limits = limits
+        self.refused = refused
+        self.refusals = refusals
+        self.buffer = memoryview(bytearray(_READ_BYTES))
+
+    def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
+        """Return uvicorn's h11 protocol inside a `LimitedConnection`."""
+        connection = LimitedConnection(self)
+        connection.protocol = H11Protocol(app_state={**app_state, _STATE: connection}, **given)
+        return connection
+
+
+class LimitedConnection(asyncio.BufferedProtocol):
+    """Closes connections that are too many, send no whole head in time or read no response.
+
+    Hands every event of the transport on to `protocol`. The application reports the start and the
+    end of each request, because only a parser could tell them from the bytes.
+    """
+
+    protocol: H11Protocol
+
+    def __init__(self, factory: ConnectionFactory) -> None:
+        self.is_surplus = False
+        self._factory = factory
+        self._limits = factory.limits
+        self._loop = asyncio.get_running_loop()
+        self._transport: CoalescingTransport
+        self._is_served = False
+        self._requests = 0
+        self._parsed_at = -math.inf  # when the last request ended that was parsed
+        self._has_sent = False
+        self._has_read = False
+        self._is_body_unread = False
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+
+    # Events of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Serve a connection; close it at once when there are twice as many as the limit."""
+        # uvloop's transports have another base class.
+        inner = cast(asyncio.Transport, transport)
+        self._transport = CoalescingTransport(inner, self._loop)
+        self._factory.open += 1
+        self.is_surplus = self._factory.open > self._limits.connections
+        if self._factory.open > 2 * self._limits.connections:
+            self._transport.abort()
+            return
+        self._is_served = True
+        self.protocol.connection_made(cast(asyncio.Transport, self._transport))
+        self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timers."""
+        self._factory.open -= 1
+        self._stop_head_timer()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+        if self._is_served:
+            self.protocol.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer that all connections read into, one after another."""
+        return self._factory.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand on the bytes that were read."""
+        self._data_received(bytes(self._factory.buffer[:nbytes]))
+
+    def _data_received(self, data: bytes) -> None:
+        """Hand bytes to the parser; the first ones of a head start the head's timer."""
+        if self._factory.refusals.is_active and self._is_between_requests():
+            response = self._factory.refusals.response(data)
+            if response is not None:
+                self._transport.write(response)
+                return
+        was_closing = self._transport.is_closing()
+        self._has_sent = True
+        try:
+            self.protocol.data_received(data)
+        except LocalProtocolError:  # malformed bytes after a response that has ended
+            self._transport.abort()
+        if self._requests:
+            return
+        if self._head_timer is None:
+            self._start_head_timer()
+        if self._transport.is_closing() and not was_closing:
+            self._factory.refused(400)
+            self._expect_reading()
+
+    def eof_received(self) -> None:
+        """Close: a client that ends its half of the connection counts as gone."""
+        self.protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """Watch whether the client reads while the write buffer is full."""
+        self.protocol.pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """Note that the client has read."""
+        self._has_read = True
+        self.protocol.resume_writing()
+
+    # Events of the application
+
+    def request_started(self) -> None:
+        """Stop the head's timer: the application bounds the rest of a request."""
+        self._requests += 1
+        self._is_body_unread = False
+        self._stop_head_timer()
+
+    def body_unread(self) -> None:
+        """Give the rest of the running request's body as long as a head."""
+        self._is_body_unread = True
+
+    def request_ended(self) -> None:
+        """Watch whether the client reads the end of the response."""
+        self._requests -= 1
+        self._parsed_at = self._loop.time()
+        self._has_sent = False
+        if self._is_body_unread and not self._requests:
+            self._start_head_timer()
+        if self._transport.get_write_buffer_size():
+            self._expect_reading()
+
+    def _is_between_requests(self) -> bool:
+        """Tell whether the parser holds nothing, so that it needs not see the next request.
+
+        The first request of a connection is parsed, and one from time to time: they set the timers
+        for idle connections.
+        """
+        parser = self.protocol.conn
+        return (
+            not self._requests
+            and not self.is_surplus
+            and self._loop.time() - self._parsed_at < _PARSED_SECONDS
+            and parser.their_state is IDLE
+            and parser.our_state is IDLE
+            and parser.trailing_data == (b"", False)
+            and not self._transport.get_write_buffer_size()
+        )
+
+    # Timers
+
+    def _start_head_timer(self) -> None:
+        self._stop_head_timer()
+        self._head_timer = self._loop.call_later(self._limits.client_seconds, self._head_overdue)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_overdue(self) -> None:
+        """Close; answer 408 if a part of a head has come."""
+        if self._transport.is_closing():
+            return
+        if self._has_sent and not self._is_body_unread:
+            self._factory.refused(RequestTimeout.status)
+            self._transport.write(_timeout_response(self._limits.client_seconds))
+        self._transport.close()
+        self._expect_reading()
+
+    def _expect_reading(self) -> None:
+        if self._read_timer is None and self._transport.get_write_buffer_size():
+            self._has_read = False
+            self._read_timer = self._loop.call_later(
+                self._limits.client_seconds, self._check_reading, self._transport.unread_bytes()
+            )
+
+    def _check_reading(self, size: int) -> None:
+        """Drop a client that has read none of the `size` bytes that were unread before."""
+        self._read_timer = None
+        left = self._transport.unread_bytes()
+        if self._transport.get_write_buffer_size() and left >= size and not self._has_read:
+            _log.info("response not read", extra={"bytes": left})
+            self._transport.abort()
+        else:
+            self._expect_reading()
+
+
+class _NoConnection:
+    """Stands in where the application runs without `LimitedConnection`."""
+
+    is_surplus = False
+
+    def request_started(self) -> None:
+        pass
+
+    def body_unread(self) -> None:
+        pass
+
+    def request_ended(self) -> None:
+        pass
+
+
+_NO_CONNECTION: Final = _NoConnection()
+
+
+def connection_of(scope: Scope) -> LimitedConnection | _NoConnection:
+    """Return the connection of a request."""
+    connection = scope.get("state", {}).get(_STATE, _NO_CONNECTION)
+    return cast("LimitedConnection | _NoConnection", connection)
+
+
+def _timeout_response(seconds: float) -> bytes:
+    """Return a whole response; the application has seen no request that it could answer."""
+    request_id = os.urandom(16).hex()
+    error = RequestTimeout(
+        f"The head had not come within {seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)."
+    )
+    body = orjson.dumps(problem(error, request_id))
+    head = (
+        f"HTTP/1.1 {error.status} Request Timeout\r\n"
+        f"content-type: {MEDIA_TYPE}\r\n"
+        f"content-length: {len(body)}\r\n"
+        f"x-request-id: {request_id}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body

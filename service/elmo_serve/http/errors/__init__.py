@@ -1,0 +1,1 @@
+"""Errors as responses: problem documents, and the error bodies of other APIs."""

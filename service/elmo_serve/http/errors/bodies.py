@@ -1,0 +1,90 @@
+"""Errors as responses: problem documents, and the bodies of the APIs that some routes follow."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+from starlette.responses import Response
+
+from elmo_serve.errors import (
+    InvalidRequest,
+    ServiceError,
+    TryLater,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+)
+from elmo_serve.http.errors import problem_details
+from elmo_serve.http.schemas.clients import OpenAIErrorResponse, TeiErrorResponse
+
+OPENAI: Final = "/v1/"
+TEI: Final = "/tei/"
+"""The paths below which errors have the bodies of OpenAI and of text-embeddings-inference."""
+
+_CODES: Final[dict[type[ServiceError], str]] = {
+    Unauthorized: "invalid_api_key",
+    UnknownModel: "model_not_found",
+}
+
+
+def response(error: ServiceError, path: str, request_id: str) -> Response:
+    """Return the response for an error of a request to a path."""
+    if path.startswith(OPENAI):
+        return _json(openai_body(error), openai_status(type(error)), error)
+    if path.startswith(TEI):
+        return _json(tei_body(error), error.status, error)
+    return problem_details.response(error, request_id)
+
+
+def openai_status(error: type[ServiceError]) -> int:
+    """Return the status of an error: OpenAI answers 400 to every fault of a body."""
+    return 400 if issubclass(error, InvalidRequest) else error.status
+
+
+def openai_body(error: ServiceError) -> dict[str, Any]:
+    """Return OpenAI's body; `param` is the field at fault."""
+    fields = [fault.pointer.split("/")[1] for fault in error.errors if fault.pointer]
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    return {
+        "error": {
+            "message": problem_details.encodable(error.detail),
+            "type": "rate_limit_error" if error.status == 429 else kind,
+            "param": problem_details.encodable(fields[0]) if fields else None,
+            "code": _CODES.get(type(error), error.slug.replace("-", "_")),
+        }
+    }
+
+
+def tei_body(error: ServiceError) -> dict[str, Any]:
+    """Return the body of text-embeddings-inference."""
+    if isinstance(error, Unavailable):
+        kind = "Unhealthy"
+    elif isinstance(error, TryLater):
+        kind = "Overloaded"
+    else:
+        kind = "Validation" if error.status < 500 else "Backend"
+    return {"error": problem_details.encodable(error.detail), "error_type": kind}
+
+
+def documented(errors: Iterable[type[ServiceError]], path: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route below `OPENAI` or `TEI` for some errors."""
+    model = OpenAIErrorResponse if path == OPENAI else TeiErrorResponse
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status, found in problem_details.documented(errors).items():
+        own = 400 if (path, status) == (OPENAI, InvalidRequest.status) else status
+        before = responses.get(own)
+        description = found["description"]
+        if before is not None:
+            description = f"{before['description']}; {description}"
+        responses[own] = {**found, "description": description, "content": content}
+    return responses
+
+
+def _json(body: dict[str, Any], status: int, error: ServiceError) -> Response:
+    return Response(
+        orjson.dumps(body),
+        status_code=status,
+        headers=error.headers,
+        media_type="application/json",
+    )

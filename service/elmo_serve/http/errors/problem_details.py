@@ -1,0 +1,130 @@
+"""Errors as responses: application/problem+json (RFC 9457).
+
+This is the one place where exceptions of other code become errors of the API (`translated`).
+"""
+
+import errno
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elmo_serve.errors import (
+    InternalError,
+    MethodNotAllowed,
+    ServiceError,
+    TryLater,
+    Unauthorized,
+    Unavailable,
+    UnknownRoute,
+    shown,
+)
+from elmo_serve.http.schemas.problems import Problem
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+_SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+
+_log = logging.getLogger(__name__)
+
+
+def translated(error: Exception, request: Request) -> ServiceError:
+    """Return the error of the API for an exception; log one that is not of the API."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_framework(request, error)
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        _log.error("a request failed for want of memory or descriptors: %s", error)
+        return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
+    _log.error("unexpected error", exc_info=error)
+    return InternalError()
+
+
+def problem(error: ServiceError, instance: str) -> dict[str, Any]:
+    """Return the members of the problem document. `instance` is the request id."""
+    members: dict[str, Any] = {
+        "type": error.uri(),
+        "title": error.title,
+        "status": error.status,
+        "detail": encodable(error.detail),
+        "instance": encodable(instance),
+    }
+    if error.errors:
+        members["errors"] = [
+            {"pointer": encodable(fault.pointer), "detail": encodable(fault.detail)}
+            for fault in error.errors
+        ]
+    return members
+
+
+def encodable(text: str) -> str:
+    """Return a text that UTF-8 can encode: a JSON string may hold a lone surrogate (`\\ud800`)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def response(error: ServiceError, request_id: str) -> Response:
+    """Return the response for an error."""
+    return Response(
+        orjson.dumps(problem(error, request_id)),
+        status_code=error.status,
+        headers=error.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a FastAPI route for some errors."""
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for error in sorted(errors, key=lambda error: error.status):
+        response = responses.setdefault(
+            error.status,
+            {
+                "description": "",
+                "headers": {"X-Request-Id": REQUEST_ID},
+                "content": {MEDIA_TYPE: {"schema": schema}},
+            },
+        )
+        response["description"] += ("; " if response["description"] else "") + error.title
+        if issubclass(error, TryLater):
+            response["headers"]["Retry-After"] = _RETRY_AFTER
+        if error is Unauthorized:
+            response["headers"]["WWW-Authenticate"] = {"schema": {"type": "string"}}
+    return responses
+
+
+REQUEST_ID: Final[dict[str, Any]] = {
+    "description": "The id that the client sent, if it is valid, or a new one.",
+    "schema": {"type": "string"},
+}
+_RETRY_AFTER: Final[dict[str, Any]] = {
+    "description": "Seconds after which the same request may be sent again.",
+    "schema": {"type": "integer", "minimum": 1},
+}
+
+
+def _of_framework(request: Request, error: HTTPException) -> ServiceError:
+    path = shown(request.url.path)
+    if error.status_code == 404:
+        return UnknownRoute(f"No route {path}; /docs lists them.")
+    if error.status_code == 405:
+        allowed = ", ".join(_methods(request))
+        return MethodNotAllowed(
+            f"{path} does not take {shown(request.method)}; it takes {allowed}.",
+            headers={"Allow": allowed},
+        )
+    _log.error("unexpected HTTP error", extra={"status": error.status_code, "why": error.detail})
+    return InternalError()
+
+
+def _methods(request: Request) -> list[str]:
+    """Return all methods of the requested path; the framework knows those of one route alone."""
+    path = getattr(request.scope.get("route"), "path", None)
+    documented_ones = request.app.openapi()["paths"].get(path, {"get": {}})
+    methods = {method.upper() for method in documented_ones}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))

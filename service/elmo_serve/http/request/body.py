@@ -1,0 +1,143 @@
+"""The body of a request, received within limits of time and memory."""
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.http.request import headers
+from elmo_serve.http.request.wait import DisconnectError
+
+if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
+    from starlette.types import Receive, Scope
+
+SMALL_BODY_BYTES: Final = 1 << 14
+"""Bodies up to this size, in bytes, are parsed in the server process: it takes at most a
+millisecond. They are not counted by `ReceivingBudget`: 1,024 connections hold 16 MiB of them."""
+
+_RETRY_SECONDS: Final = 1.0
+
+
+class ReceivingBudget:
+    """Bytes of the request bodies that are being received or parsed, over all connections."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def reserve(self, size: int) -> None:
+        """Count `size` more bytes.
+
+        Raises:
+            TooLarge: the body would not fit if it were the only one.
+            Overloaded: it does not fit beside the others.
+        """
+        if size > self.limit:
+            raise TooLarge(
+                f"The body has {size} bytes or more and at most {self.limit} are received at once "
+                "(ELMO_MAX_RECEIVING_BYTES)."
+            )
+        if self.used + size > self.limit:
+            raise Overloaded(
+                f"{self.used} of {self.limit} bytes of request bodies are being received "
+                f"(ELMO_MAX_RECEIVING_BYTES); {size} more do not fit.",
+                retry_after=_RETRY_SECONDS,
+            )
+        self.used += size
+
+    def release(self, size: int) -> None:
+        """Stop counting `size` bytes."""
+        self.used -= size
+
+
+class Body:
+    """The pieces of one request body; a context manager that gives its budget back.
+
+    A large body is counted with its announced length before the first byte is read, and where none
+    was announced as the pieces come. The pieces stay apart, on the heap: a body that never ends
+    holds no file descriptor.
+    """
+
+    def __init__(self, scope: "Scope", budget: ReceivingBudget) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+        self._budget = budget
+        self._announced = headers.content_length(scope) or 0
+        self._reserved = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._budget.release(self._reserved)
+        self._reserved = 0
+        self._pieces.clear()
+
+    async def receive(self, receive: "Receive") -> None:
+        """Read the body to its end.
+
+        Raises:
+            DisconnectError: the client left before the end.
+            TooLarge, Overloaded: see `ReceivingBudget.reserve`.
+        """
+        self._reserve(self._announced)
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise DisconnectError
+            piece: bytes = message.get("body", b"")
+            self._reserve(self.size + len(piece))
+            self._pieces.append(piece)
+            self.size += len(piece)
+            more = message.get("more_body", False)
+
+    @property
+    def content(self) -> bytes:
+        """The whole body, copied together."""
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    def move_to(self, memory: NDArray[np.uint8]) -> None:
+        """Write the body to the start of `memory` and free its pieces."""
+        start = 0
+        for piece in self._pieces:
+            memory[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+            start += len(piece)
+        self._pieces.clear()
+
+    def _reserve(self, size: int) -> None:
+        if size > SMALL_BODY_BYTES and size > self._reserved:
+            self._budget.reserve(size - self._reserved)
+            self._reserved = size
+
+
+async def read(
+    scope: "Scope", receive: "Receive", budget: ReceivingBudget, timeout_seconds: float
+) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        DisconnectError: the client left before its end.
+        DeadlineExceeded: it took longer than `timeout_seconds`.
+        TooLarge, Overloaded: see `ReceivingBudget.reserve`.
+    """
+    with Body(scope, budget) as body:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await body.receive(receive)
+        except TimeoutError:
+            raise not_received(timeout_seconds) from None
+        return body.content
+
+
+def not_received(timeout_seconds: float) -> DeadlineExceeded:
+    """Return the error for a body that takes too long."""
+    return DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.")

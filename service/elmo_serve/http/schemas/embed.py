@@ -1,0 +1,153 @@
+"""The schemas of `POST /embed`."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Strict
+
+from elmo_serve.http.schemas.text import (
+    OFFSETS_TEXT,
+    TOKENIZER_TEXT,
+    TOKENS_TEXT,
+    WARNINGS_TEXT,
+    Offset,
+    Texts,
+    Tokenizer,
+    TokenWarning,
+)
+from elmo_serve.http.schemas.vectors import Vector
+from elmo_serve.output import Dtype, LayerName, Pooling
+from elmo_serve.task_schema import (
+    MOST_LAYERS,
+    Mix,
+    ModelName,
+    TaskName,
+    a_whole_number,
+    optional,
+    without_default,
+)
+
+LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
+LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
+# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
+Sentence = Annotated[list[str], FailFast()]
+Sentences = Annotated[list[Sentence], FailFast()]
+
+_EMBED_EXAMPLE: Final[dict[str, Any]] = {
+    "sentences": [["The", "bank", "of", "the", "river", "."]],
+    "layers": "top",
+    "pooling": "mean",
+}
+_TEXT_EXAMPLE: Final[dict[str, Any]] = {
+    "text": ["The bank can't lend."],
+    "tokenizer": "ptb",
+    "layers": "average",
+    "normalize": True,
+}
+_AT_MOST_ONE: Final[dict[str, Any]] = {
+    "task": {"properties": {"layers": False, "mix": False}},
+    "mix": {"properties": {"layers": False, "task": False}},
+}
+
+
+_TEXT_OR_SENTENCES: Final[dict[str, Any]] = {
+    "if": {"required": ["text"]},
+    "then": {"properties": {"sentences": False}},
+    "else": {"required": ["sentences"], "properties": {"tokenizer": False}},
+}
+
+
+class EmbedRequest(BaseModel):
+    """Tokenised `sentences`, or `text`, and the vectors to return.
+
+    At most one of `layers`, `task` and `mix`.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "dependentSchemas": _AT_MOST_ONE,
+            **_TEXT_OR_SENTENCES,
+            "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
+        },
+    )
+
+    # Which of the two was sent is read from `model_fields_set`.
+    sentences: Sentences = optional(
+        (),
+        "One list of tokens a sentence. An empty sentence and an empty token are legal and keep "
+        "their place. Either `sentences` or `text` is required.",
+    )
+    text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
+    layers: LayerName | LayerNumbers = optional(
+        "all",
+        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` and "
+        "`sum` are their plain mean and sum, `concat` joins all layers of a token to one vector. "
+        "Default: `all`.",
+    )
+    # Whether `task` and `mix` were sent is read from `model_fields_set`.
+    task: TaskName = optional(None, "A registered task, whose mix is used.")
+    mix: Mix = optional(None, "A scalar mix of the layers.")
+    pooling: Pooling = optional(
+        "none", "Over the tokens of a sentence; an empty sentence pools to zeros. Default: `none`."
+    )
+    dtype: Dtype = optional("float32", "Number format of the vectors. Default: `float32`.")
+    normalize: Annotated[bool, Strict()] = optional(
+        False,
+        "Scale every vector to length 1, after pooling; zeros stay zeros. Default: false.",
+    )
+    word_vectors: Literal["append"] = optional(
+        None,
+        "`append` puts the static word vector of each token behind its ELMo vector, before pooling "
+        "and `normalize`. For selections of one vector of 2P numbers a token. Default: none.",
+    )
+
+
+class Usage(BaseModel):
+    """The size of the request."""
+
+    sentences: int
+    tokens: int
+
+
+class EmbedResponse(BaseModel):
+    """ELMo vectors, in the order of the sentences, never padded."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "english",
+                    "dimension": 4,
+                    "layers": [2],
+                    "embeddings": [[0.25, -0.5, 0.125, 1.0]],
+                    "usage": {"sentences": 1, "tokens": 6},
+                }
+            ]
+        }
+    )
+
+    model: str = Field(description="The name of the model that computed the vectors.")
+    dimension: int = Field(
+        description="Width of a vector: 2P, forward half first; (L + 1) 2P for `concat`. The width "
+        "of the word vectors is added where they are appended."
+    )
+    layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
+    embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(
+        description="A sentence of n tokens: (layers, n, 2P) for `all` or a list of layers, "
+        "(n, 2P) for `top`, `average`, `sum`, `task` and `mix`, (n, (L + 1) 2P) for `concat`; "
+        "pooling removes the n."
+    )
+    usage: Usage
+    tokenizer: str = optional("", "The tokenizer, for a request with `text`.")
+    tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
+    offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
+    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
+    unknown_share: float = Field(
+        default=0.0,
+        description="Share of the tokens, from 0 to 1, that have no word vector. Only in responses "
+        "to requests with `word_vectors`.",
+        json_schema_extra=without_default,
+    )

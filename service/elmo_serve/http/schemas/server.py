@@ -1,0 +1,108 @@
+"""Schemas of the model, its limits, its health and the addresses of the server."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from elmo_serve.http.schemas.vectors import Int64, Vector
+from elmo_serve.task_schema import without_default
+
+
+class LimitsResponse(BaseModel):
+    """Every limit in force."""
+
+    max_batch_tokens: int
+    max_queue_tokens: int
+    max_client_tokens: int | None
+    max_request_sentences: int
+    max_sentence_tokens: int
+    max_body_bytes: Int64
+    max_receiving_bytes: Int64
+    max_answer_bytes: Int64
+    max_connections: int
+    max_jobs: int
+    max_client_jobs: int
+    max_job_examples: int
+    max_job_tokens: int
+    max_job_bytes: Int64
+    request_timeout_seconds: float
+    client_timeout_seconds: float
+    drain_timeout_seconds: float
+
+
+class ModelStatus(BaseModel):
+    """The state of one model of the server."""
+
+    model: str
+    state: Literal["loading", "ready", "down", "failed"] = Field(
+        description="`failed`: it could not be loaded when the server started, and is not tried "
+        "again before the next start. `down`: it has lost its workers, which are being replaced."
+    )
+    reason: str = Field(description="Why it cannot answer; empty when it can.")
+
+
+class WordVectorsResponse(BaseModel):
+    """Static word vectors."""
+
+    file: str = Field(description="Name of the file.")
+    format: str
+    revision: str = Field(description="Short SHA-256 of words and vectors.")
+    words: Int64
+    dimension: int = Field(description="Width of a vector.")
+
+
+class InfoResponse(BaseModel):
+    """The model and the server."""
+
+    model: str
+    models: list[ModelStatus] = Field(
+        description="Every model of the server; the first one is the default."
+    )
+    revision: str = Field(description="Short SHA-256 of the weights.")
+    format: str
+    layers: int = Field(description="L + 1: the token layer and the biLSTM layers.")
+    dimension: int = Field(description="Width of a vector: 2P.")
+    parameters: Int64
+    precision: str
+    tokenizer: str = Field(description="The tokenizer of the training text: the default for text.")
+    language: str = Field(description="Code of the language, by which `moses` splits.")
+    devices: list[str] = Field(description="One entry a worker.")
+    word_vectors: WordVectorsResponse | None = Field(
+        description="The word vectors that requests can append; null where there are none."
+    )
+    limits: LimitsResponse
+    media_types: list[str] = Field(description="The media types of `POST /embed` responses.")
+    version: str
+
+
+class CentreResponse(BaseModel):
+    """The centre of a model: the mean of each layer over a text."""
+
+    model: str
+    revision: str
+    text: str = Field(description="The name of the text, which comes with the program.")
+    tokens: int = Field(description="Its tokens.")
+    layers: list[Vector] = Field(description="A mean of 2P numbers a layer, token layer first.")
+
+
+class Health(BaseModel):
+    """The state of the server."""
+
+    status: Literal["live", "ready"]
+    models: list[ModelStatus] = Field(
+        default=[],
+        description="The models that cannot answer, where another one can; else left out.",
+        json_schema_extra=without_default,
+    )
+
+
+class RootResponse(BaseModel):
+    """Addresses to begin with, relative to this one."""
+
+    name: str
+    version: str
+    docs: str = Field(description="The page that shows this document.")
+    openapi: str
+    info: str
+    health: str
+    metrics: str

@@ -1,0 +1,1 @@
+"""Requests with text: their bodies, their tokens, and the way to their vectors."""

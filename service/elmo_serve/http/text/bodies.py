@@ -1,0 +1,268 @@
+"""Request bodies of the routes that take text as other servers do, and of POST /similarity.
+
+JSON workers import this module: it needs no web framework.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
+from elmo_serve.http.request.parsing import RequestLimits
+from elmo_serve.workers.text_worker import Side
+
+Form = Literal["/v1/embeddings", "/tei/embed", "/similarity"]
+"""The form of a body, called by a route that takes it."""
+
+TOKEN_IDS: Final = (
+    "holds token ids, and this model has none: its tokens are strings. Send texts, or lists of "
+    "token strings. LangChain sends ids unless `check_embedding_ctx_length=False`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIOptions:
+    """The options of POST /v1/embeddings."""
+
+    model: str | None
+    is_base64: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TeiOptions:
+    """The options of POST /tei/embed: `truncate` is the side that a long text is cut from."""
+
+    normalize: bool
+    truncate: Side | None
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityOptions:
+    """The options of POST /similarity: `places` are token numbers, None for a whole sentence."""
+
+    model: str | None
+    tokenizer: str | None
+    centred: bool
+    places: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextBody:
+    """A parsed body: `sentences[i]` is a text in UTF-8, or the JSON text of a list of tokens.
+
+    `lengths` has the number of tokens of each sentence, None for a text. `pointers` say where each
+    sentence is in the body.
+    """
+
+    options: OpenAIOptions | TeiOptions | SimilarityOptions
+    sentences: list[bytes]
+    lengths: list[int | None]
+    pointers: list[str]
+
+
+def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBody:
+    """Parse a body of a form.
+
+    Raises:
+        MalformedBody: it is not JSON.
+        InvalidRequest: a field is missing or has a wrong value; `errors` points to the first.
+        TooLarge: it holds more sentences, or a longer list of tokens, than `limits` allows.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise MalformedBody(f"The body is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise _invalid("", f"must be an object; found {_given(value)}")
+    return _PARSERS[form](value, limits)
+
+
+def _parse_openai(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
+    if body.get("dimensions") is not None:
+        detail = (
+            "the vectors of a model have one width and cannot be cut: parts of an ELMo vector are "
+            "no vector of their own. Leave it out"
+        )
+        raise _invalid("/dimensions", detail)
+    encoding = _choice(body, "encoding_format", ("float", "base64"), "float")
+    model = _optional_string(body, "model")
+    return _texts(body, "input", limits, OpenAIOptions(model, encoding == "base64"))
+
+
+def _parse_tei(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
+    truncate = _flag(body, "truncate", default=False)
+    side: Side = _choice(body, "truncation_direction", ("right", "left"), "right")
+    normalize = _flag(body, "normalize", default=True)
+    return _texts(body, "inputs", limits, TeiOptions(normalize, side if truncate else None))
+
+
+def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
+    _only(body, ("pairs", "model", "tokenizer", "centred"), "")
+    for name in ("model", "tokenizer", "centred"):
+        if name in body and body[name] is None:
+            raise _invalid(pointer(name), "must not be null: leave it out")
+    pairs = body.get("pairs")
+    if not isinstance(pairs, list):
+        raise _invalid("/pairs", f"must be a list of pairs; found {_given(pairs)}")
+    _check_count(2 * len(pairs), limits)
+    places: list[int | None] = []
+    sentences: list[bytes] = []
+    lengths: list[int | None] = []
+    pointers: list[str] = []
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise _invalid(pointer("pairs", number), "must be a list of two places")
+        for side, place in enumerate(pair):
+            at = pointer("pairs", number, side)
+            sentence, length, token = _place(place, at, limits)
+            sentences.append(sentence)
+            lengths.append(length)
+            places.append(token)
+            pointers.append(at)
+    options = SimilarityOptions(
+        _optional_string(body, "model"),
+        _optional_string(body, "tokenizer"),
+        _flag(body, "centred", default=False),
+        tuple(places),
+    )
+    return TextBody(options, sentences, lengths, pointers)
+
+
+_PARSERS: Final[Mapping[Form, Callable[[Mapping[str, Any], RequestLimits], TextBody]]] = {
+    "/v1/embeddings": _parse_openai,
+    "/tei/embed": _parse_tei,
+    "/similarity": _parse_similarity,
+}
+
+FORMS: Final = tuple(_PARSERS)
+
+
+def _texts(
+    body: Mapping[str, Any],
+    name: str,
+    limits: RequestLimits,
+    options: OpenAIOptions | TeiOptions,
+) -> TextBody:
+    """Parse the field with one text, a list of texts or, for OpenAI, lists of token strings."""
+    given = body.get(name)
+    if given is None:
+        raise _invalid(pointer(name), "is required")
+    if isinstance(given, str):
+        return TextBody(options, [given.encode()], [None], [pointer(name)])
+    if not isinstance(given, list) or not given:
+        raise _invalid(pointer(name), f"must be a text or a list of texts; found {_given(given)}")
+    if isinstance(given[0], int):
+        raise _invalid(pointer(name), TOKEN_IDS)
+    _check_count(len(given), limits)
+    parsed = [_text(each, pointer(name, index), limits) for index, each in enumerate(given)]
+    return TextBody(
+        options,
+        [sentence for sentence, _ in parsed],
+        [length for _, length in parsed],
+        [pointer(name, index) for index in range(len(given))],
+    )
+
+
+def _text(value: Any, at: str, limits: RequestLimits) -> tuple[bytes, int | None]:
+    """Return a text, or a list of tokens with its length."""
+    if isinstance(value, str):
+        return value.encode(), None
+    if isinstance(value, list):
+        if value and all(isinstance(token, int) for token in value):
+            raise _invalid(at, TOKEN_IDS)
+        return _tokens(value, at, limits)
+    raise _invalid(at, f"must be a text; found {_given(value)}")
+
+
+def _tokens(value: list[Any], at: str, limits: RequestLimits) -> tuple[bytes, int]:
+    for index, token in enumerate(value):
+        if not isinstance(token, str):
+            raise _invalid(f"{at}/{index}", f"must be a string; found {_given(token)}")
+    if len(value) > limits.sentence_tokens:
+        detail = (
+            f"holds {len(value)} tokens and at most {limits.sentence_tokens} are allowed "
+            "(ELMO_MAX_SENTENCE_TOKENS)"
+        )
+        raise TooLarge(f"{at}: {detail}", errors=[FieldError(at, detail)])
+    return orjson.dumps(value), len(value)
+
+
+def _place(value: Any, at: str, limits: RequestLimits) -> tuple[bytes, int | None, int | None]:
+    """Return a sentence of a pair, its length and the number of the token to compare."""
+    if not isinstance(value, dict):
+        raise _invalid(at, f"must be an object with text or tokens; found {_given(value)}")
+    _only(value, ("text", "tokens", "token"), at)
+    if ("text" in value) == ("tokens" in value):
+        raise _invalid(at, "must have one of text and tokens")
+    token = value.get("token")
+    if isinstance(token, float) and token.is_integer():  # JSON has one type of numbers
+        token = int(token)
+    if token is not None and (isinstance(token, bool) or not isinstance(token, int) or token < 0):
+        raise _invalid(
+            f"{at}/token", f"must be a whole number of at least 0; found {_given(token)}"
+        )
+    if "text" in value:
+        if not isinstance(value["text"], str):
+            raise _invalid(f"{at}/text", f"must be a string; found {_given(value['text'])}")
+        return value["text"].encode(), None, token
+    if not isinstance(value["tokens"], list):
+        raise _invalid(f"{at}/tokens", f"must be a list; found {_given(value['tokens'])}")
+    return *_tokens(value["tokens"], f"{at}/tokens", limits), token
+
+
+def _check_count(count: int, limits: RequestLimits) -> None:
+    if count > limits.sentences:
+        raise TooLarge(
+            f"The request holds {count} sentences and at most {limits.sentences} are allowed "
+            "(ELMO_MAX_REQUEST_SENTENCES)."
+        )
+
+
+def _only(value: Mapping[str, Any], known: Sequence[str], at: str) -> None:
+    for name in value:
+        if name not in known:
+            detail = f"{shown(name)} is no field; there are {', '.join(known)}"
+            raise _invalid(at, detail)
+
+
+def _flag(body: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise _invalid(pointer(name), f"must be true or false; found {_given(value)}")
+    return value
+
+
+def _choice(body: Mapping[str, Any], name: str, values: Sequence[Any], default: Any) -> Any:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str) or value.lower() not in values:
+        known = " or ".join(map(repr, values))
+        raise _invalid(pointer(name), f"must be {known}; found {_given(value)}")
+    return value.lower()
+
+
+def _optional_string(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _invalid(pointer(name), f"must be a string; found {_given(value)}")
+    return value
+
+
+def _invalid(at: str, detail: str) -> InvalidRequest:
+    return InvalidRequest(f"{at or 'the body'}: {detail}", errors=[FieldError(at, detail)])
+
+
+def _given(value: Any) -> str:
+    """Return a client's value as JSON spells it, shortened."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if value is None or isinstance(value, bool):
+        return orjson.dumps(value).decode()
+    return shown(value)

@@ -1,0 +1,90 @@
+"""Each path has errors in the form of its API."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from elmo_serve.errors import (
+    ERRORS,
+    ClientOverShare,
+    FieldError,
+    InternalError,
+    InvalidRequest,
+    Overloaded,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+)
+from elmo_serve.http.errors.bodies import OPENAI, TEI, documented, openai_status, response
+
+BUSY = Overloaded("full", retry_after=2)
+
+
+def body(error: ServiceError, path: str) -> Any:
+    return orjson.loads(response(error, path, "id").body)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "code"),
+    [
+        (InvalidRequest("bad"), 400, "invalid_request_error", "invalid_request"),
+        (Unauthorized("no key"), 401, "invalid_request_error", "invalid_api_key"),
+        (UnknownModel("none"), 404, "invalid_request_error", "model_not_found"),
+        (ClientOverShare("x", retry_after=1), 429, "rate_limit_error", "client_over_share"),
+        (BUSY, 503, "server_error", "overloaded"),
+        (InternalError(), 500, "server_error", "internal"),
+    ],
+)
+def test_errors_of_openai(error: ServiceError, status: int, kind: str, code: str) -> None:
+    answer = response(error, "/v1/embeddings", "id")
+
+    assert answer.status_code == status
+    found = body(error, "/v1/embeddings")["error"]
+    assert found == {"message": error.detail, "type": kind, "param": None, "code": code}
+
+
+def test_the_field_at_fault_is_the_first_part_of_its_pointer() -> None:
+    error = InvalidRequest("bad", errors=[FieldError("/input/0/1", "must be a string")])
+
+    assert body(error, "/v1/embeddings")["error"]["param"] == "input"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (InvalidRequest("bad"), "Validation"),
+        (BUSY, "Overloaded"),
+        (Unavailable("loading", retry_after=1), "Unhealthy"),
+        (InternalError(), "Backend"),
+    ],
+)
+def test_errors_of_tei(error: ServiceError, kind: str) -> None:
+    assert body(error, "/tei/embed") == {"error": error.detail, "error_type": kind}
+    assert response(error, "/tei/embed", "id").status_code == error.status
+
+
+@pytest.mark.parametrize("path", ["/embed", "/v1", "/tei", "/v2/embeddings"])
+def test_other_paths_have_problem_documents(path: str) -> None:
+    assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed"])
+def test_headers_of_an_error_are_sent_in_every_form(path: str) -> None:
+    assert response(BUSY, path, "id").headers["retry-after"] == "2"
+
+
+@pytest.mark.parametrize("path", ["/v1/x", "/tei/x"])
+def test_a_lone_surrogate_can_be_sent(path: str) -> None:
+    assert "d800" in str(body(InvalidRequest("found \ud800"), path))
+
+
+@pytest.mark.parametrize("path", [OPENAI, TEI])
+def test_every_error_is_documented_with_the_status_it_has(path: str) -> None:
+    found = documented(ERRORS, path)
+
+    expected = {openai_status(error) if path == OPENAI else error.status for error in ERRORS}
+    assert set(found) == expected
+    for answer in found.values():
+        assert list(answer["content"]) == ["application/json"]

@@ -1,0 +1,108 @@
+"""Request headers: values, lengths, timeouts, ids."""
+
+import re
+
+import pytest
+
+from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType
+from elmo_serve.http.request import headers
+from tests.support.asgi import http_scope
+
+
+def test_the_first_value_and_every_value_come_without_white_space() -> None:
+    scope = {"headers": [(b"a", b" 1\t"), (b"b", b"x"), (b"a", b"\xe9 2 ")]}
+
+    assert headers.first(scope, b"a") == "1"
+    assert headers.every(scope, b"a") == ("1", "\xe9 2")
+    assert headers.first(scope, b"c") is None
+    assert headers.every(scope, b"c") == ()
+
+
+@pytest.mark.parametrize(
+    ("sent", "length"),
+    [("0", 0), ("12", 12), ("9" * 5_000, 10**18 - 1), ("-1", None), ("1e3", None), ("", None)],
+)
+def test_the_announced_length_is_a_number_or_none(sent: str, length: int | None) -> None:
+    assert headers.content_length(http_scope(content_length=sent)) == length
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_chunked", "is_framed_twice"),
+    [
+        ({}, False, False),
+        ({"content_length": "0"}, False, False),
+        ({"content_length": "1"}, False, False),
+        ({"transfer_encoding": "chunked"}, True, False),
+        ({"content_length": "0", "transfer_encoding": "chunked"}, True, True),
+    ],
+)
+def test_a_chunked_body_is_recognised_by_its_framing(
+    sent: dict[str, str], is_chunked: bool, is_framed_twice: bool
+) -> None:
+    scope = http_scope(**sent)
+
+    assert headers.is_chunked(scope) is is_chunked
+    assert headers.is_framed_twice(scope) is is_framed_twice
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds"),
+    [("1", 1), (" .5 ", 0.5), ("5.", 5), ("1e-3", 0.001), ("2E+1", 20), ("61", 60), ("1e300", 60)],
+)
+def test_a_timeout_is_a_number_of_seconds_up_to_the_limit(sent: str, seconds: float) -> None:
+    assert headers.timeout_seconds(http_scope(x_request_timeout=sent), 60) == seconds
+    assert headers.timeout_seconds(http_scope(), 60) == 60
+
+
+@pytest.mark.parametrize("sent", ["0", "-1", "nan", "inf", "1e999", "1_0", "1 2", "", "١"])
+def test_any_other_timeout_is_refused(sent: str) -> None:
+    scope = {"headers": [(b"x-request-timeout", sent.encode())]}
+
+    with pytest.raises(InvalidRequest, match="a number of seconds above 0"):
+        headers.timeout_seconds(scope, 60)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"content_type": "application/json"},
+        {"content_type": "Application/JSON ; charset=utf-8", "content_encoding": "identity"},
+    ],
+)
+def test_uncompressed_json_is_accepted(sent: dict[str, str]) -> None:
+    headers.check_json(http_scope(**sent))
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"content_type": "text/plain"}, "Content-Type is 'text/plain'"),
+        ({"content_type": ""}, "Content-Type is ''"),
+        ({"content_encoding": "gzip"}, "Content-Encoding is 'gzip'"),
+        ({"content_encoding": "identity, gzip"}, "Content-Encoding"),
+    ],
+)
+def test_another_type_or_coding_is_refused(sent: dict[str, str], message: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match=message):
+        headers.check_json(http_scope(**sent))
+
+
+def test_accept_headers_are_bounded_together() -> None:
+    half = b"x" * (headers.MAX_ACCEPT_CHARACTERS // 2)
+    scope = {"headers": [(b"accept", half), (b"accept", half)]}
+
+    assert headers.accept(scope) == (half.decode(), half.decode())
+    scope["headers"].append((b"accept", b"y"))
+    with pytest.raises(NotAcceptable):
+        headers.accept(scope)
+
+
+def test_the_first_sane_request_id_is_taken_or_a_new_one_made() -> None:
+    scope = {"headers": [(b"x-request-id", b"a b"), (b"x-request-id", b"a-1:B_2.c")]}
+
+    assert headers.request_id(scope) == "a-1:B_2.c"
+    scope["headers"].pop()
+    made = {headers.request_id(scope) for _ in range(10)}
+    assert len(made) == 10
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)

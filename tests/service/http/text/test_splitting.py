@@ -1,0 +1,102 @@
+"""Text is split by other processes, in order, within the limits of the server."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from elmo_serve.errors import InvalidRequest, ServiceError, TooLarge
+from elmo_serve.http.state import Server
+from elmo_serve.http.text.splitting import tokenize
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings
+from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.text_worker import TokenizedTexts
+
+MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")
+LIMITS = {
+    "devices": "cpu",
+    "max_sentence_tokens": 50,
+    "max_queue_tokens": 2_000,
+    "max_request_sentences": 400,
+    "text_workers": 1,
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    found = assemble(Settings.model_validate(LIMITS))
+    yield found
+    await found.text_workers.stop()
+
+
+async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> TokenizedTexts:
+    return await tokenize(server, texts, tokenizer, model=MODEL)
+
+
+async def refusal(server: Server, texts: Sequence[str], tokenizer: str | None) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
+        await split(server, texts, tokenizer)
+    return caught.value
+
+
+async def test_texts_come_back_in_order_whatever_the_parts(server: Server) -> None:
+    texts = [f"{number} {'x' * (number % 7 * 400)}" for number in range(300)]
+    found = await split(server, [*texts, ""], "whitespace")
+
+    assert [orjson.loads(tokens) for tokens in found.sentences] == [*map(str.split, texts), []]
+    assert found.lengths == [*(len(text.split()) for text in texts), 0]
+    long = [number for number, text in enumerate(texts) if len(text) > 60]
+    assert [warning.sentence for warning in found.warnings.listed] == long[:20]
+    assert found.warnings.count == len(long)
+
+
+async def test_no_texts_need_no_process(server: Server) -> None:
+    assert (await split(server, [], "ptb")).sentences == []
+
+
+async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None:
+    found = {}
+    for name, language in (("ptb", "en"), ("moses", "en"), ("moses", "fr")):
+        model = replace(MODEL, tokenizer=name, language=language)
+        texts = await tokenize(server, ["can't"], model=model)
+        found[name, language] = orjson.loads(texts.sentences[0])
+
+    assert found == {
+        ("ptb", "en"): ["ca", "n't"],
+        ("moses", "en"): ["can", "'t"],
+        ("moses", "fr"): ["can'", "t"],
+    }
+
+
+async def test_every_limit_refuses_with_its_setting(server: Server) -> None:
+    too_many = await refusal(server, ["a"] * 401, "ptb")
+    assert isinstance(too_many, TooLarge)
+    assert "401 texts and at most 400 are allowed (ELMO_MAX_REQUEST_SENTENCES)" in too_many.detail
+
+    too_long = await refusal(server, ["a", "x" * 3_201], "ptb")
+    assert isinstance(too_long, TooLarge)
+    assert "Text 1 has 3201 characters and at most 3200 are allowed" in too_long.detail
+    assert too_long.errors[0].pointer == "/text/1"
+
+    too_wordy = await refusal(server, ["a"] * 300 + ["b " * 51], "ptb")
+    assert isinstance(too_wordy, TooLarge)
+    assert "Text 300 holds 51 words and at most 50 tokens are allowed" in too_wordy.detail
+    assert too_wordy.errors[0].pointer == "/text/300"
+
+    too_much = await refusal(server, ["a " * 40] * 50, "whitespace")
+    assert isinstance(too_much, TooLarge)
+    assert "more than 2000 tokens, boundaries included (ELMO_MAX_QUEUE_TOKENS)" in too_much.detail
+
+
+async def test_an_unknown_tokenizer_and_a_changed_text_are_invalid(server: Server) -> None:
+    unknown = await refusal(server, ["a"], "spacy")
+    assert isinstance(unknown, InvalidRequest)
+    assert unknown.detail == (
+        "/tokenizer: must be one of ptb, moses, whitespace, characters; found 'spacy'"
+    )
+    changed = await refusal(server, ["a", "a DOTMULTI b"], "moses")
+    assert isinstance(changed, InvalidRequest)
+    assert changed.errors[0].pointer == "/text/1"
+    assert "the tokenizer changed 'DOTMULTI b'" in changed.detail
