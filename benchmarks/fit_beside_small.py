@@ -5,7 +5,8 @@
 One client sends single short sentences with random pauses: for some seconds on an idle server, then
 from the start of a fit of a token task until the fit is done or the seconds are over. The table has
 the two phases of the fit apart: while its vectors are computed, and while its head is trained. The
-target is a p99 of at most twice the idle p99 and one batch. The exit status is 1 when it is missed.
+target is a p99 of at most twice the idle p99 and one batch of the fit. The exit status is 1 when it
+is missed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from tests.support.servers import SMALL, Running, running
 _ACCEPT = "application/vnd.safetensors"
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05  # seconds between small requests
 _FACTOR = 2.0  # of the idle p99
-_BATCH_SENTENCES = 400  # several full batches of any model
 
 
 async def latencies(
@@ -63,8 +63,12 @@ def until(seconds: float) -> Callable[[], Awaitable[bool]]:
 
 async def while_fitting(
     server: Running, texts: list[list[str]], sentences: int, seconds: float
-) -> dict[str, list[float]]:
-    """Return the latencies in each phase of a fit, which is cancelled when the time is over."""
+) -> tuple[dict[str, list[float]], float]:
+    """Return the latencies in each phase of a fit, and the mean seconds of its batches.
+
+    The fit is cancelled when the time is over.
+    """
+    small = _mean_batch((0.0, 0.0), _batches(server))  # all batches so far: of an idle server
     examples = [
         {"tokens": text, "labels": [word[-1:] or "-" for word in text]}
         for text in texts[:sentences]
@@ -88,7 +92,9 @@ async def while_fitting(
 
             return holds
 
+        before = _batches(server)
         embedding = await latencies(server, texts, phase(True))
+        after = _batches(server)
         while True:  # the vectors may take longer than was measured
             now = await state()
             if now["progress"] >= 0.5 or now["state"] not in ("queued", "running"):
@@ -96,7 +102,9 @@ async def while_fitting(
             await asyncio.sleep(0.5)
         training = await latencies(server, texts, phase(False))
         await client.delete(f"/jobs/{job['id']}")
-    return {"vectors of a fit": embedding, "training of a fit": training}
+    count = len(embedding)
+    batch = _mean_batch((before[0] + count * small, before[1] + count), after)
+    return {"vectors of a fit": embedding, "training of a fit": training}, batch
 
 
 def p99(found: list[float]) -> float:
@@ -104,24 +112,14 @@ def p99(found: list[float]) -> float:
     return statistics.quantiles(found, n=100, method="inclusive")[98] if len(found) > 1 else 0.0
 
 
-async def batch_seconds(server: Running, texts: list[list[str]]) -> float:
-    """Return the seconds of a full batch: the best mean of three requests with all layers."""
-    wire, found = Wire(server.url), []
-    body = post({"sentences": texts[:_BATCH_SENTENCES], "layers": "all"}, _ACCEPT, 600)
-    for _ in range(3):
-        before = _batches(server)
-        answered = await wire.ask(body)
-        assert answered.status == 200, answered.body
-        after = _batches(server)
-        found.append((after[0] - before[0]) / (after[1] - before[1]))
-    await wire.close()
-    return min(found)
-
-
 def _batches(server: Running) -> tuple[float, float]:
     """Return the seconds of all batches so far, and their number."""
     name = "elmo_batch_duration_seconds"
     return server.metric(f"{name}_sum"), server.metric(f"{name}_count")
+
+
+def _mean_batch(before: tuple[float, float], after: tuple[float, float]) -> float:
+    return (after[0] - before[0]) / max(after[1] - before[1], 1)
 
 
 def main() -> int:
@@ -138,8 +136,8 @@ def main() -> int:
         running(Path(folder), model=options.checkpoint, tasks=Path(folder) / "tasks") as server,
     ):
         phases = {"idle": asyncio.run(latencies(server, texts, until(options.seconds)))}
-        batch = asyncio.run(batch_seconds(server, texts))
-        phases |= asyncio.run(while_fitting(server, texts, options.sentences, options.seconds))
+        fit, batch = asyncio.run(while_fitting(server, texts, options.sentences, options.seconds))
+        phases |= fit
     target = _FACTOR * p99(phases["idle"]) + batch
     print(describe(), end="\n\n")
     print("| server | requests | p50 ms | p99 ms |\n|---|--:|--:|--:|")
@@ -147,7 +145,8 @@ def main() -> int:
         middle = statistics.median(found) if found else 0.0
         print(f"| {name} | {len(found)} | {1e3 * middle:.1f} | {1e3 * p99(found):.1f} |")
     print(
-        f"\ntarget: twice the idle p99 and a batch of {1e3 * batch:.1f} ms: {1e3 * target:.1f} ms"
+        f"\ntarget: twice the idle p99 and a batch of the fit, {1e3 * batch:.1f} ms: "
+        f"{1e3 * target:.1f} ms"
     )
     return int(any(p99(found) > target for found in phases.values()))
 

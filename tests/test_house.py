@@ -283,6 +283,7 @@ DATA = {
     "elmo_serve.http.schemas.server",
     "elmo_serve.http.schemas.tasks",
     "elmo_serve.http.schemas.vectors",
+    "elmo_serve.jobs.fit_messages",  # values
     "elmo_serve.model_cache.download_error",  # an exception
     "elmo_serve.workers.messages",  # values and a protocol
     "elmo_serve.workers.task_messages",  # values
@@ -299,11 +300,7 @@ def test_every_module_has_a_test_file_of_its_name() -> None:
         and not _test_file(module).is_file()
     ]
 
-    assert len(missing) <= MOST_WITHOUT_TEST_FILE, missing
-
-
-MOST_WITHOUT_TEST_FILE = 9
-"""Falls with each test file that is added, and never rises."""
+    assert not missing
 
 
 def _test_file(module: str) -> Path:

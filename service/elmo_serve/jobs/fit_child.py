@@ -29,6 +29,10 @@ _TIMEOUTS = Timeouts(load=1_800.0, first_batch=14_400.0, batch=14_400.0)
 """At the lowest priority a fit stands still for long on a busy machine. A message comes after each
 mixture and seed."""
 
+_NICENESS = 19
+"""The lowest priority: beside a busy worker the fit gets some 1.5 % of a core. Server and fit share
+a session, so that the kernel's autogroups, which would hide the priority, do not part them."""
+
 
 class FitFailedError(Exception):
     """A fit cannot be learned, or its process was lost; the message is one line."""
@@ -53,7 +57,7 @@ class FitChild:
         spec = ChildSpec(
             "fit process",
             "it is starting",
-            lambda: ChildProcess("elmo-fit", work, log, files),
+            lambda: ChildProcess("elmo-fit", work, log, files, _NICENESS),
             _TIMEOUTS,
             1,
         )

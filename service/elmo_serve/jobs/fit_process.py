@@ -15,14 +15,9 @@ from elmo_serve.workers.task_messages import Started
 PROCESS_NAME = "elmo-fit"
 """Name of the process in `ps` and `top`."""
 
-_NICENESS = 19
-"""The lowest priority: beside a busy worker the fit gets some 1.5 % of a core. Server and fit share
-a session, so that the kernel's autogroups, which would hide the priority, do not part them."""
-
 
 def work(parent: Parent, log_level: str, log_format: str) -> None:
-    """Fit one task, at low priority."""
-    os.nice(_NICENESS)
+    """Fit one task."""
     with suppress(OSError):  # not on every system
         Path("/proc/self/comm").write_text(PROCESS_NAME)
     logs.configure(log_level, log_format)

@@ -40,6 +40,8 @@ class ChildProcess:
     A descriptor travels on a second socket, with the segment's id. It may arrive after the first
     message that names the segment, because a socket holds few descriptors and the event loop must
     not wait for room.
+
+    A `niceness` other than 0 is the priority of the process, of its interpreter's start as well.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class ChildProcess:
         main: Callable[..., None],
         arguments: tuple[Any, ...],
         segments: Segments,
+        niceness: int = 0,
     ) -> None:
         self._name, self._main, self._arguments = name, main, arguments
+        self._niceness = niceness
         self._segments = segments
         self._sender = _DescriptorSender()
         self._passed: set[int] = set()  # ids of segments whose descriptor the child was sent
@@ -123,12 +127,12 @@ class ChildProcess:
             descriptors, child_descriptors = map(sockets.enter_context, socket.socketpair())
             process = multiprocessing.get_context("spawn").Process(
                 target=_child_main,
-                args=(child_end, child_descriptors, self._main, self._arguments),
+                args=(child_end, child_descriptors, self._niceness, self._main, self._arguments),
                 name=self._name,
                 daemon=True,
             )
             # Spawning takes milliseconds of system calls: not on the event loop.
-            await asyncio.to_thread(process.start)
+            await asyncio.to_thread(_start, process, self._niceness)
             self._process = process
             if self._is_killed:
                 process.kill()
@@ -241,9 +245,17 @@ def exit_reason(code: int) -> str:
     return f"exited with status {code}"
 
 
+def _start(process: SpawnProcess, niceness: int) -> None:
+    process.start()
+    if niceness and process.pid is not None:
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
+
+
 def _child_main(
     end: socket.socket,
     descriptors: socket.socket,
+    niceness: int,
     main: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
@@ -251,6 +263,8 @@ def _child_main(
     # children end, by closing their channels.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if niceness:  # the server may not have come to it yet
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         main(Parent(end, descriptors), *arguments)
 

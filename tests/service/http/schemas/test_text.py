@@ -1,0 +1,32 @@
+"""The models of texts, tokens and offsets."""
+
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from elmo_model.tokenizers import TOKENIZERS
+from elmo_serve.http.schemas.text import Tokenizer, TokenizeRequest, TokenizeResponse
+
+
+def test_every_tokenizer_of_the_model_can_be_named() -> None:
+    assert set(get_args(Tokenizer)) == set(TOKENIZERS)
+
+
+def test_the_example_of_the_response_keeps_the_law_of_offsets() -> None:
+    """The token is `text[start:end]`."""
+    (sent,) = TokenizeRequest.model_json_schema()["examples"]
+    (answered,) = TokenizeResponse.model_json_schema()["examples"]
+    (text,), (tokens,), (offsets,) = sent["text"], answered["tokens"], answered["offsets"]
+
+    assert TokenizeResponse.model_validate(answered).tokenizer == sent["tokenizer"]
+    assert [text[start:end] for start, end in offsets] == tokens
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{}, {"text": "one"}, {"text": [1]}, {"text": [], "tokenizer": "bpe"}, {"text": [], "more": 1}],
+)
+def test_a_wrong_request_is_refused(members: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        TokenizeRequest.model_validate(members)

@@ -1,0 +1,130 @@
+"""The jobs of a server: one runs, the others wait, every end is kept."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.errors import Conflict, TooLarge, Unavailable, UnknownJob
+from elmo_serve.jobs.fit_jobs import SERVER_STOPPED, FitJobs
+from elmo_serve.jobs.fit_run import FitModel
+from elmo_serve.jobs.job import Job
+from elmo_serve.jobs.job_limits import JobLimits
+from elmo_serve.metrics import Metrics
+from tests.support.engines import bench
+from tests.support.fit_tasks import SOURCE, fit_model, fit_request
+from tests.support.gated_worker import GatedWorker
+
+LIMITS = JobLimits(jobs=3, client_jobs=3, job_bytes=1 << 20, keep_seconds=3_600)
+
+
+class Jobs:
+    """The jobs of one model, over a worker that waits until it is opened."""
+
+    def __init__(self, jobs: FitJobs, model: FitModel, worker: GatedWorker) -> None:
+        self.jobs, self.model, self.worker = jobs, model, worker
+
+    async def submit(self, name: str) -> Job:
+        text, plan = fit_request()
+        slot = self.jobs.slots.take("somebody")
+        try:
+            return await self.jobs.submit(name, self.model, plan, text, SOURCE, slot)
+        except BaseException:
+            slot.release()
+            raise
+
+    async def ended(self, job: Job) -> Job:
+        while not (found := await self.jobs.get(job.id)).has_ended:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        return found
+
+    async def runs(self, job: Job) -> None:
+        while (await self.jobs.get(job.id)).state != "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def jobs_of(folder: Path, limits: JobLimits = LIMITS) -> AsyncIterator[Jobs]:
+    worker = GatedWorker(is_open=False)
+    async with bench(lambda: worker) as b:
+        made = FitJobs(limits, Metrics())
+        await made.open(folder)
+        yield Jobs(made, fit_model(b.engine, folder), worker)
+        await made.close()
+        worker.open()
+
+
+async def test_jobs_run_one_after_another_and_are_listed_the_newest_first(tmp_path: Path) -> None:
+    async with jobs_of(tmp_path) as j:
+        first, second = await j.submit("one"), await j.submit("two")
+        await j.runs(first)
+        assert [(job.name, job.state) for job in await j.jobs.list()] == [
+            ("two", "queued"),
+            ("one", "running"),
+        ]
+
+        j.worker.open()
+
+        assert [(await j.ended(job)).state for job in (first, second)] == ["done", "done"]
+        assert len(await j.jobs.head(second.id)) > 0
+        assert j.model.registry.get("two").name == "two"
+
+
+async def test_jobs_that_wait_and_run_are_cancelled(tmp_path: Path) -> None:
+    async with jobs_of(tmp_path) as j:
+        first, second = await j.submit("one"), await j.submit("two")
+        await j.runs(first)
+        with pytest.raises(Conflict, match="has a head when it is done"):
+            await j.jobs.head(first.id)
+
+        assert (await j.jobs.cancel(second.id)).state == "cancelled"
+        assert (await j.jobs.cancel(first.id)).state == "cancelled"
+        assert (await j.jobs.cancel(first.id)).state == "cancelled"  # it has ended: nothing changes
+
+
+async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
+    async with jobs_of(tmp_path) as j:
+        first = await j.submit("one")
+
+        with pytest.raises(Conflict, match=first.id):
+            await j.submit("one")
+        with pytest.raises(Conflict, match=first.id):
+            await j.jobs.check_name("one", j.model.registry)
+
+        await j.jobs.cancel(first.id)
+        await j.submit("one")
+
+
+async def test_a_stop_fails_the_jobs_that_have_not_ended(tmp_path: Path) -> None:
+    async with jobs_of(tmp_path) as j:
+        sent = [await j.submit("one"), await j.submit("two")]
+        await j.runs(sent[0])
+
+        await j.jobs.close()
+
+        found = [await j.jobs.get(job.id) for job in sent]
+        assert {(job.state, job.reason) for job in found} == {("failed", SERVER_STOPPED)}
+
+
+async def test_vectors_over_the_limit_are_refused_and_nothing_is_kept(tmp_path: Path) -> None:
+    async with jobs_of(tmp_path, JobLimits(3, 3, job_bytes=100, keep_seconds=60)) as j:
+        with pytest.raises(TooLarge, match="ELMO_MAX_JOB_BYTES"):
+            await j.submit("one")
+        assert await j.jobs.list() == []
+
+
+async def test_unknown_jobs_and_a_folder_that_is_not_known_yet(tmp_path: Path) -> None:
+    jobs = FitJobs(LIMITS, Metrics())
+    with pytest.raises(Unavailable, match="the tasks are being read"):
+        await jobs.list()
+
+    await jobs.open(None)  # no task is kept, and no job either
+
+    assert await jobs.list() == []
+    with pytest.raises(UnknownJob):
+        await jobs.get("0" * 16)
+    with pytest.raises(UnknownJob):
+        await jobs.cancel("0" * 16)
+    await jobs.close()

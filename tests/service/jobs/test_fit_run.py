@@ -1,0 +1,99 @@
+"""One fit from its vectors to the task file, with a real process that trains."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.errors import ServiceError, UnknownTask
+from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
+from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.metrics import Metrics
+from tests.support.engines import Bench, bench
+from tests.support.fit_tasks import SOURCE, fit_model, fit_request
+from tests.support.gated_worker import GatedWorker
+
+
+def fit_run(folder: Path, model: FitModel) -> tuple[FitRun, JobFolder]:
+    text, plan = fit_request()
+    jobs = JobFolder(folder)
+    (folder / ".jobs").mkdir()
+    return FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics()), jobs
+
+
+def files_of(folder: Path, name: str) -> list[Path]:
+    return list(folder.glob(f"{name}*"))
+
+
+async def test_a_fit_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
+    progress: list[float] = []
+    async with bench() as b:
+        model = fit_model(b.engine, tmp_path)
+        run, jobs = fit_run(tmp_path, model)
+
+        task = await run.run(lambda: progress.append(run.progress))
+        jobs.close()
+
+    assert progress == sorted(progress) and progress[-1] == 1.0
+    assert list(run.scores["mixtures"]) == [
+        *("learned", "average", "sum", "layer 0", "layer 1", "layer 2", "top")
+    ]
+    assert run.scores["mixtures"]["top"] == run.scores["mixtures"]["layer 2"]
+    kept = model.registry.get("mine")
+    assert task["weights"] == list(kept.weights) and task["gamma"] == kept.gamma
+    fit = json.loads((tmp_path / "mine.json").read_bytes())["fit"]
+    assert fit["job"] == "0" * 16 and fit["measure"] == run.scores["measure"]
+    assert set(fit["scores"]) == set(run.scores["mixtures"])
+    assert (tmp_path / "mine.fit" / "head.safetensors").is_file()
+
+
+async def test_a_cancelled_fit_leaves_nothing(tmp_path: Path) -> None:
+    """It is cancelled while its first piece is computed."""
+    held = GatedWorker(is_open=False)
+    async with bench(lambda: held) as b:
+        model = fit_model(b.engine, tmp_path)
+        run, jobs = fit_run(tmp_path, model)
+        running = asyncio.ensure_future(run.run(lambda: None))
+        await begun(b)
+
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        held.open()
+        jobs.close()
+
+    with pytest.raises(UnknownTask):
+        model.registry.get("mine")
+    assert not files_of(tmp_path, "mine")
+
+
+async def test_a_model_that_fails_on_a_sentence_stops_the_fit(tmp_path: Path) -> None:
+    examples = [{"tokens": ["!raises"], "label": "x"}, *({"tokens": [c], "label": c} for c in "ab")]
+    async with bench() as b:
+        model = fit_model(b.engine, tmp_path)
+        text, plan = fit_request(examples=examples)
+        jobs = JobFolder(tmp_path)
+        (tmp_path / ".jobs").mkdir()
+        run = FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics())
+
+        with pytest.raises(FitStoppedError, match="/examples/0: the model fails"):
+            await run.run(lambda: None)
+        jobs.close()
+
+
+async def test_a_task_that_cannot_be_written_is_an_error_of_the_api(tmp_path: Path) -> None:
+    async with bench() as b:
+        model = fit_model(b.engine, tmp_path)
+        run, jobs = fit_run(tmp_path, model)
+        (tmp_path / "mine.json" / "in the way").mkdir(parents=True)
+
+        with pytest.raises(ServiceError, match="mine"):
+            await run.run(lambda: None)
+        jobs.close()
+
+
+async def begun(b: Bench) -> None:
+    """Wait until a worker computes a batch."""
+    while not b.batches:  # noqa: ASYNC110  # the pieces come through threads
+        await asyncio.sleep(0.001)
