@@ -14,7 +14,8 @@ def test_options_that_were_not_sent_have_their_defaults() -> None:
     found = FitBody.model_validate({"kind": "sentence", "examples": EXAMPLES})
 
     assert (found.validation, found.seeds, found.layer_norm) == (0.1, 3, False)
-    assert (found.l2_weights, found.dropout, found.tokenizer) == (0.001, 0.0, None)
+    assert (found.l2_weights, found.dropout) == (0.001, 0.0)
+    assert "tokenizer" not in found.model_fields_set
     assert [example.test for example in found.examples] == [False, False]
 
 
