@@ -3,14 +3,9 @@
 import re
 import time
 from collections.abc import Callable
-from email.utils import formatdate
-from http import HTTPStatus
 from typing import Any, Final
 
-import orjson
-
-from elmo_serve.errors import Overloaded
-from elmo_serve.http.errors import problem_details as problems
+from elmo_serve.http.connection.raw_response import raw_response
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request import headers
 from elmo_serve.http.request.metrics import RequestMetrics
@@ -66,7 +61,7 @@ class EarlyRefusal:
         error = self._shedder.refusal(scope)
         if error is None:
             return None
-        response = _response(error, headers.request_id(scope))
+        response = raw_response(error, headers.request_id(scope))
         self._metrics.count("POST", "/embed", error.status, time.perf_counter() - start)
         return response
 
@@ -90,17 +85,3 @@ def _scope(data: bytes) -> dict[str, Any] | None:
     ):
         return None
     return scope
-
-
-def _response(error: Overloaded, request_id: str) -> bytes:
-    body = orjson.dumps(problems.problem(error, request_id))
-    fields = {
-        "date": formatdate(usegmt=True),
-        **{name.lower(): value for name, value in error.headers.items()},
-        "content-length": len(body),
-        "content-type": problems.MEDIA_TYPE,
-        "x-request-id": request_id,
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    phrase = HTTPStatus(error.status).phrase
-    return f"HTTP/1.1 {error.status} {phrase}\r\n{lines}\r\n".encode() + body

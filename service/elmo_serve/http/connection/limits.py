@@ -15,14 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-import orjson
-from h11 import IDLE, LocalProtocolError
+from h11 import IDLE, SEND_RESPONSE, LocalProtocolError
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from elmo_serve.errors import RequestTimeout
+from elmo_serve.errors import RequestTimeout, Unavailable
 from elmo_serve.http.connection.coalescing_transport import CoalescingTransport
-from elmo_serve.http.errors.problem_details import MEDIA_TYPE, problem
+from elmo_serve.http.connection.raw_response import raw_response
 
 _log = logging.getLogger("elmo_serve.http.connection.limits")
 
@@ -34,6 +33,8 @@ _READ_BYTES: Final = 1 << 16
 _PARSED_SECONDS: Final = 30.0
 """Time without a parsed request after which a request is parsed even under overload. It is shorter
 than the time after which uvicorn closes an idle connection, which it counts from that request."""
+
+_NO_MEMORY: Final = Unavailable("The server is short of memory.", retry_after=1)
 
 _STATE: Final = "connection"
 """Key of the connection in the ASGI `state` of its requests."""
@@ -154,6 +155,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
             self.protocol.data_received(data)
         except LocalProtocolError:  # malformed bytes after a response that has ended
             self._transport.abort()
+        except MemoryError:
+            self._refuse_for_memory()
         if self._requests:
             return
         if self._head_timer is None:
@@ -215,6 +218,16 @@ class LimitedConnection(asyncio.BufferedProtocol):
             and not self._transport.get_write_buffer_size()
         )
 
+    def _refuse_for_memory(self) -> None:
+        """Answer 503 and close: the parser may have lost bytes of the request."""
+        _log.error("no memory for the bytes of a request")
+        if self.protocol.conn.our_state in (IDLE, SEND_RESPONSE):
+            self._transport.write(raw_response(_NO_MEMORY, os.urandom(16).hex(), closes=True))
+            self._transport.close()
+            self._expect_reading()
+        else:  # a response has begun: its end must be missed
+            self._transport.abort()
+
     # Timers
 
     def _start_head_timer(self) -> None:
@@ -232,7 +245,9 @@ class LimitedConnection(asyncio.BufferedProtocol):
             return
         if self._has_sent and not self._is_body_unread:
             self._factory.refused(RequestTimeout.status)
-            self._transport.write(_timeout_response(self._limits.client_seconds))
+            seconds = f"{self._limits.client_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
+            error = RequestTimeout(f"The head had not come within {seconds}.")
+            self._transport.write(raw_response(error, os.urandom(16).hex(), closes=True))
         self._transport.close()
         self._expect_reading()
 
@@ -276,20 +291,3 @@ def connection_of(scope: Scope) -> LimitedConnection | _NoConnection:
     """Return the connection of a request."""
     connection = scope.get("state", {}).get(_STATE, _NO_CONNECTION)
     return cast("LimitedConnection | _NoConnection", connection)
-
-
-def _timeout_response(seconds: float) -> bytes:
-    """Return a whole response; the application has seen no request that it could answer."""
-    request_id = os.urandom(16).hex()
-    error = RequestTimeout(
-        f"The head had not come within {seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)."
-    )
-    body = orjson.dumps(problem(error, request_id))
-    head = (
-        f"HTTP/1.1 {error.status} Request Timeout\r\n"
-        f"content-type: {MEDIA_TYPE}\r\n"
-        f"content-length: {len(body)}\r\n"
-        f"x-request-id: {request_id}\r\n"
-        "connection: close\r\n\r\n"
-    )
-    return head.encode() + body

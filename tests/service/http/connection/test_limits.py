@@ -2,9 +2,12 @@
 
 import asyncio
 import inspect
+import socket
 import tomllib
 from pathlib import Path
 
+import h11
+import pytest
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -15,7 +18,7 @@ from elmo_serve.http.connection.limits import (
     connection_of,
 )
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_uvicorn_makes_protocols_of_the_arguments_that_the_factory_takes() -> None:
@@ -64,3 +67,48 @@ async def test_one_turn_reads_a_bounded_part_of_a_connection() -> None:
     connection = LimitedConnection(factory)
 
     assert len(connection.get_buffer(1 << 20)) == 1 << 16
+
+
+class NoMemory:
+    """A parser that finds no memory for what it is given, in a state of h11."""
+
+    def __init__(self, state: object) -> None:
+        self.conn = self
+        self.our_state = state
+
+    def connection_made(self, transport: asyncio.Transport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def data_received(self, data: bytes) -> None:
+        raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("state", "answered"), [(h11.SEND_RESPONSE, True), (h11.IDLE, True), (h11.SEND_BODY, False)]
+)
+async def test_bytes_without_memory_are_answered_503(state: object, answered: bool) -> None:
+    """Once a response has begun, the connection is cut instead."""
+    factory = ConnectionFactory(ConnectionLimits(10, 60.0), lambda status: None, NoRefusals())
+    loop = asyncio.get_running_loop()
+    end, client = socket.socketpair()
+
+    def make() -> LimitedConnection:
+        connection = LimitedConnection(factory)
+        connection.protocol = NoMemory(state)  # type: ignore[assignment]  # as much as is needed
+        return connection
+
+    await loop.create_connection(make, sock=end)
+    reader, writer = await asyncio.open_connection(sock=client)
+    writer.write(b"POST /embed HTTP/1.1\r\n")
+
+    try:
+        found = await reader.read()
+    except ConnectionResetError:
+        found = b""
+    head, _, body = found.partition(b"\r\n\r\n")
+    if answered:
+        assert head.startswith(b"HTTP/1.1 503 ") and b"retry-after: 1" in head
+        assert b"connection: close" in head and b"short of memory" in body
+        assert f"content-length: {len(body)}".encode() in head
+    else:
+        assert found == b""
+    writer.close()
