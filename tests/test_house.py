@@ -139,10 +139,11 @@ HTTP_OUTSIDE = {
     "elmo_serve.commands.serve",
     "elmo_serve.files.outputs.npz",
     "elmo_serve.files.resume",
+    "elmo_serve.load_test.checker",
     "elmo_serve.workers.json_pool",
     "elmo_serve.workers.json_worker",
 }
-"""The modules outside `http/` that use it: to serve, to read a body, to write an encoding."""
+"""The modules outside `http/` that use it: to serve, to read a body, to use an encoding."""
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from elmo_serve.commands.bench import bench
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.download import download
 from elmo_serve.commands.embed import embed
@@ -33,6 +34,7 @@ def main() -> None:
 
 
 for command in (
+    bench,
     convert,
     download,
     embed,

@@ -1,0 +1,1 @@
+"""The load generator of `elmo bench`: workload, loops, checks of the vectors, and the table."""

@@ -1,0 +1,174 @@
+"""`elmo bench` against a real server, and against servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import elmo
+from tests.support.scripted_server import (
+    ScriptedServer,
+    correct,
+    hang_up,
+    refuse,
+    scripted_server,
+)
+from tests.support.servers import SMALL, Running, free_port, running
+
+HEARS_SIGINT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+from elmo_serve.cli import main
+main()
+"""
+SHORT = ("--duration", 0.5, "--warm-up", 0)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("server")
+    keys = folder / "keys"
+    keys.write_text("user: sesame\n")
+    with running(folder, model=SMALL, api_keys="sesame") as running_server:
+        yield running_server
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Iterator[ScriptedServer]:
+    """A server whose vectors spell the first token, which must be a number."""
+    (tmp_path / "text").write_text("1\n2\n")
+    with scripted_server() as found:
+        yield found
+
+
+@pytest.mark.parametrize("media", ["json", "npz", "safetensors", "arrow"])
+def test_a_real_server_is_measured_and_its_vectors_are_those_of_the_model(
+    server: Running, media: str
+) -> None:
+    found = elmo(
+        *("bench", server.url, "--key", "sesame", *SHORT, "--clients", 2, "--rate", 20),
+        *("--tokens", 20, "--format", media, "--reference", SMALL, "--json"),
+    )
+
+    assert found.exit_code == 0, found.output
+    body = json.loads(found.stdout)
+    assert [phase["load"] for phase in body["phases"]] == ["2 clients", "20 requests/s"]
+    closed, opened = body["phases"]
+    assert closed["vectors"]["compared"] >= closed["requests"]["answered"] > 0
+    assert closed["vectors"]["wrong"] == opened["vectors"]["wrong"] == 0
+    assert closed["tokens_per_second"] > 0
+    assert closed["received_bytes_per_token"] > 3 * 4
+    assert set(closed["latency_ms"]) == {"p50", "p90", "p99", "p99.9", "max", "mean"}
+    assert body["server"]["precision"] == "float32"
+    assert body["requests"]["mean_tokens"] > 2
+
+
+def test_another_server_is_a_reference(server: Running) -> None:
+    key = ("--api-key", "sesame")
+    found = elmo("bench", server.url, *SHORT, *key, "--reference", server.url, "--layers", "0,2")
+
+    assert found.exit_code == 0, found.output
+    assert "layers [0, 2], application/vnd.safetensors" in found.stdout
+    assert re.search(r"^8 clients +[\d.,]+ +[\d.,]+ .* 0 *$", found.stdout, re.MULTILINE)
+    assert "Responses compared: 0" not in found.stdout
+
+
+def test_a_missing_key_is_one_line(server: Running) -> None:
+    found = elmo("bench", server.url)
+
+    assert found.exit_code == 1
+    assert len(found.stderr.splitlines()) == 1 and "401" in found.stderr
+
+
+def test_a_dead_address_is_one_line() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    found = elmo("bench", url)
+
+    assert found.exit_code == 1
+    assert len(found.stderr.splitlines()) == 1 and url in found.stderr
+    assert not found.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--sentences", 1, "--tokens", 1), ("--layers", "top", "--task", "x")],
+)
+def test_options_that_exclude_each_other_are_refused(options: tuple[object, ...]) -> None:
+    found = elmo("bench", "http://127.0.0.1:1", *options)
+
+    assert found.exit_code == 2 and "give one of them" in found.stderr
+
+
+def test_a_layer_that_the_model_lacks_is_one_line(scripted: ScriptedServer) -> None:
+    found = elmo("bench", scripted.url, "--layers", "9", "--sentences", 1)
+
+    assert found.exit_code == 1 and "there is no layer 9" in found.stderr
+
+
+def one_client(scripted: ScriptedServer, folder: Path, *options: object) -> tuple[int, str]:
+    text = ("--text", folder / "text", "--sentences", 1)
+    found = elmo("bench", scripted.url, *text, "--clients", 1, *SHORT, *options)
+    return found.exit_code, found.stdout
+
+
+def wrong(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+    correct(handler, body.replace(b'"1"', b'"7"').replace(b'"2"', b'"7"'))
+
+
+def test_a_wrong_vector_is_named_and_ends_with_1(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.script = [wrong] * 1_000
+    with scripted_server() as right:
+        code, text = one_client(scripted, tmp_path, "--reference", right.url)
+
+    assert code == 1
+    assert " wrong" in text
+    assert "1 client: wrong: request body 0 is " in text
+
+
+def test_refusals_are_no_failure(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.script = [refuse(503, Retry_After="0"), refuse(429), correct]
+    code, text = one_client(scripted, tmp_path)
+
+    assert code == 0
+    assert "2 refused" in text
+
+
+def test_a_lost_request_ends_with_1(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.script = [hang_up]
+    code, text = one_client(scripted, tmp_path)
+
+    assert code == 1
+    assert "1 lost" in text and "1 client: lost: " in text
+
+
+def test_a_failure_ends_with_1(scripted: ScriptedServer, tmp_path: Path) -> None:
+    scripted.script = [refuse(500)]
+    code, text = one_client(scripted, tmp_path)
+
+    assert code == 1
+    assert "1 failed" in text and "failed: 500" in text
+
+
+def test_ctrl_c_prints_what_was_measured(scripted: ScriptedServer, tmp_path: Path) -> None:
+    options = ["--text", str(tmp_path / "text"), "--sentences", "1", "--warm-up", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-c", HEARS_SIGINT, "bench", scripted.url, "--duration", "600", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for _ in range(20):
+            assert scripted.arrived.acquire(timeout=120)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=120)
+
+    assert process.returncode == 130
+    assert "8 clients" in text and "Interrupted: the last row is incomplete." in text
+    assert " lost" not in text
