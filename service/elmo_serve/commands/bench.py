@@ -113,7 +113,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench(url: str, as_json: bool, **options: Any) -> None:
-    """Measure the latencies and throughput of a server, and check its vectors.
+    """Measure the speed of a server, and check its vectors.
 
     --clients and --rate may be repeated: a row each. Every response is compared with the first one
     to the same body, or with --reference. Made sentences have a log-normal length (median 20
