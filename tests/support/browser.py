@@ -7,6 +7,7 @@ with browser(tmp_path) as page:
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -21,6 +22,20 @@ import pytest
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 120
 
+_KEYS = {
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    "Escape": (27, ""),
+    " ": (32, " "),
+    "End": (35, ""),
+    "Home": (36, ""),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+}
+"""Windows' virtual key code and the text of each key that is no character."""
+
 
 class Page:
     """One page of the browser."""
@@ -29,15 +44,18 @@ class Page:
         self._commands = commands
         self._events = events
         self._unread = b""
+        self._kept: list[dict[str, Any]] = []
         self._last_id = 0
         self._session = ""
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
-        self._call("Page.enable")
+        for domain in ("Page", "Network", "Log", "Runtime"):
+            self._call(f"{domain}.enable")
 
     def open(self, url: str) -> None:
         """Load a page and wait for its `load` event."""
+        self._kept.clear()
         self._call("Page.navigate", url=url)
         while self._receive().get("method") != "Page.loadEventFired":
             pass
@@ -78,6 +96,62 @@ class Page:
             "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
         )
 
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """Press and release a key: a name of `_KEYS` or a character."""
+        code, text = _KEYS.get(key, (ord(key.upper()), key))
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
+        self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def point(self, selector: str) -> None:
+        """Move the mouse to the middle of an element."""
+        x, y = self.run(
+            f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
+            "found.scrollIntoView({block: 'center', behavior: 'instant'});"
+            "const box = found.getBoundingClientRect();"
+            "return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def resize(self, width: int, height: int, *, is_phone: bool = False) -> None:
+        """Set the size of the window in CSS pixels."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=is_phone,
+        )
+
+    def prefer(self, **features: str) -> None:
+        """Set media features, such as `color_scheme="dark"`."""
+        named = [
+            {"name": f"prefers-{name.replace('_', '-')}", "value": value}
+            for name, value in features.items()
+        ]
+        self._call("Emulation.setEmulatedMedia", features=named)
+
+    def inject(self, script: str) -> None:
+        """Run a script that the page's own Content-Security-Policy would not allow."""
+        self._call("Page.setBypassCSP", enabled=True)
+        self.run(script)
+
+    def picture(self, *, height: int | None = None) -> bytes:
+        """Return a PNG of the window, or of the page down to `height`."""
+        clip = {}
+        if height is not None:
+            width = self.run("innerWidth")
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        found = self._call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=bool(clip), **clip
+        )
+        return base64.b64decode(found["data"])
+
+    def take(self, method: str) -> list[dict[str, Any]]:
+        """Return the parameters of the events of a method since the page was last opened."""
+        self.run("0")  # events that came before its answer are read with it
+        return [event["params"] for event in self._kept if event.get("method") == method]
+
     def _call(self, method: str, **parameters: object) -> dict[str, Any]:
         self._last_id += 1
         message: dict[str, Any] = {"id": self._last_id, "method": method, "params": parameters}
@@ -97,6 +171,8 @@ class Page:
             self._unread += some
         text, _, self._unread = self._unread.partition(b"\0")
         message: dict[str, Any] = json.loads(text)
+        if "method" in message:
+            self._kept.append(message)
         return message
 
 

@@ -28,6 +28,7 @@ from elmo_serve.http.routes import (
     jobs,
     metrics,
     openai,
+    page,
     root,
     similarity,
     tasks,
@@ -61,6 +62,7 @@ def create_app(server: Server) -> FastAPI:
         health,
         metrics,
         docs,
+        page,
         root,
     )
     routers = [openai.embeddings_router, *(module.router for module in modules)]

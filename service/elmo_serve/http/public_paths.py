@@ -9,5 +9,38 @@ debug level, so that they do not fill the log."""
 DOCS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
 """Files of the page `/docs`: script, style and icon."""
 
-OPEN: Final = PROBES | {"/", "/docs", "/openapi.json", *(f"/docs/{name}" for name in DOCS)}
+PAGE: Final = (
+    "base.css",
+    "card.js",
+    "dom.js",
+    "examples.js",
+    "icon.svg",
+    "key_dialog.js",
+    "labels.js",
+    "layers_table.js",
+    "layout.css",
+    "lines.js",
+    "main.js",
+    "map.js",
+    "messages.js",
+    "numbers.js",
+    "parts.css",
+    "pca.js",
+    "places.js",
+    "refusal.js",
+    "safetensors.js",
+    "selection.js",
+    "sentence_form.js",
+    "server.js",
+    "shapes.js",
+    "tokens.js",
+    "vectors.js",
+)
+"""Files of the page `/`, beyond its document: scripts, styles and icon."""
+
+OPEN: Final = PROBES | {
+    *("/", "/docs", "/openapi.json"),
+    *(f"/docs/{name}" for name in DOCS),
+    *(f"/page/{name}" for name in PAGE),
+}
 """Answered without an API key: none of them holds data of the model or of a client."""

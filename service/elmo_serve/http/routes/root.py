@@ -1,21 +1,38 @@
-"""GET /: the addresses of the other routes."""
+"""GET /: the page for browsers, the addresses of the other routes for everybody else."""
 
-from fastapi import APIRouter
+from typing import Final
 
+import mimeparse
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from elmo_serve.http.page import files
+from elmo_serve.http.request import headers
 from elmo_serve.http.schemas.server import RootResponse
 from elmo_serve.http.state import VERSION
 
 router = APIRouter()
 
+_HTML: Final = "text/html"
+_VARY: Final = "Accept, Accept-Encoding"
+
 
 @router.head("/", include_in_schema=False)
-@router.get("/", summary="List the addresses")
-async def root() -> RootResponse:
-    """Return the addresses to begin with. They are relative: a proxy may serve them below a path.
+@router.get(
+    "/",
+    summary="Show the page, or list the addresses",
+    response_model=RootResponse,
+    responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
+)
+async def root(request: Request) -> Response:
+    """Return the page for a client that prefers HTML, else the addresses to begin with.
 
-    The route needs no key, so it names no model.
+    The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
+    names no model.
     """
-    return RootResponse(
+    if _prefers_html(",".join(headers.every(request.scope, b"accept"))):
+        return files.response(files.INDEX, request.scope, _VARY)
+    body = RootResponse(
         name="elmo-serve",
         version=VERSION,
         docs="docs",
@@ -24,3 +41,14 @@ async def root() -> RootResponse:
         health="health/ready",
         metrics="metrics",
     )
+    return Response(body.model_dump_json(), media_type="application/json", headers={"Vary": _VARY})
+
+
+def _prefers_html(accept: str) -> bool:
+    """Tell whether HTML is named and preferred: `*/*` alone, as curl sends it, means JSON."""
+    if _HTML not in accept.lower():
+        return False
+    try:
+        return bool(mimeparse.best_match(["application/json", _HTML], accept) == _HTML)
+    except mimeparse.MimeTypeParseException:
+        return False

@@ -1,0 +1,129 @@
+// The curl and the Python lines that give the numbers of the page.
+
+import { byId, element } from "./dom.js";
+import { significant } from "./numbers.js";
+import { named } from "./places.js";
+
+const FIRST = 4;
+
+/**
+ * Show the lines. `call` is `{url, texts, tokenizer, model, needsKey}`; `rows` are the places of the
+ * table and `vector` is that of the reference, as the server sends it.
+ */
+export function showLines({ call, selection, places, rows, reference, vector, layers }) {
+  const place = places[reference];
+  const index = selection.kind === "layer" ? `[${place.sentence}][0][${place.token}]` : `[${place.sentence}][${place.token}]`;
+  const numbers = Array.from(vector.slice(0, FIRST), significant).join(", ");
+  byId("lines").replaceChildren(
+    block("lines-python", "Python: the cosines of all tokens", "The client is elmo_client; it prints the numbers of “Similarity”.",
+      python(call, selection, places, reference, layers)),
+    block("lines-similarity", "curl: the table “Layer by layer”", "One number a row and layer, and the average.",
+      curl(call, "similarity", similarityText(call, places, rows, reference))),
+    block("lines-embed", "curl: the vectors", `embeddings${index}, of ${named(place)}, begins ${numbers}, …`,
+      curl(call, "embed", spaced({ ...textBody(call), ...selected(selection) }))));
+}
+
+function block(id, title, words, text) {
+  const copied = element("span", { role: "status", class: "hint" });
+  const code = element("code", { id }, text);
+  const copy = async () => {
+    copied.textContent = (await copyText(text, code)) ? "Copied." : "Selected: copy it with your keyboard.";
+  };
+  return element("div", { class: "lines" },
+    element("div", { class: "row spread" }, element("h3", {}, title),
+      element("span", { class: "row" }, copied,
+        element("button", { type: "button", "aria-label": `Copy ${title}`, onclick: copy }, "Copy"))),
+    element("p", { class: "hint" }, words),
+    element("pre", {}, code));
+}
+
+/** Copy a text; where the browser allows no copying, select it instead and return false. */
+async function copyText(text, code) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(code);
+    return false;
+  }
+}
+
+function selected(selection) {
+  if (selection.kind === "layer") return { layers: [selection.layer] };
+  if (selection.kind === "average") return { layers: "average" };
+  if (selection.task !== null) return { task: selection.task };
+  return { mix: { weights: selection.weights, gamma: selection.gamma } };
+}
+
+function textBody({ texts, tokenizer, model }) {
+  return { text: texts, ...(tokenizer && { tokenizer }), model };
+}
+
+/** Return the body for `POST /similarity` as text, a pair a line. */
+function similarityText({ texts, tokenizer, model }, places, rows, reference) {
+  const side = (i) => ({ text: texts[places[i].sentence], token: places[i].token });
+  const pairs = rows.map((i) => `    ${spaced([side(reference), side(i)])}`).join(",\n");
+  const options = spaced({ centred: true, ...(tokenizer && { tokenizer }), model }).slice(1, -1);
+  return `{"pairs": [\n${pairs}\n  ], ${options}}`;
+}
+
+/** Return JSON with a space after each comma and colon; Python reads it as well. */
+function spaced(value) {
+  if (Array.isArray(value)) return `[${value.map(spaced).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const members = Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${spaced(each)}`);
+  return `{${members.join(", ")}}`;
+}
+
+function curl({ url, needsKey }, path, body) {
+  const quoted = `'${body.replaceAll("'", "'\\''")}'`;
+  return [
+    `curl -sS --fail-with-body ${url}/${path} \\`,
+    "  -H 'Content-Type: application/json' \\",
+    ...(needsKey ? ["  -H \"Authorization: Bearer $ELMO_API_KEY\" \\"] : []),
+    `  -d ${quoted}`,
+  ].join("\n");
+}
+
+function python(call, selection, places, reference, layers) {
+  const { url, texts, tokenizer, model, needsKey } = call;
+  const key = needsKey ? ", api_key=key" : "";
+  const headers = needsKey ? ", headers={\"Authorization\": f\"Bearer {key}\"}" : "";
+  const options = [
+    ...(tokenizer ? [`tokenizer=${JSON.stringify(tokenizer)}`] : []),
+    ...Object.entries(selected(selection)).map(([name, value]) => `${name}=${spaced(value)}`),
+  ].join(", ");
+  const rows = selection.kind === "layer" ? "each.vectors[0]" : "each.vectors";
+  return [
+    ...(needsKey ? ["import os", ""] : []),
+    "import httpx",
+    "import numpy as np",
+    "from elmo_client import Client",
+    "",
+    `url = ${JSON.stringify(url)}`,
+    ...(needsKey ? ["key = os.environ[\"ELMO_API_KEY\"]"] : []),
+    "texts = [",
+    ...texts.map((text) => `    ${JSON.stringify(text)},`),
+    "]",
+    `with Client(url, model=${JSON.stringify(model)}${key}) as elmo:`,
+    `    found = elmo.embed_text(texts, ${options})`,
+    `means = httpx.get(url + "/info/centre", params={"model": ${JSON.stringify(model)}}${headers}).json()["layers"]`,
+    ...centre(selection, layers),
+    `vectors = np.concatenate([${rows} for each in found]) - centre`,
+    "unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)",
+    "tokens = [token for each in found for token in each.tokens]",
+    `for token, cosine in zip(tokens, unit @ unit[${reference}]):`,
+    "    print(f\"{cosine:6.2f}  {token}\")",
+  ].join("\n");
+}
+
+/** Return the Python lines that mix the means of the layers as the layers are mixed. */
+function centre(selection, layers) {
+  if (selection.kind === "layer") return [`centre = np.array(means[${selection.layer}])`];
+  if (selection.kind === "average") return ["centre = np.mean(means, axis=0)"];
+  const scalars = Array.from({ length: layers }, (_, layer) => selection.weights[layer]);
+  return [
+    `weights = np.exp(np.array(${spaced(scalars)}) - ${Math.max(...scalars)})`,
+    `centre = ${selection.gamma} * weights @ np.array(means) / weights.sum()`,
+  ];
+}

@@ -1,0 +1,197 @@
+// Puts the page together: what the user does, what the server answers, what is shown.
+
+import { showCard } from "./card.js";
+import { byId } from "./dom.js";
+import { EXAMPLES, FIRST_TOKENS } from "./examples.js";
+import { askForKey } from "./key_dialog.js";
+import { showLayers } from "./layers_table.js";
+import { showLines } from "./lines.js";
+import { TokenMap } from "./map.js";
+import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
+import { bytes, plural } from "./numbers.js";
+import { comparedWith, firstPlace, placesOf } from "./places.js";
+import { Refusal } from "./refusal.js";
+import { parse } from "./safetensors.js";
+import { layerName, Selection } from "./selection.js";
+import { markExample, sentenceForm, showModels, tokenizer } from "./sentence_form.js";
+import { Server } from "./server.js";
+import { Tokens } from "./tokens.js";
+import { centred, combined, cosines, factors } from "./vectors.js";
+
+const MOST_TOKENS = 400;
+const ROWS = 8;
+/** The first example is run by itself where its vectors have no more bytes than this. */
+const OPENING_BYTES = 160_000;
+
+const server = new Server(askForKey);
+const selection = new Selection(() => moved());
+const pointing = { choose: (place) => choose(place), point: (place) => point(place) };
+const tokens = new Tokens(pointing);
+const map = new TokenMap(pointing);
+
+/** The model: `{info, tasks, means}`; the means come with the first text. */
+let model = null;
+/** The text on the page: `{texts, tokenizer, sentences, places, tensors}`. */
+let shown = null;
+let rows = [];
+let chosen = 0;
+let pointed = null;
+let request = new AbortController();
+
+async function open(name, texts = null) {
+  const wanted = shown?.texts ?? texts;
+  shown = null;
+  byId("results").hidden = true;
+  await attempt(async () => {
+    const query = name === null ? "" : `?model=${encodeURIComponent(name)}`;
+    say("Asking the server for its model …");
+    const info = await server.get(`info${query}`);
+    const { tasks } = await server.get(`tasks${query}`);
+    model = { info, tasks, means: null };
+    showModels(info.models, info.model);
+    showCard(info);
+    selection.show(info.layers, tasks);
+    say("Ready.");
+    if (wanted !== null) await embed(wanted, null);
+    else if (FIRST_TOKENS * info.layers * info.dimension * 4 <= OPENING_BYTES)
+      await embed(EXAMPLES[0].sentences, EXAMPLES[0].word);
+  }, () => open(name, wanted));
+}
+
+async function submit({ texts, word }) {
+  if (model === null) return;
+  if (texts.length === 0) {
+    say("Write a sentence first.");
+    return;
+  }
+  await attempt(() => embed(texts, word), () => submit({ texts, word }));
+}
+
+/** Ask for all layers of the texts, in one request, unless they are on the page already. */
+async function embed(texts, word) {
+  const wanted = { texts, tokenizer: tokenizer(), model: model.info.model };
+  if (shown === null || key(wanted) !== key(shown)) {
+    request.abort();
+    request = new AbortController();
+    say("Computing the vectors …");
+    const body = { text: texts, layers: "all", model: wanted.model, ...(wanted.tokenizer && { tokenizer: wanted.tokenizer }) };
+    const { signal } = request;
+    const started = performance.now();
+    const response = await server.post("embed", body, { accept: "application/vnd.safetensors", signal });
+    const buffer = await response.arrayBuffer();
+    const { metadata, tensors } = parse(buffer);
+    const sentences = JSON.parse(metadata.tokens);
+    const places = placesOf(sentences);
+    if (places.length === 0) throw new Refusal("No tokens", "The tokenizer found no token in this text.");
+    if (places.length > MOST_TOKENS) throw tooMany(places.length);
+    model.means ??= await meansOf(wanted.model);
+    const warnings = response.headers.has("X-Warnings") ? await warningsOf(body, signal) : [];
+    shown = { ...wanted, sentences, places, tensors };
+    const seconds = ((performance.now() - started) / 1000).toFixed(1);
+    say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}: ${bytes(buffer.byteLength)} of vectors in ${seconds} s.`);
+    showWarnings(warnings);
+    tokens.show(places, sentences);
+    map.show(places);
+  }
+  markExample(shown.texts);
+  byId("results").hidden = false;
+  chosen = firstPlace(shown.places, word);
+  pointed = null;
+  moved();
+}
+
+/** Return the mean of each layer, float32 as the server has them, and name their text. */
+async function meansOf(name) {
+  const centre = await server.get(`info/centre?model=${encodeURIComponent(name)}`);
+  byId("centre-text").textContent = `the ${plural(centre.tokens, "token")} of the text “${centre.text}” of this server`;
+  return centre.layers.map((means) => means.map(Math.fround));
+}
+
+async function warningsOf({ layers, ...body }, signal) {
+  const response = await server.post("tokenize", body, { signal });
+  return (await response.json()).warnings ?? [];
+}
+
+/** Compute the rows of the selection anew: no request is sent. */
+function moved() {
+  if (shown === null) return;
+  rows = rowsOf(selection.value);
+  map.move(rows);
+  compare();
+}
+
+function rowsOf(wanted) {
+  const layerFactors = factors(wanted, model.info.layers);
+  return centred(combined(shown.tensors, layerFactors), model.means, layerFactors);
+}
+
+function choose(place) {
+  chosen = place;
+  pointed = null;
+  compare();
+}
+
+function point(place) {
+  if (place === pointed) return;
+  pointed = place;
+  compare();
+}
+
+/** Show the cosines with the token that is pointed at, else with the chosen one. */
+function compare() {
+  const reference = pointed ?? chosen;
+  const { places, sentences } = shown;
+  const found = cosines(rows, reference);
+  tokens.update({ cosines: found, reference, chosen });
+  map.mark(reference);
+  const compared = comparedWith(places, found, reference, ROWS);
+  showLayers({ places, columns: columns(reference, found), rows: compared, reference, sentences });
+  showLines({
+    call: { url: address(), texts: shown.texts, tokenizer: shown.tokenizer, model: shown.model, needsKey: server.usesKey },
+    selection: selection.value,
+    places,
+    rows: compared,
+    reference,
+    vector: combined(shown.tensors, factors(selection.value, model.info.layers))[reference],
+    layers: model.info.layers,
+  });
+}
+
+/** Return the columns of the table: each layer, the average, and the mixture where it is chosen. */
+function columns(reference, found) {
+  const current = selection.value;
+  const column = (name, short, value, isShown) => ({
+    name, short, isShown, cosines: isShown ? found : cosines(rowsOf(value), reference),
+  });
+  const layers = Array.from({ length: model.info.layers }, (_, layer) =>
+    column(layerName(layer), String(layer), { kind: "layer", layer }, current.kind === "layer" && current.layer === layer));
+  const average = column("Average", "avg", { kind: "average" }, current.kind === "average");
+  const mix = current.kind === "mix" ? [column("Mixture", "mix", current, true)] : [];
+  return [...layers, average, ...mix];
+}
+
+function tooMany(count) {
+  return new Refusal("Too many tokens", `This text has ${plural(count, "token")}; the page compares ${MOST_TOKENS} at most. Take fewer or shorter sentences.`);
+}
+
+/** Run an action, and say what went wrong; `again` repeats it. */
+async function attempt(action, again) {
+  const main = byId("main");
+  main.setAttribute("aria-busy", "true");
+  hideRefusal();
+  try {
+    await action();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof Refusal)) throw error;
+    say("The server refused; the reason is below.");
+    showRefusal(error, again);
+  }
+  main.setAttribute("aria-busy", "false");
+}
+
+const key = ({ texts, tokenizer: name, model: of }) => JSON.stringify([texts, name, of]);
+const address = () => new URL(".", document.baseURI).href.replace(/\/$/, "");
+
+sentenceForm({ submit, model: (name) => open(name) });
+open(null);

@@ -1,0 +1,37 @@
+// Says what happens, and what went wrong.
+
+import { byId, element } from "./dom.js";
+
+/** Say what the page does or has done; a screen reader reads it out. */
+export function say(words) {
+  byId("status").textContent = words;
+}
+
+/** Say why the server refused. `again` is what the button "Try again" does. */
+export function showRefusal(refusal, again) {
+  const faults = refusal.faults.map(({ pointer, detail }) => element("li", {}, element("code", {}, pointer), ` ${detail}`));
+  const wait = refusal.retrySeconds === null ? null
+    : element("p", {}, `The server asks to try again in ${Math.max(1, Math.ceil(refusal.retrySeconds))} s.`);
+  const id = refusal.id && element("p", { class: "hint" }, "Request id, for the server's log: ", element("code", {}, refusal.id));
+  const parts = [
+    element("h2", {}, refusal.title),
+    element("p", {}, refusal.detail),
+    faults.length > 0 && element("ul", {}, ...faults),
+    wait,
+    id,
+    element("button", { type: "button", onclick: again }, "Try again"),
+  ];
+  byId("refusal").replaceChildren(...parts.filter(Boolean));
+  byId("refusal").hidden = false;
+}
+
+export function hideRefusal() {
+  byId("refusal").hidden = true;
+}
+
+/** List the tokens that the model reads otherwise than they were written. */
+export function showWarnings(warnings) {
+  byId("warnings").replaceChildren(...(warnings.length === 0 ? [] : [
+    element("ul", { class: "warnings" }, ...warnings.map(({ detail }) => element("li", {}, `Warning: ${detail}`))),
+  ]));
+}

@@ -1,0 +1,30 @@
+// A request that failed, in words that a user can act on.
+
+export class Refusal extends Error {
+  /** `retrySeconds` is null where trying again does not help by itself. */
+  constructor(title, detail, { status = 0, faults = [], retrySeconds = null, id = "" } = {}) {
+    super(`${title}: ${detail}`);
+    Object.assign(this, { title, detail, status, faults, retrySeconds, id });
+  }
+}
+
+/** Return the Refusal that a response states: a problem document, or whatever a proxy answered. */
+export async function refusalOf(response) {
+  const problem = await response.json().catch(() => null);
+  const seconds = Number(response.headers.get("Retry-After"));
+  const more = {
+    status: response.status,
+    faults: problem?.errors ?? [],
+    retrySeconds: response.headers.has("Retry-After") && seconds >= 0 ? seconds : null,
+    id: problem?.instance ?? "",
+  };
+  if (typeof problem?.detail === "string")
+    return new Refusal(problem.title ?? `Status ${response.status}`, problem.detail, more);
+  const detail = `The server, or a proxy in front of it, answered ${response.status} ${response.statusText} and gave no reason.`;
+  return new Refusal("No reason given", detail, more);
+}
+
+/** Return the Refusal of a request that nobody answered. */
+export function unreachable() {
+  return new Refusal("No answer", "The server cannot be reached. Is it running, and is the network up?");
+}

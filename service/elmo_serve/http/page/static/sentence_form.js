@@ -1,0 +1,48 @@
+// The form: sentences, examples, tokenizer, model.
+
+import { byId, element } from "./dom.js";
+import { EXAMPLES } from "./examples.js";
+
+/**
+ * Set the form up. `on.submit({texts, word})` when the user wants the sentences compared: `word` is
+ * that of an example, else null. `on.model(name)` when another model is chosen.
+ */
+export function sentenceForm(on) {
+  const text = byId("text");
+  const submit = (word) => on.submit({ texts: linesOf(text.value), word });
+  byId("examples").replaceChildren(...EXAMPLES.map(({ word, sentences }) =>
+    element("button", { type: "button", onclick: () => {
+      text.value = sentences.join("\n");
+      submit(word);
+    } }, word)));
+  byId("sentences").addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit(null);
+  });
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(null);
+  });
+  byId("tokenizer").addEventListener("change", () => submit(null));
+  byId("model-choice").addEventListener("change", (event) => on.model(event.target.value));
+  text.value = EXAMPLES[0].sentences.join("\n");
+}
+
+/** Return the tokenizer that the user chose; "" for that of the model. */
+export const tokenizer = () => byId("tokenizer").value;
+
+/** Show the models of the server where there are several. */
+export function showModels(models, current) {
+  byId("model-field").hidden = models.length < 2;
+  byId("model-choice").replaceChildren(...models.map(({ model, state }) =>
+    element("option", { value: model, selected: model === current, disabled: state === "failed" },
+      state === "ready" ? model : `${model} (${state})`)));
+}
+
+/** Mark the example whose sentences are shown. */
+export function markExample(texts) {
+  EXAMPLES.forEach(({ sentences }, i) => {
+    byId("examples").children[i].setAttribute("aria-pressed", String(sentences.join("\n") === texts.join("\n")));
+  });
+}
+
+const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
