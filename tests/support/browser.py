@@ -96,10 +96,10 @@ class Page:
             "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
         )
 
-    def press(self, key: str, *, shift: bool = False) -> None:
+    def press(self, key: str, *, control: bool = False) -> None:
         """Press and release a key: a name of `_KEYS` or a character."""
         code, text = _KEYS.get(key, (ord(key.upper()), key))
-        event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift}
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 2 * control}
         self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         self._call("Input.dispatchKeyEvent", type="keyUp", **event)
 
@@ -147,7 +147,17 @@ class Page:
         )
         return base64.b64decode(found["data"])
 
-    def take(self, method: str) -> list[dict[str, Any]]:
+    def allow(self, *permissions: str) -> None:
+        """Grant permissions of the browser to every page, such as `clipboardReadWrite`."""
+        session, self._session = self._session, ""
+        self._call("Browser.grantPermissions", permissions=permissions)
+        self._session = session
+
+    def write(self, text: str) -> None:
+        """Write a text into the element that has the focus, as a keyboard does."""
+        self._call("Input.insertText", text=text)
+
+    def events(self, method: str) -> list[dict[str, Any]]:
         """Return the parameters of the events of a method since the page was last opened."""
         self.run("0")  # events that came before its answer are read with it
         return [event["params"] for event in self._kept if event.get("method") == method]

@@ -30,7 +30,7 @@ async def root(request: Request) -> Response:
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
     names no model.
     """
-    if _prefers_html(",".join(headers.every(request.scope, b"accept"))):
+    if _prefers_html(",".join(headers.every(request.scope, b"accept")).lower()):
         return files.response(files.INDEX, request.scope, _VARY)
     body = RootResponse(
         name="elmo-serve",
@@ -45,8 +45,11 @@ async def root(request: Request) -> Response:
 
 
 def _prefers_html(accept: str) -> bool:
-    """Tell whether HTML is named and preferred: `*/*` alone, as curl sends it, means JSON."""
-    if _HTML not in accept.lower():
+    """Tell whether HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
+
+    `accept` is in lower case.
+    """
+    if _HTML not in accept:
         return False
     try:
         return bool(mimeparse.best_match(["application/json", _HTML], accept) == _HTML)

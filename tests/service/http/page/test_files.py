@@ -1,0 +1,119 @@
+"""The files of the page: what the wheel holds, and the headers they are sent with."""
+
+import gzip
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from elmo_serve.http.page import files
+from elmo_serve.http.public_paths import PAGE
+from tests.support.servers import Running
+
+ROOT = Path(__file__).parents[4]
+FOLDER = Path(files.__file__).with_name("static")
+HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+def test_the_table_has_the_files_of_the_folder() -> None:
+    assert sorted((files.INDEX, *PAGE)) == sorted(path.name for path in FOLDER.iterdir())
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_every_file_is_sent_as_it_is_with_its_media_type(client: httpx.Client, name: str) -> None:
+    response = client.get(f"/page/{name}", headers={"Accept-Encoding": "identity"})
+
+    assert response.status_code == 200
+    assert response.content == (FOLDER / name).read_bytes()
+    assert (
+        response.headers["content-type"].partition(";")[0]
+        == {
+            "js": "text/javascript",
+            "css": "text/css",
+            "svg": "image/svg+xml",
+        }[name.rpartition(".")[2]]
+    )
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "coding"),
+    [
+        ("gzip, deflate, br", "gzip"),
+        ("br, gzip;q=0.5", "gzip"),
+        ("GZIP", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip; q=0.0", None),
+        ("br", None),
+        ("identity", None),
+    ],
+)
+def test_a_file_is_compressed_for_a_client_that_takes_gzip(
+    server: Running, accepted: str, coding: str | None
+) -> None:
+    with (
+        httpx.Client() as client,
+        client.stream(
+            "GET", server.url + "/page/main.js", headers={"Accept-Encoding": accepted}
+        ) as response,
+    ):
+        sent = b"".join(response.iter_raw())
+
+    assert response.headers.get("content-encoding") == coding
+    assert (gzip.decompress(sent) if coding else sent) == (FOLDER / "main.js").read_bytes()
+    assert response.headers["vary"] == "Accept-Encoding"
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js"])
+def test_a_client_that_has_a_file_gets_no_second_copy(client: httpx.Client, path: str) -> None:
+    first = client.get(path, headers=HTML)
+    etag = first.headers["etag"]
+
+    for known in (etag, f'"other", {etag}'):
+        again = client.get(path, headers={**HTML, "If-None-Match": known})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == etag
+    other = client.get(path, headers={**HTML, "If-None-Match": '"other"'})
+    assert (other.status_code, other.content) == (200, first.content)
+    assert first.headers["cache-control"] == "no-cache"
+
+
+def test_the_page_may_run_its_own_files_and_ask_its_own_server_alone(client: httpx.Client) -> None:
+    policy = client.get("/", headers=HTML).headers["content-security-policy"]
+
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.pop("default-src") == "'none'"
+    for kind in ("script", "style", "img", "connect"):
+        assert rules.pop(f"{kind}-src") == "'self'"
+    assert rules == {
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+
+
+def test_the_policy_of_the_page_leaves_the_docs_alone(client: httpx.Client) -> None:
+    assert "content-security-policy" not in client.get("/docs").headers
+
+
+def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    for package in ("model/elmo_model", "service/elmo_serve"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.safetensors")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tmp_path, check=True
+    )
+
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if "/page/static/" in name}
+    assert held == {f"elmo_serve/http/page/static/{name}" for name in (files.INDEX, *PAGE)}
