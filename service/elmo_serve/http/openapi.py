@@ -21,6 +21,7 @@ from elmo_serve.http.schemas.clients import (
     TeiErrorResponse,
 )
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.problems import Problem
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
@@ -39,6 +40,7 @@ TAGS: Final = {
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
     "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
     "Text Embeddings Inference": "Routes with the bodies of text-embeddings-inference.",
+    "Open Inference Protocol": "Health and metadata by the protocol that KServe speaks.",
     "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
@@ -52,6 +54,11 @@ OPERATIONS: Final = {
     ("get", "/v1/models/{name}"): ("getModel", "OpenAI"),
     ("post", "/tei/embed"): ("teiEmbed", "Text Embeddings Inference"),
     ("post", "/tei/embed_all"): ("teiEmbedAll", "Text Embeddings Inference"),
+    ("get", "/v2"): ("getServerMetadata", "Open Inference Protocol"),
+    ("get", "/v2/health/live"): ("getServerLive", "Open Inference Protocol"),
+    ("get", "/v2/health/ready"): ("getServerReady", "Open Inference Protocol"),
+    ("get", "/v2/models/{name}"): ("getModelMetadata", "Open Inference Protocol"),
+    ("get", "/v2/models/{name}/ready"): ("getModelReady", "Open Inference Protocol"),
     ("get", "/tasks"): ("listTasks", "Tasks"),
     ("get", "/tasks/{name}"): ("getTask", "Tasks"),
     ("put", "/tasks/{name}"): ("putTask", "Tasks"),
@@ -117,6 +124,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
             (SimilarityRequest, "validation"),
             (OpenAIErrorResponse, "serialization"),
             (TeiErrorResponse, "serialization"),
+            (OpenInferenceErrorResponse, "serialization"),
         ],
         ref_template="#/components/schemas/{model}",
     )

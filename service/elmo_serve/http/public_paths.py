@@ -2,7 +2,12 @@
 
 from typing import Final
 
-PROBES: Final = frozenset({"/health/live", "/health/ready", "/health", "/ping", "/metrics"})
+PROBES: Final = frozenset(
+    {
+        *("/health/live", "/health/ready", "/health", "/ping", "/metrics"),
+        *("/v2/health/live", "/v2/health/ready"),
+    }
+)
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
@@ -39,7 +44,7 @@ PAGE: Final = (
 """Files of the page `/`, beyond its document: scripts, styles and icon."""
 
 OPEN: Final = PROBES | {
-    *("/", "/docs", "/openapi.json"),
+    *("/", "/v2", "/docs", "/openapi.json"),
     *(f"/docs/{name}" for name in DOCS),
     *(f"/page/{name}" for name in PAGE),
 }

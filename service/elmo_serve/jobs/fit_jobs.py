@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
+from elmo_serve.jobs.cancel_requests import CancelRequests
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job import Job, State
@@ -61,6 +62,7 @@ class FitJobs:
         self._limits = limits
         self._metrics = metrics
         self._folder: JobFolder | None = None
+        self._cancel_requests: CancelRequests | None = None
         self._is_open = False
         self._active: dict[str, _Active] = {}
         self._waiting: deque[_Active] = deque()
@@ -78,6 +80,7 @@ class FitJobs:
         self._is_open = True
         if tasks is not None:
             self._folder = JobFolder(tasks)
+            self._cancel_requests = CancelRequests(self._folder, self.cancel, self._active.keys)
             await asyncio.to_thread(self._folder.tidy, self._limits.keep_seconds)
             self._tidying = asyncio.create_task(self._tidy(self._folder))
 
@@ -85,6 +88,8 @@ class FitJobs:
         """End every job: those that have not ended are failed."""
         if self._tidying is not None:
             self._tidying.cancel()
+        if self._cancel_requests is not None:
+            self._cancel_requests.close()
         waiting = list(self._waiting)
         self._waiting.clear()  # first: the next one would start when the one that runs has ended
         for active in waiting:
@@ -147,6 +152,8 @@ class FitJobs:
             raise
         self._waiting.append(active)
         self._count()
+        if self._cancel_requests is not None:
+            self._cancel_requests.watch()
         if self._runner is None or self._runner.done():
             # In a context of its own: the log lines of a job belong to no request.
             self._runner = asyncio.create_task(self._run(), context=contextvars.Context())
@@ -171,14 +178,16 @@ class FitJobs:
     async def cancel(self, job_id: str) -> Job:
         """Cancel a job that waits or runs; return it as it is then. An ended one is left alone.
 
-        Raises UnknownJob; Conflict for a job of another server.
+        A job of another server is cancelled there.
+
+        Raises UnknownJob; Unavailable where the other server does not answer.
         """
         active = self._active.get(job_id)
         if active is None:
             job = await self.get(job_id)
-            if not job.has_ended:
-                raise Conflict(f"Job {job_id} is {job.state} on another server of the task folder.")
-            return job
+            if job.has_ended or self._cancel_requests is None:
+                return job
+            return await self._cancel_requests.ask(job)
         active.is_cancelled = True
         if active.running is not None:
             active.running.cancel()

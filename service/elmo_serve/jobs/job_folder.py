@@ -8,7 +8,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ SERVER_ENDED: Final = "the server that ran the job ended"
 
 _SUFFIX: Final = ".json"
 _LOCK: Final = ".lock"
+_CANCEL: Final = ".cancel"
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,20 @@ class JobFolder:
                 atomic_files.write_bytes(self._folder / (job.id + _SUFFIX), encode(job))
             except OSError as error:
                 raise unwritable(self._folder, error) from error
+        if job.has_ended:
+            self._forget_request(job.id)
+
+    def ask_to_cancel(self, job_id: str) -> None:
+        """Leave a request for the owner of a job; raises Conflict or Unavailable as `write`."""
+        path = self._folder / (job_id + _CANCEL)
+        try:
+            path.touch()
+        except OSError as error:
+            raise unwritable(path, error) from error
+
+    def asked_to_cancel(self, job_ids: Iterable[str]) -> Sequence[str]:
+        """Return those of the jobs whose cancellation another server has asked for."""
+        return [job_id for job_id in job_ids if (self._folder / (job_id + _CANCEL)).exists()]
 
     def read(self, job_id: str) -> Job | None:
         """Return a job, of whichever server; None if there is none."""
@@ -110,6 +125,9 @@ class JobFolder:
                 with suppress(OSError):
                     atomic_files.remove(self._folder / (job.id + _SUFFIX))
         with suppress(OSError):
+            for path in self._folder.glob(f"*{_CANCEL}"):
+                if not path.with_suffix(_SUFFIX).exists():
+                    path.unlink(missing_ok=True)
             for path in self._folder.glob(f"*{_LOCK}"):
                 if path.stem != self.owner and not self._lives(path.stem):
                     path.unlink(missing_ok=True)
@@ -172,7 +190,12 @@ class JobFolder:
         shutil.rmtree(self.artefacts(job.id), ignore_errors=True)
         with suppress(OSError):
             atomic_files.write_bytes(path, encode(job))
+        self._forget_request(job.id)
         return job
+
+    def _forget_request(self, job_id: str) -> None:
+        with suppress(OSError):
+            (self._folder / (job_id + _CANCEL)).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -16,10 +16,19 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http.errors import problem_details
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse, TeiErrorResponse
+from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 
 OPENAI: Final = "/v1/"
 TEI: Final = "/tei/"
-"""The paths below which errors have the bodies of OpenAI and of text-embeddings-inference."""
+OPEN_INFERENCE: Final = "/v2/"
+"""The paths below which errors have the bodies of OpenAI, of text-embeddings-inference and of the
+Open Inference Protocol."""
+
+_SCHEMAS: Final = {
+    OPENAI: OpenAIErrorResponse,
+    TEI: TeiErrorResponse,
+    OPEN_INFERENCE: OpenInferenceErrorResponse,
+}
 
 _CODES: Final[dict[type[ServiceError], str]] = {
     Unauthorized: "invalid_api_key",
@@ -33,6 +42,8 @@ def response(error: ServiceError, path: str, request_id: str) -> Response:
         return _json(openai_body(error), openai_status(type(error)), error)
     if path.startswith(TEI):
         return _json(tei_body(error), error.status, error)
+    if path.startswith(OPEN_INFERENCE):
+        return _json({"error": problem_details.encodable(error.detail)}, error.status, error)
     return problem_details.response(error, request_id)
 
 
@@ -67,9 +78,9 @@ def tei_body(error: ServiceError) -> dict[str, Any]:
 
 
 def documented(errors: Iterable[type[ServiceError]], path: str) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route below `OPENAI` or `TEI` for some errors."""
-    model = OpenAIErrorResponse if path == OPENAI else TeiErrorResponse
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    """Return the `responses` of a route below one of `_SCHEMAS` for some errors."""
+    name = _SCHEMAS[path].__name__
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     responses: dict[int | str, dict[str, Any]] = {}
     for status, found in problem_details.documented(errors).items():
         own = 400 if (path, status) == (OPENAI, InvalidRequest.status) else status

@@ -17,7 +17,14 @@ from elmo_serve.errors import (
     Unavailable,
     UnknownModel,
 )
-from elmo_serve.http.errors.bodies import OPENAI, TEI, documented, openai_status, response
+from elmo_serve.http.errors.bodies import (
+    OPEN_INFERENCE,
+    OPENAI,
+    TEI,
+    documented,
+    openai_status,
+    response,
+)
 
 BUSY = Overloaded("full", retry_after=2)
 
@@ -65,22 +72,29 @@ def test_errors_of_tei(error: ServiceError, kind: str) -> None:
     assert response(error, "/tei/embed", "id").status_code == error.status
 
 
-@pytest.mark.parametrize("path", ["/embed", "/v1", "/tei", "/v2/embeddings"])
+@pytest.mark.parametrize("path", ["/embed", "/v1", "/tei", "/v2", "/v3/embeddings"])
 def test_other_paths_have_problem_documents(path: str) -> None:
     assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed"])
+def test_errors_of_the_open_inference_protocol() -> None:
+    answer = response(BUSY, "/v2/models/small", "id")
+
+    assert answer.status_code == 503
+    assert body(BUSY, "/v2/models/small") == {"error": "full"}
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed", "/v2/x"])
 def test_headers_of_an_error_are_sent_in_every_form(path: str) -> None:
     assert response(BUSY, path, "id").headers["retry-after"] == "2"
 
 
-@pytest.mark.parametrize("path", ["/v1/x", "/tei/x"])
+@pytest.mark.parametrize("path", ["/v1/x", "/tei/x", "/v2/x"])
 def test_a_lone_surrogate_can_be_sent(path: str) -> None:
     assert "d800" in str(body(InvalidRequest("found \ud800"), path))
 
 
-@pytest.mark.parametrize("path", [OPENAI, TEI])
+@pytest.mark.parametrize("path", [OPENAI, TEI, OPEN_INFERENCE])
 def test_every_error_is_documented_with_the_status_it_has(path: str) -> None:
     found = documented(ERRORS, path)
 

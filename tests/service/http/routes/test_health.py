@@ -94,6 +94,7 @@ def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) ->
         refused = httpx.post(server.url + "/embed", json=body)
         assert refused.status_code == 503
         assert "draining" in refused.json()["detail"]
+        assert "draining" in httpx.get(server.url + "/v2/health/ready").json()["error"]
         assert int(refused.headers["retry-after"]) >= 1
         assert status(server, "live") == 200
         open_gate(server)

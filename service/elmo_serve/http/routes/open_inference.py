@@ -1,0 +1,73 @@
+"""/v2: health and metadata by the Open Inference Protocol, which KServe asks for.
+
+Source: https://github.com/kserve/open-inference-protocol, `inference_rest.md`. The protocol's
+`infer` is missing: it sends tensors, and ELMo reads tokens, so vectors come from `POST /embed`.
+"""
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from elmo_serve.errors import InternalError, Unauthorized, Unavailable, UnknownModel
+from elmo_serve.http.errors import bodies
+from elmo_serve.http.routes import health
+from elmo_serve.http.schemas.open_inference import (
+    OpenInferenceLive,
+    OpenInferenceModel,
+    OpenInferenceModelReady,
+    OpenInferenceReady,
+    OpenInferenceServer,
+)
+from elmo_serve.http.state import VERSION, TheServer
+
+router = APIRouter()
+
+_NAME: Final = "elmo-serve"
+
+_PROBE: Final = bodies.documented((Unavailable,), bodies.OPEN_INFERENCE)
+_MODEL: Final = bodies.documented(
+    (Unauthorized, UnknownModel, InternalError, Unavailable), bodies.OPEN_INFERENCE
+)
+
+
+@router.head("/v2", include_in_schema=False)
+@router.get("/v2", summary="Describe the server, as KServe")
+async def server_metadata() -> OpenInferenceServer:
+    """Return the name and the version of the program. The route needs no key."""
+    return OpenInferenceServer(name=_NAME, version=VERSION, extensions=[])
+
+
+@router.head("/v2/health/live", include_in_schema=False)
+@router.get("/v2/health/live", summary="Liveness, as KServe", responses=_PROBE)
+async def server_live(server: TheServer) -> OpenInferenceLive:
+    """As `/health/live`: 200 while the process can recover by itself."""
+    await health.live(server)
+    return OpenInferenceLive(live=True)
+
+
+@router.head("/v2/health/ready", include_in_schema=False)
+@router.get("/v2/health/ready", summary="Readiness, as KServe", responses=_PROBE)
+async def server_ready(server: TheServer) -> OpenInferenceReady:
+    """As `/health/ready`: 200 while a model can answer, else 503 with the reason."""
+    await health.ready(server)
+    return OpenInferenceReady(ready=True)
+
+
+@router.head("/v2/models/{name:path}/ready", include_in_schema=False)
+@router.get("/v2/models/{name:path}/ready", summary="Readiness of a model", responses=_MODEL)
+async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
+    """Return 200 while this model can answer, else 503 with the reason."""
+    model = server.models.get(name)
+    if (reason := model.not_ready_because()) is not None:
+        raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+    return OpenInferenceModelReady(name=model.name, ready=True)
+
+
+@router.head("/v2/models/{name:path}", include_in_schema=False)
+@router.get("/v2/models/{name:path}", summary="Describe a model, as KServe", responses=_MODEL)
+async def model_metadata(name: str, server: TheServer) -> OpenInferenceModel:
+    """Return the revision of a model. `GET /info` says more."""
+    model = server.models.get(name)
+    return OpenInferenceModel(
+        name=model.name, versions=[model.info.revision], platform=_NAME, inputs=[], outputs=[]
+    )

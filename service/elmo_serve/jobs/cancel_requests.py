@@ -1,0 +1,76 @@
+"""Cancellations of jobs that run on another server of the task folder.
+
+The server that a client asks leaves a request in the job folder, and the owner of the job finds it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Final
+
+from elmo_serve.errors import ServiceError, Unavailable, UnknownJob
+from elmo_serve.jobs.job import Job
+from elmo_serve.jobs.job_folder import JobFolder
+
+POLL_SECONDS: Final = 0.5
+"""Seconds between two looks into the folder; each costs a `stat` for every job of the server."""
+
+WAIT_SECONDS: Final = 5.0
+"""Seconds for which a client waits for the owner; the fit's process takes less than one to end."""
+
+
+class CancelRequests:
+    """Asks other servers to cancel their jobs, and cancels those that others ask for.
+
+    `cancel` ends a job of this server, `active` returns the ids of those that have not ended.
+    """
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        cancel: Callable[[str], Awaitable[object]],
+        active: Callable[[], Collection[str]],
+    ) -> None:
+        self._folder = folder
+        self._cancel = cancel
+        self._active = active
+        self._watching: asyncio.Task[None] | None = None
+
+    async def ask(self, job: Job) -> Job:
+        """Let the owner of a job cancel it; return the job as it has ended.
+
+        Raises:
+            Unavailable: the owner has not answered in time; it finds the request when it can.
+            Conflict, Unavailable: the request cannot be written.
+            UnknownJob: the job is no longer kept.
+        """
+        await asyncio.to_thread(self._folder.ask_to_cancel, job.id)
+        for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
+            await asyncio.sleep(POLL_SECONDS)
+            found = await asyncio.to_thread(self._folder.read, job.id)
+            if found is None:
+                raise UnknownJob(f"Job {job.id} is no longer kept.")
+            if found.has_ended:
+                return found
+        raise Unavailable(
+            f"Job {job.id} is {job.state} on another server of the task folder, which has not "
+            "answered yet; the job is cancelled when it does.",
+            retry_after=WAIT_SECONDS,
+        )
+
+    def watch(self) -> None:
+        """Look for requests of other servers while a job of this one has not ended."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
+
+    def close(self) -> None:
+        """End the watch."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        while active := tuple(self._active()):
+            await asyncio.sleep(POLL_SECONDS)
+            for job_id in await asyncio.to_thread(self._folder.asked_to_cancel, active):
+                with suppress(ServiceError):  # it has ended, and is no longer kept
+                    await self._cancel(job_id)
