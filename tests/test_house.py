@@ -280,7 +280,8 @@ def test_help_loads_nothing_heavy() -> None:
 
 DATA = {
     "elmo_serve.files.sentence",  # a value and an exception
-    "elmo_serve.http.schemas.problems",  # schemas of responses
+    "elmo_serve.http.schemas.open_inference",  # schemas of responses
+    "elmo_serve.http.schemas.problems",
     "elmo_serve.http.schemas.server",
     "elmo_serve.http.schemas.tasks",
     "elmo_serve.http.schemas.vectors",

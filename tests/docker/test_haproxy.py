@@ -1,167 +1,31 @@
-"""HAProxy before replicas: none of the requests fails while replicas restart or are killed."""
+"""HAProxy before replicas: no request fails while replicas restart, are killed, or hang."""
 
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 import yaml
-from numpy.typing import NDArray
 
-from elmo_serve.http.media_types import safetensors
 from tests.docker.engine import ROOT
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.replicas import CLIENTS, FOLDER, loaded, proxied
+from tests.support.servers import Running
 
-FOLDER = ROOT / "docker" / "haproxy"
 OVERLAY = yaml.safe_load((ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", ""))
-SENTENCES = [[["The", "bank", "of", "the", str(i)], ["a"] * (1 + i % 7)] for i in range(40)]
-CLIENTS = 4
+BUFFER_BYTES = 262_144
+"""`tune.bufsize` of the configuration."""
 
 needs_haproxy = pytest.mark.skipif(
     shutil.which("haproxy") is None, reason="HAProxy is not installed (Debian's package haproxy)"
 )
-
-
-@dataclass
-class Load:
-    """Clients that send requests without a pause and compare each response."""
-
-    url: str
-    expected: list[list[NDArray[np.float32]]]
-    answered: int = 0
-    faults: list[str] = field(default_factory=list)
-    _is_over: threading.Event = field(default_factory=threading.Event)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    @contextmanager
-    def under_way(self) -> Iterator[None]:
-        clients = [threading.Thread(target=self._send, args=(start,)) for start in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        try:
-            self.until_answered(20)
-            yield
-            self.until_answered(20)
-        finally:
-            self._is_over.set()
-            for client in clients:
-                client.join()
-
-    def until_answered(self, more: int) -> None:
-        """Wait until so many more requests were answered."""
-        with self._changed:
-            goal = self.answered + more
-            assert self._changed.wait_for(lambda: self.answered >= goal or self.faults, 120)
-
-    def _send(self, index: int) -> None:
-        with httpx.Client(base_url=self.url, timeout=120) as client:
-            while not self._is_over.is_set():
-                index = (index + 1) % len(SENTENCES)
-                try:
-                    self._check(index, post(client, index))
-                except httpx.HTTPError as error:
-                    self._note(f"{type(error).__name__}: {error}")
-
-    def _check(self, index: int, response: httpx.Response) -> None:
-        if response.status_code != 200:
-            self._note(f"{response.status_code}: {response.text[:200]}")
-            return
-        found = safetensors.decode(response.content)
-        pairs = zip(found, self.expected[index], strict=True)
-        is_right = all(np.allclose(one, other, atol=1e-5) for one, other in pairs)
-        self._note(None if is_right else f"wrong vectors of request {index}")
-
-    def _note(self, fault: str | None) -> None:
-        with self._changed:
-            if fault is None:
-                self.answered += 1
-            else:
-                self.faults.append(fault)
-            self._changed.notify_all()
-
-
-@dataclass
-class Replica:
-    """A server on one port, which can be started again."""
-
-    folder: Path
-    port: int
-    server: Running | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
-
-    def start(self) -> None:
-        with ExitStack() as stack:
-            self.server = stack.enter_context(
-                running(self.folder, port=self.port, model=SMALL, tasks=self.folder.parent)
-            )
-            self._stack = stack.pop_all()
-
-    def stop(self) -> None:
-        self._stack.close()
-
-    def kill(self) -> None:
-        assert self.server is not None
-        self.server.process.kill()
-        self.server.process.wait()
-
-
-def post(client: httpx.Client, index: int) -> httpx.Response:
-    body = {"sentences": SENTENCES[index], "layers": "top"}
-    return client.post("/embed", json=body, headers={"Accept": "application/vnd.safetensors"})
-
-
-@contextmanager
-def proxied(folder: Path, replicas: list[Replica]) -> Iterator[str]:
-    """Run HAProxy with the project's configuration before some replicas; yield its address."""
-    lines = ["backend elmo from elmo"]
-    lines += [f"    server replica-{each.port} 127.0.0.1:{each.port}" for each in replicas]
-    backend = folder / "replicas.cfg"
-    backend.write_text("\n".join([*lines, ""]))
-    port, metrics = free_port(), free_port()
-    environment = {
-        **os.environ,
-        "HAPROXY_BIND": f"127.0.0.1:{port}",
-        "HAPROXY_METRICS_BIND": f"127.0.0.1:{metrics}",
-    }
-    command = ["haproxy", "-f", str(FOLDER / "haproxy.cfg"), "-f", str(backend)]
-    with (folder / "haproxy.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        with httpx.Client(transport=httpx.HTTPTransport(retries=20)) as client:
-            assert client.get(f"{url}/health/ready", timeout=30).status_code == 200
-            assert "haproxy_" in client.get(f"http://127.0.0.1:{metrics}/metrics").text
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def loaded(folder: Path, count: int) -> Iterator[tuple[list[Replica], Load]]:
-    """Run some replicas behind the proxy, under load."""
-    replicas = [Replica(folder / str(index), free_port()) for index in range(count)]
-    with ExitStack() as stack:
-        for replica in replicas:
-            stack.callback(replica.stop)
-            replica.start()
-        first = replicas[0].server
-        assert first is not None
-        with first.client() as client:
-            expected = [
-                safetensors.decode(post(client, index).content) for index in range(len(SENTENCES))
-            ]
-        load = Load(stack.enter_context(proxied(folder, replicas)), expected)
-        with load.under_way():
-            yield replicas, load
-    assert load.faults == []
 
 
 @needs_haproxy
@@ -175,10 +39,99 @@ def test_a_rolling_restart_fails_no_request(tmp_path: Path) -> None:
 
 
 @needs_haproxy
+@pytest.mark.scale
+def test_three_rolling_restarts_fail_none_of_100_000_requests(tmp_path: Path) -> None:
+    with loaded(tmp_path, 3) as (replicas, load):
+        for _ in range(3):
+            for replica in replicas:
+                load.until_answered(10_000)
+                replica.stop()
+                load.until_answered(1_000)
+                replica.start()
+        load.until_answered(max(0, 100_000 - load.answered))
+    assert load.answered >= 100_000
+
+
+@needs_haproxy
 def test_a_killed_replica_fails_no_request(tmp_path: Path) -> None:
     with loaded(tmp_path, 2) as (replicas, load):
         replicas[0].kill()
         load.until_answered(100)
+        replicas[0].stop()
+        replicas[0].start()
+        load.until_answered(20)
+
+
+@needs_haproxy
+def test_a_hung_replica_delays_the_requests_that_it_has_and_no_other(tmp_path: Path) -> None:
+    with loaded(tmp_path, 2) as (replicas, load):
+        hung = replicas[0].server
+        assert hung is not None
+        hung.process.send_signal(signal.SIGSTOP)
+        try:
+            # By least connections at most half of the clients wait for it.
+            load.until_answered(100 * CLIENTS)
+        finally:
+            hung.process.send_signal(signal.SIGCONT)
+        load.until_answered(20)
+
+
+@contextmanager
+def gated_pair(folder: Path) -> Iterator[tuple[str, list[Running]]]:
+    """Run two servers that compute nothing behind the proxy."""
+    with (
+        gated(folder / "0", tasks=folder / "tasks") as one,
+        gated(folder / "1", tasks=folder / "tasks") as two,
+        proxied(folder, [int(each.url.rpartition(":")[2]) for each in (one, two)]) as url,
+    ):
+        close_gate(one)
+        close_gate(two)
+        yield url, [one, two]
+
+
+def killed_under(folder: Path, body: dict[str, Any]) -> tuple[httpx.Response, httpx.Response]:
+    """Kill the replica that has a request.
+
+    Return the response to this request, and the one when it is sent again.
+    """
+    with gated_pair(folder) as (url, replicas):
+        answers: list[httpx.Response] = []
+        sender = threading.Thread(
+            target=lambda: answers.append(httpx.post(f"{url}/embed", json=body, timeout=120))
+        )
+        sender.start()
+
+        def holders() -> list[Running]:
+            return [each for each in replicas if each.metric("elmo_answer_bytes") > 0]
+
+        replicas[0].until(lambda: bool(holders()))
+        (holder,) = holders()
+        (other,) = (each for each in replicas if each is not holder)
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.process.wait()
+        open_gate(other)
+        sender.join()
+        return answers[0], httpx.post(f"{url}/embed", json=body, timeout=120)
+
+
+@needs_haproxy
+def test_a_request_that_fits_the_buffer_is_sent_to_another_replica(tmp_path: Path) -> None:
+    answer, again = killed_under(tmp_path, {"sentences": [["small"]], "layers": "top"})
+
+    assert answer.status_code == again.status_code == 200
+    assert answer.json() == again.json()
+
+
+@needs_haproxy
+def test_a_request_over_the_buffer_fails_and_may_be_sent_again(tmp_path: Path) -> None:
+    body = {"sentences": [["long" * 8] * 100] * 100, "layers": "top"}
+    assert len(str(body)) > BUFFER_BYTES
+
+    answer, again = killed_under(tmp_path, body)
+
+    assert answer.status_code in (502, 503)
+    assert again.status_code == 200
+    assert len(again.json()["embeddings"]) == 100
 
 
 @needs_haproxy
@@ -187,6 +140,10 @@ def test_the_configuration_of_compose_is_valid() -> None:
     checked = subprocess.run(["haproxy", "-c", *files], check=False, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr + checked.stdout
     assert "[WARNING]" not in checked.stderr
+
+
+def test_the_proxy_keeps_requests_up_to_its_buffer() -> None:
+    assert f"tune.bufsize {BUFFER_BYTES}\n" in (FOLDER / "haproxy.cfg").read_text()
 
 
 def test_the_proxy_takes_over_the_published_port() -> None:

@@ -15,7 +15,16 @@ from elmo_serve.settings import Settings, variable
 from tests.docker.engine import ROOT
 
 FOLDER = ROOT / "docker" / "kubernetes"
-OVERLAYS = ("base", "gpu", "autoscaling")
+OVERLAYS = ("base", "gpu", "autoscaling", "keda")
+FOREIGN = {"ServiceMonitor", "ScaledObject", "ServingRuntime", "InferenceService"}
+"""Kinds of operators that a cluster may lack: the published schemas know none of them."""
+
+
+LOCKED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 
 
 @cache
@@ -42,11 +51,11 @@ def only(overlay: str, kind: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "kserve"])
 def test_built_in_kinds_are_valid(overlay: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is missing")
     for manifest in manifests(overlay):
-        if manifest["kind"] != "ServiceMonitor":  # of the Prometheus Operator
+        if manifest["kind"] not in FOREIGN:
             validate.validate(manifest, validate.latest_version(), strict=True)
 
 
@@ -57,11 +66,7 @@ def test_pods_run_without_privileges(overlay: str) -> None:
     assert pod["securityContext"]["runAsUser"] == 10001
     assert pod["automountServiceAccountToken"] is False
     (container,) = pod["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    assert container["securityContext"] == LOCKED
 
 
 def test_a_pod_is_given_the_time_to_drain() -> None:
@@ -114,6 +119,74 @@ def test_the_autoscaler_scales_before_requests_are_refused() -> None:
     assert name.removeprefix("elmo_") in served_gauges()
     wanted = int(metric["pods"]["target"]["averageValue"])
     assert wanted < Settings.model_fields["max_queue_tokens"].default
+
+
+def test_prometheus_finds_the_port_of_the_service() -> None:
+    spec = only("autoscaling", "ServiceMonitor")["spec"]
+    service = only("autoscaling", "Service")
+    assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert spec["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+    assert spec["endpoints"][0]["path"] == "/metrics"
+
+
+def test_one_pod_at_a_time_is_taken_out() -> None:
+    for overlay in (*OVERLAYS, "kserve"):
+        assert only(overlay, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_keda_scales_as_the_autoscaler_does() -> None:
+    scaler = only("autoscaling", "HorizontalPodAutoscaler")["spec"]
+    keda = only("keda", "ScaledObject")["spec"]
+    (metric,), (trigger,) = scaler["metrics"], keda["triggers"]
+    assert "HorizontalPodAutoscaler" not in {each["kind"] for each in manifests("keda")}
+    assert "replicas" not in only("keda", "Deployment")["spec"]
+    assert keda["scaleTargetRef"]["name"] == only("keda", "Deployment")["metadata"]["name"]
+    assert keda["minReplicaCount"] == scaler["minReplicas"]
+    assert keda["maxReplicaCount"] == scaler["maxReplicas"]
+    assert trigger["metadata"]["threshold"] == metric["pods"]["target"]["averageValue"]
+    assert re.findall(r"elmo_\w+", trigger["metadata"]["query"]) == [
+        metric["pods"]["metric"]["name"]
+    ]
+    behavior = keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior == scaler["behavior"]
+
+
+def test_the_runtime_of_kserve_is_locked_down_as_the_deployment() -> None:
+    runtime = only("kserve", "ServingRuntime")["spec"]
+    predictor = only("kserve", "InferenceService")["spec"]["predictor"]
+    pod = only("base", "Deployment")["spec"]["template"]["spec"]
+    (container,), (own,) = runtime["containers"], pod["containers"]
+    user = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001}
+    assert container["securityContext"] == user | LOCKED
+    assert pod["securityContext"] == user | predictor["securityContext"]
+    assert predictor["automountServiceAccountToken"] is False
+    assert predictor["terminationGracePeriodSeconds"] == pod["terminationGracePeriodSeconds"]
+    for same in ("lifecycle", "resources", "volumeMounts", "image"):
+        assert container[same] == own[same]
+    assert runtime["volumes"] == pod["volumes"]
+
+
+def test_kserve_asks_for_routes_and_settings_that_exist() -> None:
+    runtime = only("kserve", "ServingRuntime")["spec"]
+    service = only("kserve", "InferenceService")
+    (container,) = runtime["containers"]
+    settings = {each["name"]: each["value"] for each in container["env"]}
+    assert settings.keys() <= {variable(name) for name in Settings.model_fields}
+    (port,) = container["ports"]
+    assert str(port["containerPort"]) == settings["ELMO_PORT"]
+    assert port["name"] == "http"
+    paths = json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["path"] in paths
+        assert container[probe]["httpGet"]["port"] == port["containerPort"]
+    assert settings["ELMO_MODELS"].startswith("{{.Name}}=")
+    predictor = service["spec"]["predictor"]
+    assert predictor["model"]["runtime"] == only("kserve", "ServingRuntime")["metadata"]["name"]
+    assert predictor["model"]["modelFormat"]["name"] in [
+        each["name"] for each in runtime["supportedModelFormats"]
+    ]
+    labels = only("kserve", "PodDisruptionBudget")["spec"]["selector"]["matchLabels"]
+    assert labels == service["metadata"]["labels"]
 
 
 def served_gauges() -> set[str]:

@@ -173,7 +173,7 @@ def test_every_error_is_problem_json_or_has_the_form_of_its_api(served: dict[str
             if status < "400":
                 continue
             assert status in statuses, (path, method, status)
-            is_foreign = path.startswith(("/v1/", "/tei/"))
+            is_foreign = path.startswith(("/v1/", "/tei/", "/v2/"))
             media_type = "application/json" if is_foreign else "application/problem+json"
             assert list(response["content"]) == [media_type]
             assert "X-Request-Id" in response["headers"]

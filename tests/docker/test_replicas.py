@@ -1,0 +1,148 @@
+"""docker-compose.replicas.yml on a real engine: three replicas, HAProxy and Prometheus."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import httpx
+import numpy as np
+import pytest
+import yaml
+from numpy.typing import NDArray
+
+from tests.docker.engine import Stack, free_ports, run
+from tests.docker.test_compose import eventually
+from tests.support.replicas import Load, expected
+
+pytestmark = pytest.mark.docker
+
+FILES = "docker-compose.yml:docker-compose.replicas.yml"
+REPLICAS = 3
+DEBIAN = "elmo-haproxy:test"
+
+
+@pytest.fixture(scope="module")
+def image(engine: None) -> str:
+    """HAProxy's image; where it cannot be pulled, that of docker/haproxy/Dockerfile."""
+    shown = yaml.safe_load(run("docker", "compose", "config", env={"COMPOSE_FILE": FILES}))
+    name = str(shown["services"]["haproxy"]["image"])
+    for question in (["image", "inspect", name], ["pull", "--quiet", name]):
+        asked = subprocess.run(["docker", *question], capture_output=True, check=False)
+        if asked.returncode == 0:
+            return name
+    run("docker", "build", "--network", "host", "--tag", DEBIAN, "docker/haproxy")
+    return DEBIAN
+
+
+@pytest.fixture(scope="module")
+def replicas(stack: Stack, image: str) -> Iterator[Stack]:
+    """Three replicas behind HAProxy, in a project of their own; the image is that of `stack`."""
+    http_port, prometheus_port = free_ports(2)
+    environment = {
+        **stack.environment,
+        "COMPOSE_FILE": FILES,
+        "COMPOSE_PROJECT_NAME": f"{stack.environment['COMPOSE_PROJECT_NAME']}-replicas",
+        "HAPROXY_IMAGE": image,
+        "HTTP_PORT": str(http_port),
+        "PROMETHEUS_PORT": str(prometheus_port),
+    }
+    with (
+        httpx.Client(base_url=f"http://127.0.0.1:{http_port}", timeout=60) as service,
+        httpx.Client(base_url=f"http://127.0.0.1:{prometheus_port}") as prometheus,
+    ):
+        found = replace(stack, environment=environment, service=service, prometheus=prometheus)
+        try:
+            found.compose(
+                *("up", "--no-build", "--wait", "--wait-timeout", "300"),
+                *("--scale", f"elmo={REPLICAS}"),
+            )
+            yield found
+        finally:
+            found.compose("down", "--volumes", "--timeout", "10")
+
+
+@pytest.fixture(scope="module")
+def vectors(replicas: Stack) -> list[list[NDArray[np.float32]]]:
+    """The vectors of the requests of the load, while nothing happens to the replicas."""
+    return expected(str(replicas.service.base_url))
+
+
+@pytest.fixture
+def load(replicas: Stack, vectors: list[list[NDArray[np.float32]]]) -> Load:
+    return Load(str(replicas.service.base_url), vectors)
+
+
+def containers(replicas: Stack) -> list[str]:
+    return replicas.compose("ps", "--quiet", "elmo").split()
+
+
+def targets(replicas: Stack) -> Counter[str]:
+    """Return how many targets of each job Prometheus reaches."""
+    found = replicas.prometheus.get("/api/v1/targets").json()["data"]["activeTargets"]
+    return Counter(each["labels"]["job"] for each in found if each["health"] == "up")
+
+
+def test_the_image_is_that_of_the_overlay(image: str) -> None:
+    if image == DEBIAN:
+        pytest.skip("HAProxy's image cannot be pulled: the tests below run with Debian's HAProxy")
+
+
+def test_prometheus_finds_every_replica_and_the_proxy(replicas: Stack) -> None:
+    wanted = Counter({"elmo": REPLICAS, "haproxy": 1, "prometheus": 1})
+
+    eventually(lambda: str(targets(replicas)), str(wanted))
+
+    assert targets(replicas) == wanted
+
+
+def test_a_task_is_known_to_all_replicas(replicas: Stack) -> None:
+    layers = replicas.service.get("/info").json()["layers"]
+    task = {"weights": [0.5] * layers, "gamma": 2.0}
+    replicas.service.put("/tasks/ner", json=task).raise_for_status()
+
+    program = (
+        "import urllib.request as r;print(r.urlopen('http://127.0.0.1:8000/tasks/ner').status)"
+    )
+    for container in containers(replicas):
+        command = ["docker", "exec", container, "python", "-c", program]
+        assert eventually(partial(output, command), "200") == "200"
+
+
+def output(command: list[str]) -> str:
+    """Return what a command wrote, also one that failed."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def test_a_rolling_restart_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
+    with load.under_way():
+        for container in containers(replicas):
+            run("docker", "restart", "--time", "70", container)
+            load.until_answered(20)
+            eventually(partial(health, container), "healthy")
+
+
+def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
+    victim, *_ = containers(replicas)
+    with load.under_way():
+        run("docker", "kill", victim)
+        load.until_answered(100)
+        run("docker", "start", victim)
+        eventually(partial(health, victim), "healthy")
+
+
+def test_fewer_and_more_replicas_are_found_under_load(replicas: Stack, load: Load) -> None:
+    with load.under_way():
+        for count in (REPLICAS - 1, REPLICAS):
+            replicas.compose(
+                *("up", "--no-build", "--wait", "--no-recreate"), "--scale", f"elmo={count}"
+            )
+            load.until_answered(50)
+            eventually(lambda: str(targets(replicas)["elmo"]), str(count))
+            assert targets(replicas)["elmo"] == count
+
+
+def health(container: str) -> str:
+    asked = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
+    return run(*asked).strip()
