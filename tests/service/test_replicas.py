@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from elmo_serve.http.media_types import safetensors
 from tests.support.fits import body, ended, fit
@@ -35,7 +36,7 @@ def held(tmp_path: Path) -> Iterator[tuple[Running, httpx.Client, httpx.Client]]
         yield owner, client, elsewhere
 
 
-def mixed(client: httpx.Client) -> np.ndarray:  # type: ignore[type-arg]
+def mixed(client: httpx.Client) -> NDArray[np.float32]:
     """Return the vectors of one sentence by the task `ner`."""
     response = client.post(
         "/embed",
@@ -47,10 +48,10 @@ def mixed(client: httpx.Client) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def test_a_task_is_known_changed_and_deleted_on_all_servers(tmp_path: Path) -> None:
-    settings = {"model": SMALL, "tasks": tmp_path / "tasks"}
+    tasks = tmp_path / "tasks"
     with (
-        running(tmp_path / "one", **settings) as server,
-        running(tmp_path / "two", **settings) as other,
+        running(tmp_path / "one", model=SMALL, tasks=tasks) as server,
+        running(tmp_path / "two", model=SMALL, tasks=tasks) as other,
         server.client() as one,
         other.client() as two,
     ):

@@ -51,7 +51,9 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         from elmo_serve.workers import devices
 
         if settings.devices != "auto":
-            devices.check(settings.devices, spoken.get("devices", variable("devices")))
+            devices.Hardware.here().check(
+                settings.devices, spoken.get("devices", variable("devices"))
+            )
 
         code = run(with_word_vectors(with_resolved_models(settings)))
     except SettingsError as error:

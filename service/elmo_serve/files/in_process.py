@@ -55,7 +55,7 @@ class InProcess:
         `owns_process` as for `Encoder.of`. Raises CheckpointError when there is no such model,
         ValueError for a device or a precision that is not available.
         """
-        available = devices.available()
+        available = devices.Hardware.here().available()
         place = available[0] if device == "auto" else device
         if place not in (*available, "cpu"):
             raise ValueError(f"there is no {place}; there is {', '.join({*available, 'cpu'})}")

@@ -18,6 +18,7 @@ from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
 from elmo_serve.workers.absent_worker import AbsentWorker
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import RunnerSettings, Worker
 from elmo_serve.workers.pool import WorkerPool
@@ -37,11 +38,12 @@ def assemble(
     settings: Settings,
     make_worker: MakeWorker | None = None,
     timeouts: Timeouts = _TIMEOUTS,
+    hardware: Hardware | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
     `make_worker` makes workers other than those that the settings name; `timeouts` say when one of
-    them counts as hung.
+    them counts as hung. `hardware` is by default that of this machine.
     """
     metrics = Metrics()
     segments = SharedMemoryPool()
@@ -49,8 +51,9 @@ def assemble(
         settings.max_queue_tokens, settings.max_answer_bytes, settings.max_client_tokens
     )
     make = make_worker or _makers[settings.worker]
+    hardware = hardware or Hardware.here()
     pools = {
-        spec.name: WorkerPool(_workers(spec, settings, segments, make, timeouts), metrics)
+        spec.name: WorkerPool(_workers(spec, settings, segments, make, timeouts, hardware), metrics)
         for spec in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
@@ -121,9 +124,10 @@ def _workers(
     segments: SharedMemoryPool,
     make: MakeWorker,
     timeouts: Timeouts,
+    hardware: Hardware,
 ) -> list[WorkerSpec]:
     """Return the workers of one model: `workers_per_device` on each device."""
-    names = devices.available() if settings.devices == "auto" else settings.devices
+    names = hardware.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
     specs: list[WorkerSpec] = []
     for name in names:
@@ -139,6 +143,7 @@ def _workers(
             log_level=settings.log_level,
             log_format=settings.log_format,
             word_vectors=str(settings.word_vectors or ""),
+            cuda_slice=hardware.slice_of(name),
         )
         make_one = _bind(make, runner, segments, model.fault)
         spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts, model.name)

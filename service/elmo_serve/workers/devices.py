@@ -7,30 +7,77 @@ import importlib.metadata
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Self
 
 from elmo_serve.settings import SettingsError
 
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+"""The variable by which the driver hides, orders and names devices."""
 
-def available() -> tuple[str, ...]:
-    """Return every CUDA device that this installation of torch can use, or the CPU."""
-    return _cuda() or ("cpu",)
+_SLICE: Final = "mig-"
 
 
-def check(names: Sequence[str], setting: str) -> None:
-    """Check that devices exist; `setting` is the user's name for the setting that lists them.
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The devices that this installation of torch can use.
 
-    Raises:
-        SettingsError: one of them is not here.
+    `cuda_devices` is the number that the driver shows to one process. `visible` is the value of
+    `CUDA_VISIBLE_DEVICES`, None where it is not set.
+
+    The driver shows at most one MIG slice to a process, also where the variable lists several. Each
+    slice of the list is a device all the same: its worker is a process that sees this slice alone.
     """
-    here = ("cpu", *_cuda())
-    for name in names:
-        if name not in here:
-            cause = "this torch is built without CUDA" if _is_cpu_build() else "no such device"
-            raise SettingsError(
-                f"{setting}={','.join(names)!r} is not allowed: {name}: {cause}; "
-                f"there is {', '.join(here)}"
-            )
+
+    cuda_devices: int
+    visible: str | None = None
+    is_cpu_build: bool = False
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return the hardware of this machine, as this process sees it."""
+        is_cpu_build = _is_cpu_build()
+        count = 0 if is_cpu_build else _cuda_devices()
+        return cls(count, os.environ.get(VISIBLE), is_cpu_build)
+
+    def available(self) -> tuple[str, ...]:
+        """Return every CUDA device, or the CPU where there is none."""
+        return self._cuda() or ("cpu",)
+
+    def check(self, names: Sequence[str], setting: str) -> None:
+        """Check that devices exist; `setting` is the user's name for the setting that lists them.
+
+        Raises:
+            SettingsError: one of them is not here.
+        """
+        here = ("cpu", *self._cuda())
+        for name in names:
+            if name not in here:
+                raise SettingsError(
+                    f"{setting}={','.join(names)!r} is not allowed: {name}: {self._cause()}; "
+                    f"there is {', '.join(here)}"
+                )
+
+    def slice_of(self, name: str) -> str:
+        """Return the MIG slice that is a device; empty for a device that is none."""
+        return dict(zip(self._cuda(), self._slices(), strict=False)).get(name, "")
+
+    def _cuda(self) -> tuple[str, ...]:
+        count = max(self.cuda_devices, len(self._slices())) if self.cuda_devices else 0
+        return tuple(f"cuda:{index}" for index in range(count))
+
+    def _slices(self) -> tuple[str, ...]:
+        """Return the MIG slices of the variable if it lists nothing else."""
+        names = tuple(part.strip() for part in (self.visible or "").split(","))
+        return names if all(name.lower().startswith(_SLICE) for name in names) else ()
+
+    def _cause(self) -> str:
+        if self.is_cpu_build:
+            return "this torch is built without CUDA"
+        if self.visible is not None:
+            return f"no such device, and {VISIBLE} is {self.visible!r}"
+        return "no such device"
 
 
 def cores() -> int:
@@ -49,11 +96,6 @@ def _quota() -> int | None:
         return math.ceil(int(quota) / int(period))
     except (OSError, ValueError):  # no cgroup, or "max": no quota
         return None
-
-
-def _cuda() -> tuple[str, ...]:
-    count = 0 if _is_cpu_build() else _cuda_devices()
-    return tuple(f"cuda:{index}" for index in range(count))
 
 
 def _is_cpu_build() -> bool:

@@ -118,7 +118,9 @@ class Worker(Child[Message], Protocol):
 class RunnerSettings:
     """The settings that a worker needs to load the model: values, to be sent to a process.
 
-    `word_vectors` is the folder of a map of word vectors; empty for none.
+    `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
+    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for a device that is none. `word_vectors`
+    is the folder of a map of word vectors; empty for none.
     """
 
     model: str
@@ -132,3 +134,9 @@ class RunnerSettings:
     log_level: str
     log_format: str
     word_vectors: str = ""
+    cuda_slice: str = ""
+
+    @property
+    def torch_device(self) -> str:
+        """The name that torch has for the device in the worker's process."""
+        return "cuda:0" if self.cuda_slice else self.device

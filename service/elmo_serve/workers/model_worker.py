@@ -230,7 +230,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     encoder = self_test(encoder, expected, settings)
     seconds_per_token = _warm_up(encoder, settings.warm_up_tokens)
     centre = centre_of(encoder, settings.warm_up_tokens)
-    device = torch.device(settings.device)
+    device = torch.device(settings.torch_device)
     words, path = _word_vectors(settings), settings.model
     return Runner(encoder, settings.precision, device, seconds_per_token, centre, words, path)
 
@@ -253,7 +253,7 @@ def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, 
     expected = known_vectors(elmo)
     try:
         encoder = Encoder.of(
-            elmo.to(torch.device(settings.device)),
+            elmo.to(torch.device(settings.torch_device)),
             settings.precision,
             token_cache_size=settings.token_cache_size,
             gate_cache_bytes=settings.gate_cache_bytes,

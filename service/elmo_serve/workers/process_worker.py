@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 
 from elmo_serve import logs
+from elmo_serve.workers import devices
 from elmo_serve.workers.child_process import ChildProcess, Parent
 from elmo_serve.workers.messages import Batch, Message, RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -45,6 +47,8 @@ class ProcessWorker:
 
 def work(parent: Parent, settings: RunnerSettings) -> None:
     """Load the model, then run batches until the server closes the channel."""
+    if settings.cuda_slice:  # before torch is imported, which reads it once
+        os.environ[devices.VISIBLE] = settings.cuda_slice
     # torch, in the worker's process only: the server imports this module too.
     from elmo_serve.workers import model_worker  # noqa: PLC0415
 

@@ -16,22 +16,68 @@ COMMAND = Path(sys.executable).with_name("elmo")
 
 
 def test_there_is_a_device() -> None:
-    names = devices.available()
+    hardware = devices.Hardware.here()
+
+    names = hardware.available()
 
     assert names == ("cpu",) or all(name.startswith("cuda:") for name in names)
+    hardware.check(names, "ELMO_DEVICES")
+    hardware.check(("cpu",), "ELMO_DEVICES")
 
 
-def test_every_device_that_is_available_passes_the_check() -> None:
-    devices.check(devices.available(), "ELMO_DEVICES")
-    devices.check(("cpu",), "ELMO_DEVICES")
+def test_every_gpu_that_the_driver_shows_is_used() -> None:
+    # The driver has applied CUDA_VISIBLE_DEVICES already: cuda:0 is the GPU 2, cuda:1 the GPU 0.
+    for visible in (None, "2,0", "GPU-2f5e,GPU-8a1c"):
+        hardware = devices.Hardware(2, visible)
+
+        assert hardware.available() == ("cuda:0", "cuda:1")
+        assert [hardware.slice_of(name) for name in hardware.available()] == ["", ""]
 
 
-def test_a_device_that_is_not_here_is_named_with_those_that_are() -> None:
+@pytest.mark.parametrize("visible", [None, "", "-1", "7", "MIG-gone"])
+def test_without_a_visible_gpu_auto_is_the_cpu(visible: str | None) -> None:
+    assert devices.Hardware(0, visible).available() == ("cpu",)
+
+
+def test_each_mig_slice_of_the_list_is_a_device_of_its_own() -> None:
+    slices = ["MIG-1c2d", "MIG-GPU-8a1c/1/0", "mig-3e4f"]
+
+    # The driver shows the first one alone to a process.
+    hardware = devices.Hardware(1, ", ".join(slices))
+
+    assert hardware.available() == ("cuda:0", "cuda:1", "cuda:2")
+    assert [hardware.slice_of(name) for name in hardware.available()] == slices
+    assert hardware.slice_of("cpu") == ""
+
+
+def test_a_list_of_gpus_and_slices_has_the_devices_that_the_driver_shows() -> None:
+    hardware = devices.Hardware(1, "GPU-2f5e,MIG-1c2d")
+
+    assert hardware.available() == ("cuda:0",)
+    assert hardware.slice_of("cuda:0") == ""
+
+
+@pytest.mark.parametrize(
+    ("hardware", "cause"),
+    [
+        (devices.Hardware(1), "cuda:1: no such device; there is cpu, cuda:0"),
+        (
+            devices.Hardware(1, "3"),
+            "cuda:1: no such device, and CUDA_VISIBLE_DEVICES is '3'; there is cpu, cuda:0",
+        ),
+        (
+            devices.Hardware(0, None, is_cpu_build=True),
+            "cuda:1: this torch is built without CUDA; there is cpu",
+        ),
+    ],
+)
+def test_a_device_that_is_not_here_is_named_with_those_that_are(
+    hardware: devices.Hardware, cause: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
-        devices.check(("cpu", "cuda:63"), "ELMO_DEVICES")
+        hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES")
 
-    assert str(caught.value).startswith("ELMO_DEVICES='cpu,cuda:63' is not allowed: cuda:63: ")
-    assert "there is cpu" in str(caught.value)
+    assert str(caught.value) == f"ELMO_DEVICES='cpu,cuda:1' is not allowed: {cause}"
 
 
 def test_there_is_a_core() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -108,3 +110,25 @@ async def test_a_killed_process_is_reported_with_its_signal(tmp_path: Path) -> N
         os.kill(f.worker.pid, signal.SIGKILL)
 
         assert "SIGKILL" in await f.ended.get()
+
+
+def test_the_process_of_a_mig_slice_sees_this_slice_alone() -> None:
+    program = """
+import os
+from elmo_serve.workers.messages import RunnerSettings
+from elmo_serve.workers.process_worker import work
+
+class Parent:
+    def send(self, message):
+        print(message.reason.partition(",")[0])
+
+values = ("nowhere", "cuda:1", "float32", 0, 0, False, 1, 64, "error", "text", "", "MIG-none")
+work(Parent(), RunnerSettings(*values))
+print(os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "MIG-none"
