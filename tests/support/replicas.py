@@ -58,7 +58,7 @@ class Load:
             self._is_over.set()
             for client in clients:
                 client.join()
-        assert self.faults == []
+        assert self.faults == [], self.faults[:3]
 
     def until_answered(self, more: int) -> None:
         """Wait until so many more requests were answered, or one has failed."""
