@@ -1,6 +1,7 @@
 """The programs of benchmarks/ start, and measure something however little there is to measure."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,12 @@ def started(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.skipif(
+    not (shutil.which("haproxy") and shutil.which("wrk")), reason="haproxy or wrk is not installed"
+)
+def test_the_proxy_is_measured_with_a_model(text: str) -> None:
+    options = ("--model", str(SMALL), "--rounds", "1", "--seconds", "0.2", "--only", "model")
+    row = run("replicas", text, *options).splitlines()[-2]
+    assert all(float(cell.strip(" %").replace(",", "")) > 0 for cell in row.split("|")[1:-1])

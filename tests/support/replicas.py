@@ -9,6 +9,7 @@ import http.client
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,11 +36,15 @@ _TOLERANCE = 1e-5  # the contract's, of two responses to one sentence
 
 @dataclass
 class Load:
-    """Clients that send requests without a pause and compare each response."""
+    """Clients that send requests without a pause and compare each response.
+
+    `slowest` is the longest time of a response in seconds, since it was set to 0.
+    """
 
     url: str
     expected: list[list[NDArray[np.float32]]]
     answered: int = 0
+    slowest: float = 0.0
     faults: list[str] = field(default_factory=list)
     _is_over: threading.Event = field(default_factory=threading.Event)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -71,10 +76,12 @@ class Load:
         with closing_connection(self.url) as connection:
             while not (self._is_over.is_set() or self.faults):
                 index = (index + 1) % len(SENTENCES)
+                start = time.monotonic()
                 try:
-                    self._note(self._fault(index, connection))
+                    fault = self._fault(index, connection)
                 except (OSError, http.client.HTTPException) as error:
-                    self._note(f"{type(error).__name__}: {error}")
+                    fault = f"{type(error).__name__}: {error}"
+                self._note(fault, time.monotonic() - start)
 
     def _fault(self, index: int, connection: http.client.HTTPConnection) -> str | None:
         connection.request("POST", "/embed", _BODIES[index], _HEADERS)
@@ -87,8 +94,9 @@ class Load:
         is_right = all(np.abs(one - other).max() <= _TOLERANCE for one, other in pairs)
         return None if is_right else f"wrong vectors of request {index}"
 
-    def _note(self, fault: str | None) -> None:
+    def _note(self, fault: str | None, seconds: float) -> None:
         with self._changed:
+            self.slowest = max(self.slowest, seconds)
             if fault is None:
                 self.answered += 1
             else:

@@ -48,14 +48,13 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
         from elmo_serve.http.server import serve as run
-        from elmo_serve.workers import devices
+        from elmo_serve.workers.devices import VISIBLE, Hardware
 
+        hardware = Hardware.here(os.environ.get(VISIBLE))
         if settings.devices != "auto":
-            devices.Hardware.here().check(
-                settings.devices, spoken.get("devices", variable("devices"))
-            )
+            hardware.check(settings.devices, spoken.get("devices", variable("devices")))
 
-        code = run(with_word_vectors(with_resolved_models(settings)))
+        code = run(with_word_vectors(with_resolved_models(settings)), hardware)
     except SettingsError as error:
         for refusal in error.refusals[:-1]:
             click.echo(f"elmo: {refusal}", err=True)

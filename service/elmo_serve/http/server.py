@@ -25,6 +25,7 @@ from elmo_serve.http.middleware.api_keys import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, SettingsError
+from elmo_serve.workers.devices import Hardware
 
 _BACKLOG: Final = 2_048
 """Connections that the kernel completes while the event loop is busy; uvicorn's default."""
@@ -56,14 +57,14 @@ _GEN0_OBJECTS: Final = 10_000
 _log = logging.getLogger("elmo_serve")
 
 
-def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; return the status to exit with.
+def serve(settings: Settings, hardware: Hardware) -> int:
+    """Serve on that hardware until SIGTERM or SIGINT; return the status to exit with.
 
     Raises:
         SettingsError: the address or the port cannot be used.
     """
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings))
+    return run(assemble(settings, hardware=hardware))
 
 
 def run(server: Server, app: FastAPI | None = None) -> int:

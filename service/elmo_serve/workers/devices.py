@@ -35,11 +35,14 @@ class Hardware:
     is_cpu_build: bool = False
 
     @classmethod
-    def here(cls) -> Self:
-        """Return the hardware of this machine, as this process sees it."""
+    def here(cls, visible: str | None = None) -> Self:
+        """Return the hardware of this machine, as this process sees it.
+
+        Without the value of `CUDA_VISIBLE_DEVICES` it has one MIG slice at most.
+        """
         is_cpu_build = _is_cpu_build()
         count = 0 if is_cpu_build else _cuda_devices()
-        return cls(count, os.environ.get(VISIBLE), is_cpu_build)
+        return cls(count, visible, is_cpu_build)
 
     def available(self) -> tuple[str, ...]:
         """Return every CUDA device, or the CPU where there is none."""

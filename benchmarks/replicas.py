@@ -1,0 +1,178 @@
+"""The cost of HAProxy before a server, and of a replica that is lost.
+
+    python -m benchmarks.replicas TEXT [--model english] [--rounds 5] [--seconds 6]
+
+HAProxy has the project's configuration and runs on the cores of the server. The first table sends
+requests of 1,000 tokens to a server with a model, directly and through the proxy in turns. The
+second one has no model: an echo worker answers zeros to the clients of wrk. The third one kills one
+of two replicas under load, and prints the longest time that a request took and how many failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+
+from benchmarks import echo
+from benchmarks.machine import describe
+from tests.support.replicas import closing_connection, loaded, proxied
+from tests.support.servers import running
+
+_TOKENS = 1_000
+"""Tokens of a request with a model."""
+
+_BODIES = 40
+_CLIENTS = 4
+_MEDIA = "application/vnd.safetensors"
+_KILLS = 3
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    arguments = parser.parse_args()
+    for program in ("haproxy", "wrk"):
+        if shutil.which(program) is None:
+            print(f"{program} is not installed (Debian's package {program})", file=sys.stderr)
+            return 2
+    print(describe())
+    for name in arguments.only:
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[name](Path(folder), arguments)
+    return 0
+
+
+def with_model(folder: Path, arguments: argparse.Namespace) -> None:
+    """Print tokens/s of the server alone and behind the proxy, in turns."""
+    bodies = _bodies(arguments.text)
+    tokens: dict[str, list[float]] = {"direct": [], "proxied": []}
+    with running(folder, model=arguments.model) as server, _behind(folder, server.url) as proxy:
+        for url in (server.url, proxy):
+            _tokens_per_second(url, bodies, arguments.seconds)  # words become known
+        print("\n| round | direct, tokens/s | through HAProxy | ratio |\n|---|--:|--:|--:|")
+        for number in range(arguments.rounds):
+            order = [("direct", server.url), ("proxied", proxy)]
+            for name, url in order if number % 2 else reversed(order):
+                tokens[name].append(_tokens_per_second(url, bodies, arguments.seconds))
+            direct, proxied_ = tokens["direct"][-1], tokens["proxied"][-1]
+            print(f"| {number + 1} | {direct:,.0f} | {proxied_:,.0f} | {proxied_ / direct:.1%} |")
+    ratios = [one / other for one, other in zip(*reversed(tokens.values()), strict=True)]
+    print(f"| median | | | {statistics.median(ratios):.1%} |")
+
+
+def without_model(folder: Path, arguments: argparse.Namespace) -> None:
+    """Print requests/s of a server without a model alone and behind the proxy, in turns."""
+    print("\n| clients | direct, requests/s | p50, p99 ms | through HAProxy | p50, p99 ms |")
+    print("|--:|--:|--:|--:|--:|")
+    seconds = max(1, round(arguments.seconds))
+    with echo.served() as url, _behind(folder, url) as proxy:
+        for clients in (1, 32):
+            rows = []
+            for address in (url, proxy):
+                echo.measure(address, clients, 1, _MEDIA)
+                found = [echo.measure(address, clients, seconds, _MEDIA) for _ in range(2)]
+                rate, p50, p99, errors = max(found)
+                assert errors == 0, f"{errors} errors"
+                rows.append(f"{rate:,.0f} | {p50:.2f}, {p99:.2f}")
+            print(f"| {clients} | {' | '.join(rows)} |")
+
+
+def failover(folder: Path, arguments: argparse.Namespace) -> None:
+    """Print the longest time of a request while one of two replicas is killed, or restarted."""
+    print("\n| one of two replicas | longest request, s | requests | failed |\n|---|--:|--:|--:|")
+    with loaded(folder, 2) as (replicas, load):
+        for event in ["nothing", *["SIGKILL"] * _KILLS, *["SIGTERM"] * _KILLS]:
+            load.slowest, before = 0.0, load.answered
+            victim = replicas[load.answered % 2]
+            if event == "SIGKILL":
+                victim.kill()
+            elif event == "SIGTERM":
+                victim.stop()
+            load.until_answered(1_000)
+            requests = load.answered - before
+            print(f"| {event} | {load.slowest:.3f} | {requests:,} | {len(load.faults)} |")
+            if event != "nothing":
+                victim.stop()
+                victim.start()
+    print(f"\n{load.answered:,} requests, {len(load.faults)} failed or with wrong vectors")
+
+
+PARTS = {"model": with_model, "echo": without_model, "failover": failover}
+
+
+@contextmanager
+def _behind(folder: Path, url: str) -> Iterator[str]:
+    """Run the proxy before one server."""
+    port = urlsplit(url).port
+    assert port is not None
+    with proxied(folder, [port]) as address:
+        yield address
+
+
+def _bodies(text: Path) -> list[bytes]:
+    """Return the bodies of requests of at least `_TOKENS` tokens each."""
+    bodies: list[bytes] = []
+    sentences: list[list[str]] = []
+    with text.open(encoding="utf-8") as file:
+        for line in file:
+            if words := line.split()[:200]:
+                sentences.append(words)
+            if sum(map(len, sentences)) >= _TOKENS:
+                bodies.append(orjson.dumps({"sentences": sentences}))
+                sentences = []
+            if len(bodies) == _BODIES:
+                break
+    return bodies or [orjson.dumps({"sentences": sentences})]
+
+
+def _tokens_per_second(url: str, bodies: list[bytes], seconds: float) -> float:
+    """Return the tokens/s of some clients that send requests without a pause."""
+    headers = {"Content-Type": "application/json", "Accept": _MEDIA}
+    counts = {body: sum(map(len, orjson.loads(body)["sentences"])) for body in bodies}
+    done: list[int] = []
+    start = time.perf_counter()
+
+    def send(index: int) -> None:
+        with closing_connection(url) as connection:
+            while time.perf_counter() - start < seconds:
+                index = (index + 1) % len(bodies)
+                _post(connection, bodies[index], headers)
+                done.append(counts[bodies[index]])
+
+    clients = [
+        threading.Thread(target=send, args=(number * len(bodies) // _CLIENTS,))
+        for number in range(_CLIENTS)
+    ]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    return sum(done) / (time.perf_counter() - start)
+
+
+def _post(connection: http.client.HTTPConnection, body: bytes, headers: dict[str, str]) -> None:
+    connection.request("POST", "/embed", body, headers)
+    response = connection.getresponse()
+    content = response.read()
+    assert response.status == 200, content[:300]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
