@@ -60,6 +60,7 @@ def replicas(stack: Stack, image: str) -> Iterator[Stack]:
             )
             yield found
         finally:
+            print(found.compose("logs", "--timestamps", "haproxy"))  # shown when a test fails
             found.compose("down", "--volumes", "--timeout", "10")
 
 
