@@ -23,7 +23,7 @@ INSTALL := $(PIP) install --constraint constraints.txt --build-constraint constr
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
-	@echo 'make coverage     the tests with branch coverage of their own process'
+	@echo 'make coverage     the tests with branch coverage, of their child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
@@ -38,7 +38,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale'
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m 'not docker and not faults and not scale' --cov --cov-branch
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale' --cov --cov-branch
 
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
