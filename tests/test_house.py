@@ -288,6 +288,9 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 DATA = {
+    "elmo_model.neighbours.errors",  # an exception
+    "elmo_model.neighbours.limits",  # values
+    "elmo_model.neighbours.search",  # a protocol
     "elmo_serve.files.sentence",  # a value and an exception
     "elmo_serve.http.schemas.open_inference",  # schemas of responses
     "elmo_serve.http.schemas.problems",

@@ -108,6 +108,7 @@ _WORDS: Final = {
     "greater_than_equal": "must be at least {ge:g}",
     "int_parsing_size": "must be the number of a layer",
     "int_type": "must be a whole number",
+    "layer": "must be 'top', 'average' or the number of a layer",
     "less_than": "must be below {lt:g}",
     "less_than_equal": "must be at most {le:g}",
     "list_type": "must be a list",

@@ -118,6 +118,7 @@ def running(
     settings = {"host": "127.0.0.1", "port": 0} | settings
     environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
     environment["XDG_DATA_HOME"] = str(data_home or folder / "data")
+    environment["XDG_CACHE_HOME"] = str(folder / "cache")
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             list(command),

@@ -21,6 +21,7 @@ from elmo_serve.http.schemas.clients import (
     TeiErrorResponse,
 )
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.problems import Problem
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
@@ -49,6 +50,7 @@ OPERATIONS: Final = {
     ("post", "/embed"): ("embed", "Vectors"),
     ("post", "/tokenize"): ("tokenize", "Vectors"),
     ("post", "/similarity"): ("compare", "Vectors"),
+    ("post", "/neighbours"): ("findNeighbours", "Vectors"),
     ("post", "/v1/embeddings"): ("createEmbeddings", "OpenAI"),
     ("get", "/v1/models"): ("listModels", "OpenAI"),
     ("get", "/v1/models/{name}"): ("getModel", "OpenAI"),
@@ -122,6 +124,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
             (TeiEmbedRequest, "validation"),
             (TeiEmbedAllRequest, "validation"),
             (SimilarityRequest, "validation"),
+            (NeighboursRequest, "validation"),
             (OpenAIErrorResponse, "serialization"),
             (TeiErrorResponse, "serialization"),
             (OpenInferenceErrorResponse, "serialization"),

@@ -10,6 +10,7 @@ from elmo_model.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.model_specs import ModelSpec
+from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import open_registry
@@ -27,15 +28,18 @@ _log = logging.getLogger("elmo_serve")
 
 
 class ServedModel:
-    """One model: its workers and, once it is loaded, its description and its tasks.
+    """One model: its workers, its index of uses and, once loaded, its description and its tasks.
 
     `fault` says why it will not be loaded before the server starts again.
     """
 
-    def __init__(self, spec: ModelSpec, pool: WorkerPool, engine: Engine) -> None:
+    def __init__(
+        self, spec: ModelSpec, pool: WorkerPool, engine: Engine, index: ModelIndex
+    ) -> None:
         self.name = spec.name
         self.source = spec.source
         self.pool = pool
+        self.index = index
         self.fault: str | None = None
         self._engine = engine
         self._tasks: TaskRegistry | None = None
@@ -111,7 +115,8 @@ class ServedModel:
         await self.pool.stop()
 
     def close(self) -> None:
-        """End the watch over the tasks."""
+        """End the watch over the tasks, and the work for the index."""
+        self.index.close()
         if self._tasks is not None:
             self._tasks.close()
 

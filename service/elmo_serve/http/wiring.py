@@ -1,6 +1,7 @@
 """The parts of a server, put together from its settings."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from elmo_serve.http.load_shedding import LoadShedder
@@ -8,11 +9,13 @@ from elmo_serve.http.request.body import ReceivingBudget
 from elmo_serve.http.request.metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
+from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.model_specs import ModelSpec
+from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
@@ -57,7 +60,10 @@ def assemble(
         for spec in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
-    models = [ServedModel(spec, pools[spec.name], engine) for spec in settings.specs]
+    models = [
+        ServedModel(spec, pools[spec.name], engine, _index(spec.name, settings, engine))
+        for spec in settings.specs
+    ]
     server = Server(
         settings=settings,
         metrics=metrics,
@@ -77,6 +83,11 @@ def assemble(
     )
     _watch(server, segments)
     return server
+
+
+def _index(model: str, settings: Settings, engine: Engine) -> ModelIndex:
+    queue = partial(bulk_queue, engine, model, settings, "neighbours")
+    return ModelIndex(queue, settings.cache)
 
 
 def _job_limits(settings: Settings) -> JobLimits:

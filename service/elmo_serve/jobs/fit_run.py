@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmo_model.task import Task
-from elmo_serve.jobs.embedding import EmbeddingFailedError, Queue, embed
+from elmo_serve.jobs.bulk_queue import BulkQueue
+from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
 from elmo_serve.jobs.fit_child import FitChild, FitFailedError
 from elmo_serve.jobs.fit_messages import Fits, Scored, Train, Trained
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
@@ -135,9 +136,9 @@ class FitRun:
                 unfinished.cancel()
             await asyncio.gather(embedding, ended, return_exceptions=True)
 
-    def _queue(self) -> Queue:
+    def _queue(self) -> BulkQueue:
         model = self._model
-        return Queue(
+        return BulkQueue(
             engine=model.engine,
             model=model.name,
             info=model.info,

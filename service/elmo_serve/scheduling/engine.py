@@ -74,6 +74,10 @@ class Engine:
         """The workers of the default model."""
         return self._dispatchers[self.default].pool
 
+    def pool_of(self, model: str) -> WorkerPool:
+        """Return the workers of a model."""
+        return self._dispatchers[model].pool
+
     @property
     def models(self) -> Collection[str]:
         """The names of the models."""

@@ -31,6 +31,7 @@ ROUTES = {
     "/jobs/{id}/head": {"get"},
     "/info": {"get"},
     "/similarity": {"post"},
+    "/neighbours": {"post"},
     "/v1/embeddings": {"post"},
     "/v1/models": {"get"},
     "/v1/models/{name}": {"get"},

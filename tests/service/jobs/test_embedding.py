@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 import pytest
 
-from elmo_serve.jobs.embedding import EmbeddingFailedError, Queue, embed
+from elmo_serve.jobs.bulk_queue import BulkQueue
+from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
 from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitPlan
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.workers.shared_memory import Segment
@@ -36,8 +37,8 @@ def plan_of(sentences: list[list[str]], kept: list[int]) -> FitPlan:
     )
 
 
-def queue_of(b: Bench, piece_tokens: int = 10) -> Queue:
-    return Queue(b.engine, b.engine.default, INFO, "fit x", piece_tokens, 60.0)
+def queue_of(b: Bench, piece_tokens: int = 10) -> BulkQueue:
+    return BulkQueue(b.engine, b.engine.default, INFO, "fit x", piece_tokens, 60.0)
 
 
 async def at_once(write: Callable[..., None], *arguments: Any) -> None:

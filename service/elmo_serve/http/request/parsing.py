@@ -1,6 +1,6 @@
 """The bodies of POST /embed and POST /tokenize, parsed in the server or in a JSON worker."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -99,12 +99,7 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
                 errors=[FieldError(pointer("sentences"), "is required, or `text`")],
             )
         _check(request.sentences, limits)
-    exclusive = [name for name in ("layers", "task", "mix") if name in given]
-    if len(exclusive) > 1:
-        raise InvalidRequest(
-            f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
-            errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
-        )
+    refuse_rivals(given)
     return Parsed(
         Options(
             request.model,
@@ -121,6 +116,19 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
         _warnings(request.sentences, limits.token_limit(request.model)),
         text,
     )
+
+
+def refuse_rivals(given: Collection[str]) -> None:
+    """Raise InvalidRequest for a request with more than one of layers, task and mix.
+
+    `given` are the names of its fields.
+    """
+    exclusive = [name for name in ("layers", "task", "mix") if name in given]
+    if len(exclusive) > 1:
+        raise InvalidRequest(
+            f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
+            errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
+        )
 
 
 def parse_tokenize(body: bytes | memoryview, limits: RequestLimits) -> TextRequest:

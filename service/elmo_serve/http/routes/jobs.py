@@ -32,6 +32,7 @@ from elmo_serve.http.routes.tasks import Name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
+from elmo_serve.jobs.bulk_queue import piece_tokens_of
 from elmo_serve.jobs.fit_body import NDJSON
 from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel
@@ -167,19 +168,13 @@ def _source(server: Server, served: ServedModel, is_lines: bool) -> FitSource:
 
 def _model(server: Server, served: ServedModel) -> FitModel:
     settings = server.settings
-    row_bytes = served.info.layers * served.info.dimension * 4
-    # A piece must not fill the queue, nor the budget of answers: others need room as well.
-    most = min(settings.max_queue_tokens // 4, settings.max_answer_bytes // (8 * row_bytes))
+    budget = max(slot.budget for slot in served.pool.slots)
     return FitModel(
         name=served.name,
         info=served.info,
         registry=served.tasks,
         engine=server.engine,
-        piece_tokens=min(
-            most,
-            settings.max_client_tokens or most,
-            max(slot.budget for slot in served.pool.slots),
-        ),
+        piece_tokens=piece_tokens_of(settings, served.info, budget),
         timeout_seconds=settings.request_timeout_seconds,
         log=(settings.log_level, settings.log_format),
     )

@@ -3,14 +3,16 @@
 `text_bodies` checks requests; these schemas describe them.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from elmo_serve.http.schemas.vectors import Vector
 from elmo_serve.task_schema import ModelName, optional
 
-Text = Annotated[str, Field(min_length=1, pattern=r"[^\s\x00-\x1f\x7f-\x9f]")]
+A_TOKEN: Final = r"[^\s\x00-\x1f\x7f-\x9f]"
+
+Text = Annotated[str, Field(min_length=1, pattern=A_TOKEN)]
 """A text with at least one token: control characters count as white space."""
 
 Tokens = Annotated[list[str], Field(min_length=1)]

@@ -1,19 +1,21 @@
-"""Request bodies of the routes that take text as other servers do, and of POST /similarity.
+"""Request bodies of the routes that take text as other servers do, of /similarity, /neighbours.
 
 JSON workers import this module: it needs no web framework.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
-from elmo_serve.http.request.parsing import RequestLimits
+from elmo_serve.http.request.parsing import RequestLimits, refuse_rivals
+from elmo_serve.http.schemas.neighbours import NeighboursRequest
+from elmo_serve.validation import validated
 from elmo_serve.workers.text_worker import Side
 
-Form = Literal["/v1/embeddings", "/tei/embed", "/similarity"]
+Form = Literal["/v1/embeddings", "/tei/embed", "/similarity", "/neighbours"]
 """The form of a body, called by a route that takes it."""
 
 TOKEN_IDS: Final = (
@@ -56,7 +58,7 @@ class TextBody:
     sentence is in the body.
     """
 
-    options: OpenAIOptions | TeiOptions | SimilarityOptions
+    options: OpenAIOptions | TeiOptions | SimilarityOptions | NeighboursRequest
     sentences: list[bytes]
     lengths: list[int | None]
     pointers: list[str]
@@ -70,6 +72,8 @@ def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBo
         InvalidRequest: a field is missing or has a wrong value; `errors` points to the first.
         TooLarge: it holds more sentences, or a longer list of tokens, than `limits` allows.
     """
+    if form == "/neighbours":
+        return _neighbours(validated(NeighboursRequest, body), limits)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -130,13 +134,26 @@ def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBod
     return TextBody(options, sentences, lengths, pointers)
 
 
+def _neighbours(request: NeighboursRequest, limits: RequestLimits) -> TextBody:
+    given = request.model_fields_set
+    if ("text" in given) == ("tokens" in given):
+        raise _invalid("", "must have one of text and tokens")
+    refuse_rivals(given)
+    if "text" in given:
+        return TextBody(request, [request.text.encode()], [None], ["/text"])
+    if "tokenizer" in given:
+        raise _invalid("/tokenizer", "splits `text`; `tokens` are split already")
+    sentence, length = _tokens(request.tokens, "/tokens", limits)
+    return TextBody(request, [sentence], [length], ["/tokens"])
+
+
 _PARSERS: Final[Mapping[Form, Callable[[Mapping[str, Any], RequestLimits], TextBody]]] = {
     "/v1/embeddings": _parse_openai,
     "/tei/embed": _parse_tei,
     "/similarity": _parse_similarity,
 }
 
-FORMS: Final = tuple(_PARSERS)
+FORMS: Final = get_args(Form)
 
 
 def _texts(

@@ -1,0 +1,114 @@
+"""Writes an index, part after part, so that a killed writer loses one part at most."""
+
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model import atomic_files
+from elmo_model.neighbours import part_files
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.frequent_words import most_frequent
+from elmo_model.neighbours.index_files import (
+    CENTRE,
+    WORDS,
+    open_parts,
+    read_centre,
+    word_matrix,
+)
+from elmo_model.neighbours.manifest import Manifest, PartFacts, part_folder
+from elmo_model.neighbours.part_writer import PartWriter
+
+_TEMPORARY = ".part-"
+"""How the folder of a part that is being written begins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewPart:
+    """A part that is being written, in a temporary folder: `writer` takes its sentences."""
+
+    folder: Path
+    writer: PartWriter
+
+
+class IndexWriter:
+    """Adds parts to the index in a folder. The manifest counts those that are on the disk."""
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, centre: NDArray[np.float32], words: dict[str, int]
+    ) -> None:
+        self._folder = folder
+        self._centre = centre
+        self._words = words
+        self.manifest = manifest
+
+    @classmethod
+    def begin(cls, folder: Path, manifest: Manifest, centre: NDArray[np.float32]) -> Self:
+        """Begin an index in a folder that is made where it is missing.
+
+        Raises IndexFolderError for a folder with something in it, and OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise IndexFolderError(f"{folder} is not empty: an index needs a folder of its own")
+        with atomic_files.open_replacing(folder / CENTRE) as file:
+            np.save(file, centre)
+        manifest.write(folder)
+        return cls(folder, manifest, centre, {})
+
+    @classmethod
+    def resume(cls, folder: Path) -> Self:
+        """Go on with an index. Raises IndexFolderError where it is none or is damaged."""
+        manifest = Manifest.read(folder)
+        for leftover in folder.glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(leftover)
+        words: dict[str, int] = {}
+        for part in open_parts(folder, manifest):
+            words.update((part.words[row], len(words)) for row in range(len(part.words)))
+        return cls(folder, manifest, read_centre(folder, manifest), words)
+
+    def new_part(self, sentences: Sequence[Sequence[str]]) -> NewPart:
+        """Begin the next part, of some sentences. Raises OSError."""
+        temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+        temporary.mkdir()
+        writer = PartWriter(sentences, self._centre, self._words, part_files.rooms(temporary))
+        return NewPart(temporary, writer)
+
+    def add(self, new: NewPart, lines: int, digest: str) -> None:
+        """Add a part whose sentences are all written.
+
+        `lines` and `digest` are those of the text of the part, see `PartFacts`. Raises OSError;
+        then the index is as it was.
+        """
+        part = new.writer.finish()
+        part_files.save(part, new.folder)
+        target = part_folder(self._folder, len(self.manifest.parts))
+        shutil.rmtree(target, ignore_errors=True)  # of a writer killed before the manifest
+        files = part_files.sizes(new.folder)
+        atomic_files.publish(new.folder, target)
+        facts = PartFacts(part.tokens, part.sentences, len(part.words), lines, digest, files)
+        self._keep(self.manifest.with_part(facts))
+        for row in range(len(part.words)):
+            self._words[part.words[row]] = part.first_word + row
+
+    def finish(self) -> None:
+        """Write the frequent words of all parts, which ends the index. Raises OSError."""
+        parts = open_parts(self._folder, self.manifest)
+        numbers = most_frequent(parts)
+        temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+        temporary.mkdir()
+        np.save(temporary / "numbers.npy", numbers)
+        np.save(temporary / "vectors.npy", word_matrix(parts, numbers))
+        shutil.rmtree(self._folder / WORDS, ignore_errors=True)
+        files = part_files.sizes(temporary)
+        atomic_files.publish(temporary, self._folder / WORDS)
+        self._keep(self.manifest.with_words(files))
+
+    def _keep(self, manifest: Manifest) -> None:
+        manifest.write(self._folder)
+        self.manifest = manifest

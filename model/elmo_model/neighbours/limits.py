@@ -1,0 +1,11 @@
+"""The sizes of a search."""
+
+from typing import Final
+
+CANDIDATES: Final = 200
+"""Tokens of each searched layer whose cosines are computed exactly. More of them find more of the
+true neighbours of a mixture and take longer (`benchmarks/neighbours.py`)."""
+
+MOST_NEIGHBOURS: Final = 100
+"""Largest number of neighbours of one search: half of the candidates of one layer, because those in
+equal sentences are left out."""

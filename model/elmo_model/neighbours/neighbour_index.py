@@ -1,0 +1,189 @@
+"""An index of uses: the nearest tokens in their sentences, and the nearest words without one."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.neighbours.frequent_words import FrequentWords
+from elmo_model.neighbours.limits import CANDIDATES
+from elmo_model.neighbours.part import AVERAGE, Part
+from elmo_model.neighbours.search import Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """The description of an index. `text` is the name of the indexed text.
+
+    `model` and `revision` are those of the network that computed the vectors.
+    """
+
+    text: str
+    model: str
+    revision: str
+    tokens: int
+    sentences: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A token in a sentence of the text, and the cosine of its vector with the one searched."""
+
+    sentence: tuple[str, ...]
+    token: int
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, and the cosine of its token layer with the one searched."""
+
+    word: str
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourIndex:
+    """Parts in the order of the text; `centre` (L + 1, 2P) is the mean of each layer.
+
+    A search only reads, so threads may share an index.
+    """
+
+    info: IndexInfo
+    centre: NDArray[np.float32]
+    parts: Sequence[Part]
+    frequent: FrequentWords
+
+    def uses(
+        self,
+        layers: NDArray[np.float32],
+        weights: Sequence[float],
+        count: int,
+        sentence: Sequence[str] = (),
+    ) -> list[Use]:
+        """Return the uses nearest to a token by the cosine of centred vectors, nearest first.
+
+        Args:
+            layers: the layers of the token, (L + 1, 2P).
+            weights: the share of each layer in the vectors that are compared.
+            count: how many uses at most; of uses in equal sentences only the first counts.
+            sentence: a sentence whose own uses are left out: that of the token.
+        """
+        shares = np.asarray(weights, np.float32)
+        centred = layers.astype(np.float32) - self.centre
+        tokens = np.unique(self._candidates(centred, shares))
+        cosines = _cosines(self.mixed(tokens, shares), shares @ centred)
+        found: dict[tuple[tuple[str, ...], int], Use] = {}
+        for order in np.argsort(-cosines, kind="stable"):
+            words, place = self.place(int(tokens[order]))
+            if words != tuple(sentence):
+                found.setdefault((words, place), Use(words, place, float(cosines[order])))
+            if len(found) == count:
+                break
+        return list(found.values())
+
+    def static(self, layer: NDArray[np.float32], count: int, but: str = "") -> list[Word]:
+        """Return the words whose token layer is nearest to a vector (2P,), but for the word `but`.
+
+        Every use of a word has the same token layer: these are its static neighbours.
+        """
+        centred = layer.astype(np.float32) - self.centre[0]
+        numbers = self.frequent.nearest(centred, count + 1)
+        cosines = _cosines(self._word_vectors(numbers), centred)
+        order = np.argsort(-cosines, kind="stable")
+        words = [Word(self._word(int(numbers[row])), float(cosines[row])) for row in order]
+        return [word for word in words if word.word != but][:count]
+
+    def mixed(self, tokens: Numbers, shares: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Map tokens (n,), numbered over all parts, to the weighted sum of their layers (n, 2P)."""
+        found = np.zeros((len(tokens), self.centre.shape[1]), np.float32)
+        parts = np.searchsorted(self._ends, tokens, side="right")
+        for number in np.unique(parts):
+            rows = np.flatnonzero(parts == number)
+            part, inside = self.parts[number], tokens[rows] - self._start(number)
+            for layer in np.flatnonzero(shares):
+                if layer:
+                    vectors = part.layer(int(layer), inside)
+                else:
+                    vectors = self._word_vectors(part.token_words[inside].astype(np.int64))
+                found[rows] += shares[layer] * vectors
+        return found
+
+    def place(self, token: int) -> tuple[tuple[str, ...], int]:
+        """Return the sentence of a token, numbered over all parts, and its place in it."""
+        number = bisect_right(self._ends, token)
+        part, inside = self.parts[number], token - self._start(number)
+        start, end = part.place(inside)
+        return tuple(self._word(int(word)) for word in part.token_words[start:end]), inside - start
+
+    def _candidates(self, centred: NDArray[np.float32], shares: NDArray[np.float32]) -> Numbers:
+        """Return tokens that are near in one layer at least, or in the mean of the layers."""
+        used = np.flatnonzero(shares)
+        if np.ptp(shares) == 0:
+            return self._near(AVERAGE, centred.mean(axis=0))
+        found = [self._near(str(layer), centred[layer]) for layer in used if layer]
+        if shares[0]:
+            found.append(self._uses_of_near_words(centred[0]))
+        if len(used) > 1:
+            found.append(self._near(AVERAGE, centred.mean(axis=0)))
+        return np.concatenate(found)
+
+    def _near(self, name: str, query: NDArray[np.float32]) -> Numbers:
+        """Return the nearest tokens of all parts by the search of a name."""
+        tokens, distances = [], []
+        for number, part in enumerate(self.parts):
+            found, far = part.searches[name].nearest(query, CANDIDATES)
+            tokens.append(found + self._start(number))
+            distances.append(far)
+        nearest = np.argsort(np.concatenate(distances), kind="stable")[:CANDIDATES]
+        return np.concatenate(tokens)[nearest]
+
+    def _uses_of_near_words(self, query: NDArray[np.float32]) -> Numbers:
+        """Return tokens whose words are nearest by the token layer, in which all uses are equal."""
+        found: list[Numbers] = []
+        missing = CANDIDATES
+        for word in self.frequent.nearest(query, CANDIDATES):
+            for number, part in enumerate(self.parts):
+                uses = part.uses(word, missing)
+                found.append(uses + self._start(number))
+                missing -= len(uses)
+            if not missing:
+                break
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _word_vectors(self, numbers: Numbers) -> NDArray[np.float32]:
+        found = np.empty((len(numbers), self.centre.shape[1]), np.float32)
+        parts = np.searchsorted(self._first_words, numbers, side="right") - 1
+        for number in np.unique(parts):
+            rows = np.flatnonzero(parts == number)
+            part = self.parts[number]
+            found[rows] = part.word_vectors[numbers[rows] - part.first_word]
+        return found
+
+    def _word(self, number: int) -> str:
+        part = self.parts[bisect_right(self._first_words, number) - 1]
+        return part.words[number - part.first_word]
+
+    def _start(self, number: int) -> int:
+        """Return the number of the first token of a part."""
+        return self._ends[number - 1] if number else 0
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(part.tokens for part in self.parts))
+
+    @cached_property
+    def _first_words(self) -> list[int]:
+        return [part.first_word for part in self.parts]
+
+
+def _cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Map vectors (n, 2P) to their cosines with a vector; 0 where a vector is zero."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    products = (vectors @ query).astype(np.float64)
+    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).clip(-1, 1)

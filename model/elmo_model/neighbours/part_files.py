@@ -1,0 +1,103 @@
+"""A part of an index as a folder of arrays, which processes share through the page cache.
+
+words.bin              the UTF-8 of the words that the part has first; `word_ends.npy` their ends
+word_vectors.npy       float16 (W, 2P), layer 0 of these words
+token_words.npy        uint32 (N,), the number of each token's word
+sentence_starts.npy    uint64 (S + 1,), the first token of each sentence, and N
+1.npy, 2.npy           float16 (N, 2P), one for each layer above 0
+average.npy            float16 (N, 2P), the mean of all layers, where there are no graphs
+1.usearch              graphs to search a large part by: one a layer, and average.usearch
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.flat_search import FlatSearch
+from elmo_model.neighbours.graph_search import GRAPH, GraphSearch
+from elmo_model.neighbours.part import AVERAGE, Part
+from elmo_model.neighbours.part_writer import Room
+from elmo_model.neighbours.search import Search
+from elmo_model.neighbours.word_list import WordList
+
+
+def rooms(folder: Path) -> Room:
+    """Return rooms that are files of a folder, so that a part needs no memory of its size."""
+
+    def room(name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
+        path = folder / f"{name}.npy"
+        found = np.lib.format.open_memmap(path, "w+", np.float16, shape)
+        with path.open("r+b") as file:
+            # A full disk is an error here, and later a signal that ends the process.
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        return found
+
+    return room
+
+
+def save(part: Part, folder: Path) -> None:
+    """Write all of a part but the vectors, which are in the rooms of the folder already."""
+    (folder / "words.bin").write_bytes(part.words.text.tobytes())
+    np.save(folder / "word_ends.npy", part.words.ends)
+    np.save(folder / "token_words.npy", part.token_words)
+    np.save(folder / "sentence_starts.npy", part.sentence_starts)
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Return the size in bytes of each file of a folder."""
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+
+
+def check(folder: Path, files: Mapping[str, int]) -> None:
+    """Check that the files of a folder are whole. Raises IndexFolderError, which names the file."""
+    for name, size in files.items():
+        path = folder / name
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise IndexFolderError(f"{path}: cannot be read: {error.strerror}") from error
+        if found != size:
+            raise IndexFolderError(f"{path}: has {found:,} bytes, expected {size:,}: it is damaged")
+
+
+def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: int) -> Part:
+    """Open a part of an index for L + 1 `layers`; its words are numbered from `first_word`.
+
+    `files` has the size of each file. Raises IndexFolderError for a file that is missing or of
+    another size.
+    """
+    check(folder, files)
+    names = list(map(str, range(1, layers)))
+    vectors = {name: array(folder / f"{name}.npy") for name in names}
+    searches: dict[str, Search] = {}
+    for name in (*names, AVERAGE):
+        if f"{name}{GRAPH}" in files:
+            searches[name] = GraphSearch.open(folder / f"{name}{GRAPH}")
+        else:
+            found = vectors[name] if name in vectors else array(folder / f"{name}.npy")
+            searches[name] = FlatSearch(found)
+    text = np.empty(0, np.uint8)
+    if files["words.bin"]:  # a file of no bytes cannot be mapped
+        text = np.memmap(folder / "words.bin", np.uint8, "r")
+    return Part(
+        first_word,
+        WordList(text, array(folder / "word_ends.npy")),
+        array(folder / "word_vectors.npy"),
+        array(folder / "token_words.npy"),
+        array(folder / "sentence_starts.npy"),
+        list(vectors.values()),
+        searches,
+    )
+
+
+def array(path: Path) -> NDArray[Any]:
+    """Map the array of a file into memory. Raises IndexFolderError for another file."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise IndexFolderError(f"{path}: is no array: {error}") from error

@@ -1,0 +1,168 @@
+"""POST /neighbours: the nearest uses of a token, and the nearest words without a sentence."""
+
+import asyncio
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
+    FieldError,
+    InternalError,
+    InvalidRequest,
+    MalformedBody,
+    Overloaded,
+    SentenceFailed,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnknownModel,
+    UnknownTask,
+    UnsupportedMediaType,
+)
+from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.plain_route import PlainRoute
+from elmo_serve.http.routes.embed_document import TIMEOUT
+from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.text.call import TextCall, Texts
+from elmo_serve.output import Output, mix_faults, select
+
+router = APIRouter(route_class=PlainRoute)
+
+_MEMORY_FACTOR: Final = 1.0
+"""The response is small; the vectors are kept until the search begins."""
+
+
+@router.post(
+    "/neighbours",
+    name="neighbours",
+    summary="Find the nearest uses of a token",
+    response_class=Response,
+    responses={
+        200: {"model": NeighboursResponse, "description": "The nearest uses and words."},
+        **documented(
+            (
+                Unauthorized,
+                InternalError,
+                Unavailable,
+                MalformedBody,
+                UnknownModel,
+                UnknownTask,
+                TooLarge,
+                UnsupportedMediaType,
+                InvalidRequest,
+                ClientOverShare,
+                SentenceFailed,
+                Overloaded,
+                DeadlineExceeded,
+            )
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/NeighboursRequest"}}
+            },
+        },
+        "parameters": [TIMEOUT],
+    },
+)
+async def neighbours(request: Request) -> Response:
+    """Return the uses of words in an indexed text that are nearest to a token in its sentence.
+
+    Cosines are those of centred vectors: the mean of each layer (`/info/centre`) is subtracted.
+    Without `ELMO_INDEX` a text that comes with the program is searched. It is embedded when it is
+    first asked for; until then the response is 503, and says how far it is.
+    """
+    with TextCall(request) as call:
+        body = await call.body("/neighbours")
+        wanted = body.options
+        assert isinstance(wanted, NeighboursRequest)
+        model = call.server.models.get(wanted.model)
+        weights = _weights(wanted, model)
+        index = await model.index.get()
+
+        def output(texts: Texts) -> Output:
+            _check_token(wanted.token, texts.lengths[0])
+            return select("all", model.info.layers)
+
+        texts, embedded = await call.embed(
+            model, body, output, tokenizer=wanted.tokenizer, memory_factor=_MEMORY_FACTOR
+        )
+        tokens: list[str] = orjson.loads(texts.sentences[0])
+        layers = embedded.vectors[0].numpy()[:, wanted.token]
+        found = await asyncio.to_thread(_search, index, layers, weights, wanted, tokens)
+        members = {
+            "model": model.name,
+            "revision": model.info.revision,
+            "tokens": tokens,
+            "token": wanted.token,
+            **found,
+            "index": {
+                "text": index.info.text,
+                "tokens": index.info.tokens,
+                "sentences": index.info.sentences,
+            },
+            "usage": {"sentences": 1, "tokens": len(tokens)},
+        }
+        return call.response([orjson.dumps(members)], texts)
+
+
+def _search(
+    index: NeighbourIndex,
+    layers: NDArray[np.float32],
+    weights: tuple[float, ...],
+    wanted: NeighboursRequest,
+    tokens: list[str],
+) -> dict[str, Any]:
+    """Map the layers (L + 1, 2P) of a token to its neighbours."""
+    uses = index.uses(layers, weights, wanted.k, tokens)
+    words = index.static(layers[0], wanted.k, tokens[wanted.token])
+    return {"neighbours": list(map(asdict, uses)), "static": list(map(asdict, words))}
+
+
+def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]:
+    """Return the share of each layer in the vectors to compare."""
+    count = model.info.layers
+    if wanted.task is not None:
+        task = model.tasks.get(wanted.task)
+        return _mixed(task.weights, task.layer_norm, "/task")
+    if wanted.mix is not None:
+        mix = wanted.mix
+        if faults := mix_faults(mix.weights, mix.gamma, count, ("mix",)):
+            raise InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
+        return _mixed(mix.weights, mix.layer_norm, "/mix/layer_norm")
+    if wanted.layers == "average":
+        return (1 / count,) * count
+    number = count - 1 if wanted.layers == "top" else wanted.layers
+    if number >= count:
+        raise _invalid("/layers", f"there is no layer {number}; there are 0 to {count - 1}")
+    return tuple(float(layer == number) for layer in range(count))
+
+
+def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
+    """Return the weights of a mix after the softmax."""
+    if layer_norm:
+        detail = "normalises the layers of each sentence, which an index does not keep"
+        raise _invalid(at, detail)
+    raw = np.asarray(weights, np.float64)
+    shares = np.exp(raw - raw.max())
+    return tuple((shares / shares.sum()).tolist())
+
+
+def _check_token(token: int, length: int) -> None:
+    if token >= length:
+        raise _invalid("/token", f"there is no token {token}; there are 0 to {length - 1}")
+
+
+def _invalid(at: str, detail: str) -> InvalidRequest:
+    return InvalidRequest(f"{at}: {detail}", errors=[FieldError(at, detail)])

@@ -1,0 +1,149 @@
+"""Bodies of POST /neighbours."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from elmo_model.neighbours.limits import MOST_NEIGHBOURS
+from elmo_serve.http.schemas.clients import A_TOKEN, SimilarityUsage, Tokens
+from elmo_serve.http.schemas.embed import LayerNumber
+from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Tokenizer
+from elmo_serve.http.schemas.vectors import Int64
+from elmo_serve.task_schema import Mix, ModelName, TaskName, a_whole_number, optional
+
+DEFAULT_COUNT: Final = 10
+
+_NAMES: Final = ("top", "average")
+
+
+def _a_layer(value: JsonValue) -> JsonValue:
+    """Return the name or the number of a layer; anything else is a fault of type `layer`."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if value not in _NAMES and not (is_number and not value % 1):  # type: ignore[operator]
+        raise PydanticCustomError("layer", "no layer")
+    return value
+
+
+SplitText = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "pattern": A_TOKEN})]
+"""A text with at least one token, which is checked where it is split."""
+
+Count = Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS), BeforeValidator(a_whole_number)]
+Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
+
+_EXAMPLE: Final[dict[str, Any]] = {
+    "text": "The bank of the river.",
+    "token": 1,
+    "layers": "top",
+    "k": 5,
+}
+_TEXT_OR_TOKENS: Final[dict[str, Any]] = {
+    "if": {"required": ["text"]},
+    "then": {"properties": {"tokens": False}},
+    "else": {"required": ["tokens"], "properties": {"tokenizer": False}},
+}
+_AT_MOST_ONE: Final[dict[str, Any]] = {
+    "task": {"properties": {"layers": False, "mix": False}},
+    "mix": {"properties": {"layers": False, "task": False}},
+}
+
+
+class NeighboursRequest(BaseModel):
+    """A token in a sentence. At most one of `layers`, `task` and `mix`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "dependentSchemas": _AT_MOST_ONE,
+            **_TEXT_OR_TOKENS,
+            "examples": [_EXAMPLE],
+        },
+    )
+
+    # Which of the fields without a value were sent is read from `model_fields_set`.
+    text: SplitText = optional("", "The sentence, which `tokenizer` splits into tokens.")
+    tokens: Tokens = optional((), "The sentence as tokens. Either `text` or `tokens` is required.")
+    tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
+    token: Place = Field(description="The number of the token in the sentence, counted from 0.")
+    layers: Annotated[LayerNumber | Literal["top", "average"], BeforeValidator(_a_layer)] = (
+        optional(
+            "top",
+            "The layer that is compared: its number, 0 is the token layer; or `top`, or `average`, "
+            "the mean of all layers. Default: `top`.",
+        )
+    )
+    task: TaskName = optional(None, "A registered task, whose mix is compared.")
+    mix: Mix = optional(
+        None, "A scalar mix of the layers to compare. `gamma` changes no cosine and is ignored."
+    )
+    k: Count = optional(
+        DEFAULT_COUNT,
+        f"How many neighbours are returned at most. Default: {DEFAULT_COUNT}.",
+    )
+    model: ModelName = optional(None, "A model of the server. Default: the first one.")
+
+
+class Neighbour(BaseModel):
+    """A use of a word in the indexed text."""
+
+    sentence: list[str] = Field(description="The tokens of its sentence.")
+    token: int = Field(description="The number of the token in the sentence.")
+    cosine: float = Field(description="The cosine of the centred vectors.")
+
+
+class StaticNeighbour(BaseModel):
+    """A word that is near without a sentence."""
+
+    word: str
+    cosine: float = Field(description="The cosine of the centred token layers.")
+
+
+class IndexedText(BaseModel):
+    """The text that was searched."""
+
+    text: str = Field(description="Its name; `uses` is the text that comes with the program.")
+    tokens: Int64
+    sentences: Int64
+
+
+class NeighboursResponse(BaseModel):
+    """The nearest uses of a token, and the nearest words without a sentence."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "english",
+                    "revision": "ea0276bcb859",
+                    "tokens": ["The", "bank", "of", "the", "river", "."],
+                    "token": 1,
+                    "neighbours": [
+                        {
+                            "sentence": ["We", "sat", "on", "the", "bank", "."],
+                            "token": 4,
+                            "cosine": 0.91,
+                        }
+                    ],
+                    "static": [{"word": "banks", "cosine": 0.78}],
+                    "index": {"text": "uses", "tokens": 49886, "sentences": 2758},
+                    "usage": {"sentences": 1, "tokens": 6},
+                }
+            ]
+        }
+    )
+
+    model: str
+    revision: str = Field(description="The revision of the model and of the index.")
+    tokens: list[str] = Field(description="The tokens of the sentence that was sent.")
+    token: int
+    neighbours: list[Neighbour] = Field(
+        description="At most `k` uses, the nearest first. Uses in a sentence that equals the one "
+        "that was sent are left out, and of equal sentences only the first counts."
+    )
+    static: list[StaticNeighbour] = Field(
+        description="At most `k` words of the text, the nearest first, by the token layer, which "
+        "sees no sentence. The word itself is left out."
+    )
+    index: IndexedText
+    usage: SimilarityUsage

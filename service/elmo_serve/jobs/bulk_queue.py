@@ -1,0 +1,127 @@
+"""Bulk work of the server's queue: sentences that nobody waits for interactively."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
+    Overloaded,
+    TooLarge,
+    Unavailable,
+)
+from elmo_serve.output import ITEM_SIZES, Output
+from elmo_serve.scheduling.engine import Embedded, Engine
+from elmo_serve.scheduling.quotas import Hold
+from elmo_serve.settings import Settings
+from elmo_serve.workers.messages import ModelInfo
+
+AHEAD = 2
+"""Pieces of one work that are queued at once: a worker finds the next one when it is done. More of
+them take more memory for their vectors (`benchmarks/fit_beside_small.py`)."""
+
+_ATTEMPTS = 5
+"""Times that a piece may time out, or lose its worker, before the work fails."""
+
+_READY_SECONDS = 1.0
+"""Pause between two looks at a model without a ready worker."""
+
+
+def piece_tokens_of(settings: Settings, info: ModelInfo, budget: int) -> int:
+    """Return the largest piece in tokens, for workers whose batches have `budget` tokens.
+
+    A piece fills neither the queue nor the budget of answers: others need room as well.
+    """
+    row_bytes = info.layers * info.dimension * ITEM_SIZES["float32"]
+    most = min(settings.max_queue_tokens // 4, settings.max_answer_bytes // (8 * row_bytes))
+    return min(most, settings.max_client_tokens or most, budget)
+
+
+class BulkFailedError(Exception):
+    """A piece is never answered, or too large; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkQueue:
+    """Where and how pieces of bulk work are queued.
+
+    `model` is the name of the model, `info` its description, `client` the name that the quota of
+    the work is counted under. A piece has at most `piece_tokens` tokens, boundaries included, or
+    one sentence.
+    """
+
+    engine: Engine
+    model: str
+    info: ModelInfo
+    client: str
+    piece_tokens: int
+    timeout_seconds: float
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of all layers of one token: (L + 1, 2P) in float32."""
+        return self.info.layers * self.info.dimension * ITEM_SIZES["float32"]
+
+    async def embed(
+        self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int
+    ) -> tuple[Embedded, Hold]:
+        """Return the vectors of a piece, and their bytes, which count as an answer until released.
+
+        A refused piece is queued again. `size` is the number of bytes.
+
+        Raises:
+            BulkFailedError: the piece is too large, or is never answered.
+            SentenceFailed: the model fails on a sentence.
+        """
+        failures = 0
+        while True:
+            if self.engine.why_not(self.model) is not None:
+                await asyncio.sleep(_READY_SECONDS)
+                continue
+            try:
+                return await self._attempt(sentences, lengths, output, size)
+            except TooLarge as error:
+                raise BulkFailedError(error.detail) from error
+            except (Overloaded, ClientOverShare) as error:  # the queue is full: everybody waits
+                await asyncio.sleep(error.retry_after)
+            except (DeadlineExceeded, Unavailable) as error:
+                failures += 1
+                if failures == _ATTEMPTS:
+                    raise BulkFailedError(f"no vectors came: {error.detail}") from error
+
+    async def _attempt(
+        self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int
+    ) -> tuple[Embedded, Hold]:
+        held = self.engine.admission.reserve(size, self.model)
+        try:
+            found = await self.engine.embed(
+                sentences,
+                lengths,
+                output,
+                self.timeout_seconds,
+                self.client,
+                self.model,
+                is_bulk=True,
+            )
+        except BaseException:
+            held.release()
+            raise
+        return found, held
+
+
+def bulk_queue(engine: Engine, model: str, settings: Settings, client: str) -> BulkQueue:
+    """Return the queue of bulk work for a model, which is loaded."""
+    pool = engine.pool_of(model)
+    assert pool.info is not None, "the model is loaded"
+    budget = max(slot.budget for slot in pool.slots)
+    return BulkQueue(
+        engine,
+        model,
+        pool.info,
+        client,
+        piece_tokens_of(settings, pool.info, budget),
+        settings.request_timeout_seconds,
+    )

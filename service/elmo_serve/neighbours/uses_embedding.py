@@ -1,0 +1,155 @@
+"""The index of the text that comes with the program: embedded as bulk work, kept in the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from elmo_model import atomic_files
+from elmo_model.neighbours import uses
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.index_files import index_of_part, open_index
+from elmo_model.neighbours.index_writer import IndexWriter, NewPart
+from elmo_model.neighbours.manifest import Manifest
+from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.sentence_batches import by_length
+from elmo_serve.jobs.bulk_queue import AHEAD, BulkQueue
+from elmo_serve.output import Output
+from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.workers.messages import ModelInfo
+
+_LEFTOVER_SECONDS: Final = 86_400
+"""Age of a temporary folder at which it is removed."""
+
+_log = logging.getLogger(__name__)
+
+
+def cached_folder(cache: Path, info: ModelInfo) -> Path:
+    """Return the folder of a model's index of the text: by revision, precision and text."""
+    return cache / "neighbours" / f"{info.revision}-{info.precision}-{uses.digest()}"
+
+
+def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
+    """Return a model's index of the text; None where the cache has none that is whole."""
+    if cache is None:
+        return None
+    folder = cached_folder(cache, info)
+    if not folder.is_dir():
+        return None
+    try:
+        return open_index(folder)
+    except IndexFolderError as error:
+        _log.warning("%s; it is made anew", error)
+        return None
+
+
+async def embed_uses(
+    queue: BulkQueue, cache: Path | None, on_tokens: Callable[[int], None]
+) -> NeighbourIndex:
+    """Embed the text that comes with the program; return its index, kept in the folder `cache`.
+
+    Where the folder cannot be written to, or is None, the index is kept in memory, and a warning is
+    logged. `on_tokens` is called with the tokens of each piece.
+
+    Raises:
+        BulkFailedError, SentenceFailed: see `BulkQueue.embed`.
+        IndexFolderError: the vectors do not fit into an index.
+        OSError: the disk is full.
+    """
+    info, text = queue.info, uses.sentences()
+    assert info.centre is not None, "the model is loaded"
+    manifest = Manifest(
+        uses.NAME, queue.model, info.revision, info.layers, info.dimension, "whitespace"
+    )
+    with contextlib.ExitStack() as stack:
+        folder = await asyncio.to_thread(_temporary, cache, info)
+        if folder is None:
+            part = PartWriter(text, info.centre.layers, {})
+            await _embed(queue, text, part, on_tokens)
+            return index_of_part(manifest, info.centre.layers, part.finish())
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        index = IndexWriter.begin(folder, manifest, info.centre.layers)
+        new = await asyncio.to_thread(index.new_part, text)
+        await _embed(queue, text, new.writer, on_tokens)
+        return await asyncio.to_thread(_keep, index, new, folder, cached_folder(cache, info))
+
+
+def _temporary(cache: Path | None, info: ModelInfo) -> Path | None:
+    """Make a temporary folder in the cache; None where the cache cannot be written to."""
+    reason: object = "ELMO_CACHE is not set and the user has no home folder"
+    if cache is not None:
+        folder = cached_folder(cache, info)
+        temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            temporary.mkdir(parents=True)
+            _remove_leftovers(folder.parent)
+        except OSError as error:
+            reason = error
+        else:
+            return temporary
+    _log.warning("the index of uses is kept in memory alone: %s", reason)
+    return None
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary folders of processes that were killed: none of them needs a day."""
+    for path in folder.glob(".*.tmp"):
+        if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+async def _embed(
+    queue: BulkQueue,
+    text: Sequence[Sequence[str]],
+    part: PartWriter,
+    on_tokens: Callable[[int], None],
+) -> None:
+    """Compute the layers of all sentences, in pieces of similar length, and write them."""
+    output = Output(layers=tuple(range(queue.info.layers)), stacked=True)
+    pieces = by_length(range(len(text)), text, queue.piece_tokens)
+
+    async def work() -> None:
+        for piece in pieces:
+            lengths = [len(text[number]) for number in piece]
+            sentences = [orjson.dumps(text[number]) for number in piece]
+            size = sum(lengths) * queue.row_bytes
+            embedded, held = await queue.embed(sentences, lengths, output, size)
+            try:
+                await asyncio.to_thread(_write, part, piece, embedded)
+            finally:
+                held.release()
+            on_tokens(sum(lengths))
+
+    tasks = [asyncio.ensure_future(work()) for _ in range(AHEAD)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _write(part: PartWriter, piece: Sequence[int], embedded: Embedded) -> None:
+    for number, vectors in zip(piece, embedded.vectors, strict=True):
+        part.write(number, vectors.numpy())
+
+
+def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
+    """Finish the index in `folder` and rename that to `target`."""
+    text = uses.sentences()
+    index.add(new, len(text), uses.digest())
+    index.finish()
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(target)  # damaged, or of another process that was as fast
+    atomic_files.publish(folder, target)
+    return open_index(target)

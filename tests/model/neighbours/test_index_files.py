@@ -1,0 +1,88 @@
+"""A damaged index is refused with the name of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.index_files import index_of_part, open_index
+from elmo_model.neighbours.part_writer import PartWriter
+from tests.support.neighbours import centre_of, made_up, manifest_of, write_index
+
+SENTENCES = [["a", "b"], ["c", "a"]]
+VECTORS = made_up(SENTENCES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_index(tmp_path / "index", [SENTENCES[:1], SENTENCES[1:]], VECTORS)
+    return tmp_path / "index"
+
+
+FILES = [
+    "part-00000/1.npy",
+    "part-00001/average.npy",
+    "part-00001/token_words.npy",
+    "part-00000/words.bin",
+    "words/vectors.npy",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_torn_file_is_named(folder: Path, name: str) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-1])
+
+    with pytest.raises(IndexFolderError, match=r"has [0-9,]+ bytes, expected [0-9,]+") as error:
+        open_index(folder)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+    with pytest.raises(IndexFolderError, match="cannot be read: No such file") as error:
+        open_index(folder)
+    assert str(folder / name) in str(error.value)
+
+
+def test_other_bytes_of_the_same_size_are_no_array(folder: Path) -> None:
+    path = folder / "part-00000" / "1.npy"
+    path.write_bytes(b"x" * path.stat().st_size)
+
+    with pytest.raises(IndexFolderError, match="is no array"):
+        open_index(folder)
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 300])
+def test_a_damaged_centre_is_named(folder: Path, data: bytes) -> None:
+    (folder / "centre.npy").write_bytes(data)
+
+    with pytest.raises(IndexFolderError, match=r"centre\.npy"):
+        open_index(folder)
+
+
+def test_a_centre_of_another_shape_is_refused(folder: Path) -> None:
+    np.save(folder / "centre.npy", np.zeros((2, 8), np.float32))
+
+    with pytest.raises(IndexFolderError, match="has the shape"):
+        open_index(folder)
+
+
+def test_an_index_in_memory_is_as_one_in_files(tmp_path: Path) -> None:
+    stored = write_index(tmp_path / "index", [SENTENCES], VECTORS)
+    writer = PartWriter(SENTENCES, centre_of(VECTORS), {})
+    for number, layers in enumerate(VECTORS):
+        writer.write(number, layers)
+
+    index = index_of_part(manifest_of(), centre_of(VECTORS), writer.finish())
+
+    layers = VECTORS[0][:, 1]
+    assert index.info == stored.info
+    for shares in [(1, 0, 0), (0, 1, 0), (0.2, 0.3, 0.5)]:
+        assert index.uses(layers, shares, 9) == stored.uses(layers, shares, 9)
+    assert index.static(layers[0], 9) == stored.static(layers[0], 9)

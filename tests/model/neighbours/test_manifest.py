@@ -1,0 +1,52 @@
+"""The manifest of an index: whole, of this version, of an index."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.manifest import FILE, Manifest, PartFacts, part_folder
+from tests.support.neighbours import manifest_of
+
+PART = PartFacts(5, 2, 3, 2, "0f", {"words.bin": 7})
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    manifest = manifest_of().with_part(PART).with_part(PART).with_words({"numbers.npy": 3})
+    manifest.write(tmp_path)
+
+    assert Manifest.read(tmp_path) == manifest
+    assert (manifest.tokens, manifest.known_words) == (10, 6)
+    assert part_folder(tmp_path, 1) == tmp_path / "part-00001"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no index of uses"),
+        ('{"format": "other"}', "is no index of uses"),
+        ('{"format": "elmo-serve index of uses", "version": 0}', "version 0, expected 1"),
+        ('{"format": "elmo-serve index of uses", "version": 1, "parts": []}', "is damaged"),
+        ('{"format": "elmo-serve index of uses", "version": 1}', "is damaged"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / FILE).write_text(text)
+
+    with pytest.raises(IndexFolderError, match=reason) as error:
+        Manifest.read(tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_a_folder_without_one_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(IndexFolderError, match="is no index of uses"):
+        Manifest.read(tmp_path)
+
+
+def test_it_is_json_that_people_can_read(tmp_path: Path) -> None:
+    manifest_of("corpus.txt").write(tmp_path)
+
+    facts = json.loads((tmp_path / FILE).read_text())
+    assert (facts["text"], facts["model"], facts["revision"]) == ("corpus.txt", "tiny", "abc")

@@ -1,0 +1,124 @@
+"""An index answers as exact search does, and leaves out what tells nothing."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from tests.support.neighbours import Vectors, centre_of, made_up, write_index
+
+WORDS = [f"w{number}" for number in range(30)]
+SOURCE = random.Random(1)
+SENTENCES = [SOURCE.choices(WORDS, k=SOURCE.randint(0, 7)) for _ in range(60)]
+PARTS = [SENTENCES[:20], SENTENCES[20:45], SENTENCES[45:]]
+VECTORS = made_up(SENTENCES)
+CENTRED = np.concatenate(VECTORS, axis=1) - centre_of(VECTORS)[:, np.newaxis]
+PLACES = [(row, token) for row, sentence in enumerate(SENTENCES) for token in range(len(sentence))]
+QUERY = made_up([["w3", "new"]], seed=5)[0][:, 0]
+SHARES = [
+    (1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+    (1 / 3, 1 / 3, 1 / 3),
+    (0.2, 0.5, 0.3),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> NeighbourIndex:
+    return write_index(tmp_path_factory.mktemp("index") / "index", PARTS, VECTORS)
+
+
+def exact(shares: tuple[float, ...]) -> Vectors:
+    """Return the cosine of every token with the query."""
+    vectors = np.einsum("l,lnw->nw", np.array(shares), CENTRED)
+    query = np.array(shares) @ (QUERY - centre_of(VECTORS))
+    return vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+
+
+@pytest.mark.parametrize("shares", SHARES)
+def test_uses_are_those_of_exact_search(index: NeighbourIndex, shares: tuple[float, ...]) -> None:
+    found = index.uses(QUERY, shares, 10)
+
+    cosines = exact(shares)
+    np.testing.assert_allclose(
+        [use.cosine for use in found], np.sort(cosines)[::-1][:10], atol=2e-3
+    )
+    for use in found:
+        places = [
+            number
+            for number, (row, token) in enumerate(PLACES)
+            if (tuple(SENTENCES[row]), token) == (use.sentence, use.token)
+        ]
+        assert use.cosine == pytest.approx(cosines[places[0]], abs=2e-3)
+
+
+def test_the_description_counts_all_parts(index: NeighbourIndex) -> None:
+    info = index.info
+
+    assert (info.sentences, info.tokens) == (60, len(PLACES))
+    assert info.words == len({word for sentence in SENTENCES for word in sentence})
+
+
+def test_the_sentence_of_the_query_is_left_out(index: NeighbourIndex) -> None:
+    row, token = PLACES[40]
+    layers = VECTORS[row][:, token]
+
+    itself = index.uses(layers, SHARES[1], 1)[0]
+    found = index.uses(layers, SHARES[1], 100, SENTENCES[row])
+
+    assert (itself.sentence, itself.token) == (tuple(SENTENCES[row]), token)
+    assert itself.cosine == pytest.approx(1, abs=1e-3)
+    assert tuple(SENTENCES[row]) not in {use.sentence for use in found}
+
+
+def test_of_equal_sentences_the_first_counts(tmp_path: Path) -> None:
+    sentences = [["a", "b"]] * 5 + [["b", "c"]]
+    vectors = made_up(sentences)
+    index = write_index(tmp_path / "index", [sentences], vectors)
+
+    found = index.uses(vectors[0][:, 0], (0, 0, 1), 10)
+
+    assert sorted((use.sentence, use.token) for use in found) == [
+        (("a", "b"), 0),
+        (("a", "b"), 1),
+        (("b", "c"), 0),
+        (("b", "c"), 1),
+    ]
+
+
+def test_static_neighbours_are_words_by_the_token_layer(index: NeighbourIndex) -> None:
+    words = sorted({word for sentence in SENTENCES for word in sentence})
+    layers = np.stack([made_up([[word]])[0][0, 0] for word in words]) - centre_of(VECTORS)[0]
+    query = QUERY[0] - centre_of(VECTORS)[0]
+    cosines = layers @ query / np.linalg.norm(layers, axis=1) / np.linalg.norm(query)
+
+    found = index.static(QUERY[0], 5, but="w3")
+
+    order = [words[row] for row in np.argsort(-cosines) if words[row] != "w3"][:5]
+    assert [word.word for word in found] == order
+    assert "w3" not in order
+    assert index.static(QUERY[0], 1)[0].word == "w3"
+
+
+def test_a_zero_vector_has_cosines_of_zero(tmp_path: Path) -> None:
+    index = write_index(tmp_path / "index", [[["a"], ["b"]]], [np.ones((3, 1, 8), np.float32)] * 2)
+
+    found = index.uses(np.ones((3, 8), np.float32), (0, 1, 0), 2)
+
+    assert [use.cosine for use in found] == [0, 0]
+
+
+def test_threads_find_what_one_finds(index: NeighbourIndex) -> None:
+    queries = [made_up([["w1"]], seed)[0][:, 0] for seed in range(40)]
+
+    alone = [index.uses(query, SHARES[4], 10) for query in queries]
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(lambda query: index.uses(query, SHARES[4], 10), queries))
+
+    assert together == alone

@@ -1,0 +1,208 @@
+"""POST /neighbours: the nearest uses of a token in the text of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from elmo_model.neighbours import uses
+from tests.support.neighbours import until_embedded
+from tests.support.servers import SMALL, Running, running
+
+SENTENCE = ["The", "bank", "of", "the", "river"]
+
+# The stored vectors are float16: 11 bits of each number.
+TOLERANCE = 2e-3
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose text is embedded; its cache folder is its own."""
+    folder = tmp_path_factory.mktemp("neighbours")
+    with running(folder, model=SMALL, tasks=folder / "tasks", cache=folder / "cache") as server:
+        until_embedded(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def searcher(searched: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=searched.url, timeout=300) as client:
+        yield client
+
+
+def find(client: httpx.Client, **body: Any) -> Any:
+    response = client.post("/neighbours", json={"tokens": SENTENCE, "token": 1} | body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def centred(client: httpx.Client, tokens: list[str], token: int) -> np.ndarray:
+    """Return the centred layers of a token, (L + 1, 2P), from /embed and /info/centre."""
+    body = {"sentences": [tokens]}
+    found = client.post("/embed", json=body).raise_for_status().json()
+    centre = client.get("/info/centre").raise_for_status().json()
+    return np.array(found["embeddings"][0])[:, token] - np.array(centre["layers"])
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
+    return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+
+
+MIX = {"weights": [0.5, -1.0, 2.0], "gamma": -3.0}
+SHARES = np.exp(MIX["weights"]) / np.exp(MIX["weights"]).sum()
+
+
+@pytest.mark.parametrize(
+    ("selection", "shares"),
+    [
+        ({}, (0, 0, 1)),
+        ({"layers": "top"}, (0, 0, 1)),
+        ({"layers": 0}, (1, 0, 0)),
+        ({"layers": 1.0}, (0, 1, 0)),
+        ({"layers": "average"}, (1 / 3, 1 / 3, 1 / 3)),
+        ({"mix": MIX}, SHARES),
+    ],
+)
+def test_cosines_are_those_of_centred_vectors_of_embed(
+    searcher: httpx.Client, selection: dict[str, Any], shares: tuple[float, ...]
+) -> None:
+    found = find(searcher, k=3, **selection)
+
+    query = np.array(shares) @ centred(searcher, SENTENCE, 1)
+    assert len(found["neighbours"]) == 3
+    for near in found["neighbours"]:
+        own = np.array(shares) @ centred(searcher, near["sentence"], near["token"])
+        assert near["cosine"] == pytest.approx(cosine(query, own), abs=TOLERANCE)
+    cosines = [near["cosine"] for near in found["neighbours"]]
+    assert cosines == sorted(cosines, reverse=True)
+
+
+def test_the_response_describes_the_query_and_the_text(searcher: httpx.Client) -> None:
+    found = find(searcher, k=2)
+
+    text = uses.sentences()
+    info = searcher.get("/info").json()
+    assert found["model"] == "small"
+    assert found["revision"] == info["revision"]
+    assert found["tokens"] == SENTENCE
+    assert found["token"] == 1
+    assert found["index"] == {
+        "text": "uses",
+        "tokens": sum(map(len, text)),
+        "sentences": len(text),
+    }
+    assert found["usage"] == {"sentences": 1, "tokens": 5}
+    assert len(found["static"]) == 2
+
+
+def test_static_neighbours_have_the_cosine_of_the_token_layer(searcher: httpx.Client) -> None:
+    found = find(searcher, k=5)["static"]
+
+    query = centred(searcher, SENTENCE, 1)[0]
+    assert "bank" not in [near["word"] for near in found]
+    for near in found:
+        own = centred(searcher, [near["word"]], 0)[0]
+        assert near["cosine"] == pytest.approx(cosine(query, own), abs=TOLERANCE)
+
+
+def test_a_task_searches_as_its_mix_does(searcher: httpx.Client) -> None:
+    searcher.put("/tasks/mixed", json=MIX).raise_for_status()
+
+    assert find(searcher, task="mixed")["neighbours"] == find(searcher, mix=MIX)["neighbours"]
+
+
+def test_the_uses_of_the_sentence_itself_are_left_out(searcher: httpx.Client) -> None:
+    sentence = list(uses.sentences()[0])
+
+    found = find(searcher, tokens=sentence, token=0, k=100)["neighbours"]
+
+    assert len(found) == 100
+    assert sentence not in [near["sentence"] for near in found]
+    places = [(tuple(near["sentence"]), near["token"]) for near in found]
+    assert len(set(places)) == 100
+
+
+def test_text_is_split_by_the_tokenizer(searcher: httpx.Client) -> None:
+    split = find(searcher, tokens=["It", "ca", "n't", "play"], token=3)
+    body = {"text": "It can't play", "tokenizer": "ptb", "token": 3}
+    found = searcher.post("/neighbours", json=body).raise_for_status().json()
+
+    assert found == split
+
+
+def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client) -> None:
+    queries = [{"token": token, "layers": layers} for token in range(5) for layers in (0, 1, 2)]
+    alone = [find(searcher, **query)["neighbours"] for query in queries]
+
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(lambda query: find(searcher, **query)["neighbours"], queries))
+
+    # The vectors of the query may differ in the last bit: it shares its batch with others.
+    for first, second in zip(alone, together, strict=True):
+        assert [near["cosine"] for near in first] == pytest.approx(
+            [near["cosine"] for near in second], abs=1e-5
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "text"),
+    [
+        ({"token": 0}, "", "must have one of text and tokens"),
+        ({"token": 0, "text": "a", "tokens": ["a"]}, "", "must have one of text and tokens"),
+        ({"tokens": ["a"]}, "/token", "is required"),
+        ({"tokens": ["a"], "token": 1}, "/token", "there is no token 1; there are 0 to 0"),
+        ({"tokens": ["a"], "token": -1}, "/token", "must be at least 0; found -1"),
+        ({"tokens": ["a"], "token": "a"}, "/token", "must be a whole number"),
+        ({"tokens": [], "token": 0}, "/tokens", "must not be empty"),
+        ({"tokens": "a", "token": 0}, "/tokens", "must be a list"),
+        ({"text": " ", "token": 0}, "/text", "holds no token"),
+        ({"text": "a", "tokenizer": "x", "token": 0}, "/tokenizer", "must be 'ptb'"),
+        ({"tokens": ["a"], "tokenizer": "ptb", "token": 0}, "/tokenizer", "splits `text`"),
+        ({"tokens": ["a"], "token": 0, "k": 0}, "/k", "must be at least 1"),
+        ({"tokens": ["a"], "token": 0, "k": 101}, "/k", "must be at most 100"),
+        ({"tokens": ["a"], "token": 0, "layers": "all"}, "/layers", "must be 'top', 'average'"),
+        ({"tokens": ["a"], "token": 0, "layers": [1]}, "/layers", "must be 'top', 'average'"),
+        ({"tokens": ["a"], "token": 0, "layers": True}, "/layers", "must be 'top', 'average'"),
+        ({"tokens": ["a"], "token": 0, "layers": 3}, "/layers", "no layer 3; there are 0 to 2"),
+        ({"tokens": ["a"], "token": 0, "mix": {"weights": [1]}}, "/mix/weights", "has 1 numbers"),
+        (
+            {"tokens": ["a"], "token": 0, "mix": {"weights": [1, 1, 1], "layer_norm": True}},
+            "/mix/layer_norm",
+            "which an index does not keep",
+        ),
+        ({"tokens": ["a"], "token": 0, "near": 1}, "/near", "is no field"),
+    ],
+)
+def test_a_faulty_request_names_the_place(
+    searcher: httpx.Client, body: dict[str, Any], pointer: str, text: str
+) -> None:
+    answer = searcher.post("/neighbours", json=body)
+
+    assert answer.status_code == 422, answer.text
+    error = answer.json()["errors"][0]
+    assert error["pointer"] == pointer
+    assert text in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"tokens": ["a"], "token": 0, "layers": "top", "task": "x"}, 422),
+        ({"tokens": ["a"], "token": 0, "model": "none"}, 404),
+        ({"tokens": ["a"], "token": 0, "task": "none"}, 404),
+        ({"tokens": ["a"] * 1001, "token": 0}, 413),
+    ],
+)
+def test_other_refusals_have_their_status(
+    searcher: httpx.Client, body: dict[str, Any], status: int
+) -> None:
+    assert searcher.post("/neighbours", json=body).status_code == status
+
+
+def test_a_body_that_is_no_json_is_400(searcher: httpx.Client) -> None:
+    assert searcher.post("/neighbours", content=b"{").status_code in (400, 415)

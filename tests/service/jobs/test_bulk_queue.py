@@ -1,0 +1,74 @@
+"""Bulk work: pieces that are queued again until they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+import pytest
+
+from elmo_serve.errors import SentenceFailed
+from elmo_serve.jobs.bulk_queue import BulkFailedError, BulkQueue, bulk_queue, piece_tokens_of
+from elmo_serve.settings import Settings
+from tests.support.engines import ALL, MODEL, bench, check, same_length, until
+from tests.support.gated_worker import DIES, INFO, RAISES, GatedWorker
+from tests.support.virtual_time import in_virtual_time
+
+
+async def answer(queue: BulkQueue, sentences: list[list[str]], size: int = 100) -> None:
+    """Compute a piece, and check that it is answered and held."""
+    texts = [orjson.dumps(sentence) for sentence in sentences]
+    embedded, held = await queue.embed(texts, list(map(len, sentences)), ALL, size)
+    check(embedded, sentences, ALL)
+    assert queue.engine.admission.reserved_bytes == size
+    held.release()
+
+
+@in_virtual_time
+async def test_a_piece_is_answered_and_its_bytes_are_held() -> None:
+    async with bench() as b:
+        await answer(bulk_queue(b.engine, MODEL, Settings(), "work"), same_length("a", 5))
+
+
+@in_virtual_time
+async def test_a_piece_waits_for_room_in_the_queue() -> None:
+    async with bench(lambda: GatedWorker(is_open=False), queue_tokens=40) as b:
+        crowd = b.ask(same_length("crowd", 4))
+        await until(lambda: len(b.workers[0].batches) == 1)
+        work = asyncio.ensure_future(
+            answer(BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0), same_length("a", 3))
+        )
+        await asyncio.sleep(10)
+        assert not work.done()
+        b.workers[0].open()
+        await asyncio.gather(crowd, work)
+
+
+@pytest.mark.parametrize(
+    ("word", "error"), [(RAISES, SentenceFailed), (DIES, BulkFailedError)], ids=["raises", "dies"]
+)
+@in_virtual_time
+async def test_a_piece_that_is_never_answered_fails(word: str, error: type[Exception]) -> None:
+    async with bench() as b:
+        queue = BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
+        with pytest.raises(error):
+            await answer(queue, [["a"], [word]])
+
+
+@in_virtual_time
+async def test_a_piece_beyond_the_queue_fails_at_once() -> None:
+    async with bench(queue_tokens=10) as b:
+        queue = BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
+        with pytest.raises(BulkFailedError, match="ELMO_MAX_QUEUE_TOKENS"):
+            await answer(queue, same_length("a", 3))
+
+
+def test_a_piece_leaves_room_for_others() -> None:
+    usual = Settings(max_sentence_tokens=10)
+
+    assert piece_tokens_of(usual, INFO, 1_024) == 1_024
+    assert piece_tokens_of(usual.model_copy(update={"max_queue_tokens": 400}), INFO, 1_024) == 100
+    assert piece_tokens_of(usual.model_copy(update={"max_client_tokens": 50}), INFO, 1_024) == 50
+    # 3 layers of 4 numbers of 4 bytes a token; an eighth of the budget of answers
+    bytes_of_ten = usual.model_copy(update={"max_answer_bytes": 8 * 48 * 10})
+    assert piece_tokens_of(bytes_of_ten, INFO, 1_024) == 10

@@ -1,0 +1,100 @@
+"""The index of the program's text: computed once, kept in the cache, in memory where it must be."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from elmo_model.neighbours import uses
+from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
+from tests.support.engines import bench
+from tests.support.full_disk import full_disk
+from tests.support.gated_worker import INFO, mark
+from tests.support.neighbours import bulk_queue_of
+
+TEXT = uses.sentences()
+TOKENS = sum(map(len, TEXT))
+
+
+async def test_every_token_has_the_vectors_of_its_sentence(tmp_path: Path) -> None:
+    done: list[int] = []
+    async with bench(budget=4_000) as b:
+        index = await embed_uses(bulk_queue_of(b), tmp_path, done.append)
+        assert b.batches
+
+    assert sum(done) == TOKENS == index.info.tokens
+    (part,) = index.parts
+    marks = [mark(orjson.dumps(sentence)) for sentence in TEXT for _ in sentence]
+    np.testing.assert_array_equal(part.layer(2, np.arange(TOKENS))[:, 0], marks)
+    assert index.place(TOKENS - 1) == (TEXT[-1], len(TEXT[-1]) - 1)
+
+
+async def test_a_second_server_opens_what_the_first_has_kept(tmp_path: Path) -> None:
+    async with bench(budget=4_000) as b:
+        queue = bulk_queue_of(b)
+        assert open_cached(tmp_path, queue.info) is None
+        index = await embed_uses(queue, tmp_path, lambda _: None)
+
+    cached = open_cached(tmp_path, queue.info)
+    assert cached is not None
+    assert cached.info == index.info
+    assert [path.name for path in (tmp_path / "neighbours").iterdir()] == [
+        cached_folder(tmp_path, INFO).name
+    ]
+
+
+async def test_a_damaged_index_is_made_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(budget=4_000) as b:
+        queue = bulk_queue_of(b)
+        await embed_uses(queue, tmp_path, lambda _: None)
+        (cached_folder(tmp_path, INFO) / "part-00000" / "1.npy").write_bytes(b"torn")
+        with caplog.at_level(logging.WARNING):
+            assert open_cached(tmp_path, queue.info) is None
+        assert "it is made anew" in caplog.text
+        await embed_uses(queue, tmp_path, lambda _: None)
+
+    assert open_cached(tmp_path, queue.info) is not None
+
+
+@pytest.mark.parametrize("cache", [None, Path("/dev/null/cache")], ids=["none", "not writable"])
+async def test_without_a_folder_the_index_is_in_memory(
+    cache: Path | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(budget=4_000) as b:
+        with caplog.at_level(logging.WARNING):
+            index = await embed_uses(bulk_queue_of(b), cache, lambda _: None)
+
+    assert "kept in memory alone" in caplog.text
+    assert index.info.tokens == TOKENS
+    assert len(index.uses(np.ones((3, 4), np.float32), (0, 1, 0), 5)) == 5
+
+
+async def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    async with bench(budget=4_000) as b:
+        with full_disk(200_000), pytest.raises(OSError, match="File too large"):
+            await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
+
+    assert list((tmp_path / "neighbours").iterdir()) == []
+
+
+async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    folder = tmp_path / "neighbours"
+    for name, age in ((".old.tmp", 90_000), (".new.tmp", 0)):
+        (folder / name / "part").mkdir(parents=True)
+        os.utime(folder / name, (time.time() - age,) * 2)
+
+    async with bench(budget=4_000) as b:
+        await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
+
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".new.tmp",
+        cached_folder(tmp_path, INFO).name,
+    ]
