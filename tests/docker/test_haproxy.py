@@ -23,6 +23,8 @@ OVERLAY = yaml.safe_load((ROOT / "docker-compose.replicas.yml").read_text().repl
 BUFFER_BYTES = 262_144
 """`tune.bufsize` of the configuration."""
 
+SMALL_BODY = {"sentences": [["small"]], "layers": "top"}
+
 needs_haproxy = pytest.mark.skipif(
     shutil.which("haproxy") is None, reason="HAProxy is not installed (Debian's package haproxy)"
 )
@@ -77,11 +79,11 @@ def test_a_hung_replica_delays_the_requests_that_it_has_and_no_other(tmp_path: P
 
 
 @contextmanager
-def gated_pair(folder: Path) -> Iterator[tuple[str, list[Running]]]:
+def gated_pair(folder: Path, **settings: float) -> Iterator[tuple[str, list[Running]]]:
     """Run two servers that compute nothing behind the proxy."""
     with (
-        gated(folder / "0", tasks=folder / "tasks") as one,
-        gated(folder / "1", tasks=folder / "tasks") as two,
+        gated(folder / "0", tasks=folder / "tasks", **settings) as one,
+        gated(folder / "1", tasks=folder / "tasks", **settings) as two,
         proxied(folder, [int(each.url.rpartition(":")[2]) for each in (one, two)]) as url,
     ):
         close_gate(one)
@@ -115,8 +117,29 @@ def killed_under(folder: Path, body: dict[str, Any]) -> tuple[httpx.Response, ht
 
 
 @needs_haproxy
+def test_no_request_is_refused_by_a_replica_that_drains(tmp_path: Path) -> None:
+    with gated_pair(tmp_path, drain_timeout_seconds=600) as (url, (draining, other)):
+        open_gate(other)
+        held = threading.Thread(
+            target=lambda: httpx.post(f"{draining.url}/embed", json=SMALL_BODY, timeout=600)
+        )
+        held.start()
+        draining.until(lambda: draining.metric("elmo_answer_bytes") > 0)
+        draining.process.send_signal(signal.SIGTERM)
+        draining.until(lambda: httpx.get(f"{draining.url}/health/ready").status_code == 503)
+
+        # The proxy may not know it yet: its checks are 1 s apart.
+        with httpx.Client(base_url=url, timeout=60) as client:
+            statuses = {client.post("/embed", json=SMALL_BODY).status_code for _ in range(500)}
+
+        assert statuses == {200}
+        open_gate(draining)
+        held.join()
+
+
+@needs_haproxy
 def test_a_request_that_fits_the_buffer_is_sent_to_another_replica(tmp_path: Path) -> None:
-    answer, again = killed_under(tmp_path, {"sentences": [["small"]], "layers": "top"})
+    answer, again = killed_under(tmp_path, SMALL_BODY)
 
     assert answer.status_code == again.status_code == 200
     assert answer.json() == again.json()
