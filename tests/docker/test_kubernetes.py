@@ -189,6 +189,14 @@ def test_kserve_asks_for_routes_and_settings_that_exist() -> None:
     assert labels == service["metadata"]["labels"]
 
 
+def test_the_documents_list_every_kustomization() -> None:
+    text = (ROOT / "docs" / "scale.md").read_text()
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    folders = {path.parent.name for path in FOLDER.glob("*/kustomization.yaml")}
+    assert listed == folders - {"shared"}
+    assert set(re.findall(r"docker/kubernetes/(\w+)", text)) <= folders
+
+
 def served_gauges() -> set[str]:
     """Return the gauges that the service reads when it is scraped, and those it declares."""
     watched = re.compile(r"\"(queue_\w+)\"")

@@ -98,6 +98,16 @@ def test_prometheus_finds_every_replica_and_the_proxy(replicas: Stack) -> None:
     assert targets(replicas) == wanted
 
 
+def test_the_proxy_has_one_server_for_each_replica(replicas: Stack) -> None:
+    def active() -> str:
+        """Return the number of servers that the proxy uses, as it tells Prometheus."""
+        query = {"query": 'haproxy_backend_active_servers{proxy="elmo"}'}
+        found = replicas.prometheus.get("/api/v1/query", params=query).json()["data"]["result"]
+        return " ".join(each["value"][1] for each in found)
+
+    assert eventually(active, str(REPLICAS)) == str(REPLICAS)
+
+
 def test_a_task_is_known_to_all_replicas(replicas: Stack) -> None:
     layers = replicas.service.get("/info").json()["layers"]
     task = {"weights": [0.5] * layers, "gamma": 2.0}
