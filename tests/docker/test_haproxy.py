@@ -1,6 +1,8 @@
 """HAProxy before replicas: no request fails while replicas restart, are killed, or hang."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -163,6 +165,18 @@ def test_the_configuration_of_compose_is_valid() -> None:
     checked = subprocess.run(["haproxy", "-c", *files], check=False, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr + checked.stdout
     assert "[WARNING]" not in checked.stderr
+
+
+def test_every_request_for_vectors_may_be_repeated_and_no_other() -> None:
+    lines = re.findall(r"acl is_repeatable path(_beg)? (.+)", (FOLDER / "haproxy.cfg").read_text())
+    whole = {path for prefix, paths in lines if not prefix for path in paths.split()}
+    starts = tuple(path for prefix, paths in lines if prefix for path in paths.split())
+    document = json.loads((ROOT / "docs" / "openapi.json").read_text())
+    posts = {path for path, methods in document["paths"].items() if "post" in methods}
+
+    assert {path for path in posts if path not in whole and not path.startswith(starts)} == {
+        "/tasks/{name}/fit"
+    }
 
 
 def test_the_proxy_keeps_requests_up_to_its_buffer() -> None:
