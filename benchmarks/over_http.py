@@ -127,12 +127,13 @@ def _bare(model: str, precision: str, sentences: Sequence[Sentence]) -> float:
 async def _engine(model: str, precision: str, sentences: Sequence[Sentence], callers: int) -> float:
     """Return tokens/s of the queue and a worker, when the words are known."""
     settings = Settings(model=model, precision=precision)
-    engine = assemble(settings).engine
+    server = assemble(settings)
+    engine, workers = server.engine, server.models.first.pool
     engine.start()
-    if (reason := await engine.pool.first_outcome()) is not None:
+    if (reason := await workers.first_outcome()) is not None:
         raise RuntimeError(reason)
-    assert engine.info is not None
-    wanted = Output(layers=tuple(range(engine.info.layers)), stacked=True)
+    assert workers.info is not None
+    wanted = Output(layers=tuple(range(workers.info.layers)), stacked=True)
 
     async def call(requests: list[Sequence[Sentence]]) -> None:
         while requests:
@@ -145,7 +146,7 @@ async def _engine(model: str, precision: str, sentences: Sequence[Sentence], cal
         start = time.perf_counter()
         await asyncio.gather(*(call(requests) for _ in range(callers)))
         seconds = time.perf_counter() - start
-    await engine.pool.stop()
+    await engine.stop()
     return sum(map(len, sentences)) / seconds
 
 

@@ -23,7 +23,7 @@ TESTS = ROOT / "tests"
 
 WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "pydantic", "click"}
 HEAVY = {
-    *("torch", "h5py", "numpy", "pyarrow", "triton", "nltk", "sacremoses"),
+    *("torch", "h5py", "numpy", "pyarrow", "triton", "nltk", "sacremoses", "ray"),
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic", "httpx", "anyio", "rich"),
 }
 """Libraries that a function may import when it runs: slow to import, or optional."""
@@ -137,6 +137,7 @@ def test_only_a_few_modules_of_the_service_use_torch(module: str) -> None:
 
 HTTP_OUTSIDE = {
     "elmo_serve.commands.serve",
+    "elmo_serve.distributed.ray_serve",
     "elmo_serve.files.outputs.npz",
     "elmo_serve.files.resume",
     "elmo_serve.load_test.checker",
@@ -291,6 +292,7 @@ DATA = {
     "elmo_model.neighbours.errors",  # an exception
     "elmo_model.neighbours.limits",  # values
     "elmo_model.neighbours.search",  # a protocol
+    "elmo_serve.distributed.messages",  # values
     "elmo_serve.files.sentence",  # a value and an exception
     "elmo_serve.http.schemas.open_inference",  # schemas of responses
     "elmo_serve.http.schemas.problems",
@@ -299,6 +301,7 @@ DATA = {
     "elmo_serve.http.schemas.vectors",
     "elmo_serve.jobs.fit_messages",  # values
     "elmo_serve.model_cache.download_error",  # an exception
+    "elmo_serve.scheduling.interface",  # protocols
     "elmo_serve.workers.messages",  # values and a protocol
     "elmo_serve.workers.task_messages",  # values
 }

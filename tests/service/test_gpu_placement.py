@@ -18,7 +18,9 @@ from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
+from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.worker_slot import WorkerSlot
 from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
@@ -58,6 +60,13 @@ class Machine:
     def computed(self, device: str) -> list[Batch]:
         """Return the batches that have begun on a device."""
         return [batch for worker in self.workers.get(device, ()) for batch in worker.batches]
+
+
+def slots_of(server: Server) -> list[WorkerSlot]:
+    """Return the places of the workers of the first model."""
+    pool = server.models.first.pool
+    assert isinstance(pool, WorkerPool)
+    return pool.slots
 
 
 @asynccontextmanager
@@ -124,7 +133,7 @@ async def test_a_gpu_that_fails_at_the_start_leaves_the_work_to_the_others() -> 
         assert (await client.get("/health/live")).status_code == 200
         assert await embed(client, "a") == 200
         assert len(machine.computed("cuda:0")) == 1 and not machine.computed("cuda:1")
-        failed = server.models.first.pool.slots[1]
+        failed = slots_of(server)[1]
         assert failed.start_failure == NO_MEMORY
         assert await metric(client, 'elmo_worker_restarts_total{device="cuda:1"') >= 1
         assert await metric(client, 'elmo_worker_up{device="cuda:1"') == 0
@@ -140,7 +149,7 @@ async def test_a_gpu_with_wrong_vectors_gets_no_batch() -> None:
             assert await embed(client, word) == 200
 
         assert not machine.computed("cuda:1")
-        assert server.models.first.pool.slots[1].start_failure == WRONG
+        assert slots_of(server)[1].start_failure == WRONG
 
 
 async def test_where_every_gpu_fails_the_reason_is_the_end_of_the_server() -> None:
@@ -168,7 +177,7 @@ async def test_a_gpu_that_is_lost_loses_no_request() -> None:
         workers[other].open()
 
         assert (await answer).status_code == 200
-        slot = next(each for each in server.models.first.pool.slots if each.device == lost)
+        slot = next(each for each in slots_of(server) if each.device == lost)
         await until(lambda: slot.failed_starts > 0)
         assert (await client.get("/health/ready")).status_code == 200
         assert await embed(client, "b") == 200
@@ -178,7 +187,7 @@ async def test_a_gpu_that_is_lost_loses_no_request() -> None:
 async def test_when_the_last_gpu_is_lost_requests_are_refused_until_it_is_back() -> None:
     faults: dict[str, str] = {}
     async with serving(Hardware(1), faults) as (machine, server, client):
-        slot = server.models.first.pool.slots[0]
+        slot = slots_of(server)[0]
         faults["cuda:0"] = "cuda:0, float32: CUDA error: device is lost"
         machine.workers["cuda:0"][0].die("exited with status 1")
         await until(lambda: slot.failed_starts > 0)

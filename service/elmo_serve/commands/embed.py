@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import PRECISIONS
 from elmo_model.tokenizers import TOKENIZERS, tokenizer
+from elmo_serve.commands.embed_on_ray import embed_on_ray, refuse_folders
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.commands.word_vector_map import word_vector_map
@@ -52,8 +53,8 @@ _PATIENCE_SECONDS = 600.0
 
 
 @click.command()
-@click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.argument("output", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument("input", type=click.Path(exists=True, allow_dash=True))
+@click.argument("output", type=click.Path(allow_dash=True))
 @click.option("--all", is_flag=True, help="All layers of each token.")
 @click.option("--top", is_flag=True, help="The top layer.")
 @click.option("--average", is_flag=True, help="The mean of all layers.")
@@ -105,6 +106,14 @@ _PATIENCE_SECONDS = 600.0
     help="Precision of the weights; vectors are float32. int8: on a CPU with VNNI.",
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT, and the part of another run.")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Compute on a cluster of Ray: auto, host:port, or local for a new one on this machine. "
+    "INPUT may be a folder; OUTPUT is a folder of parts, in Parquet by default.",
+)
+@click.option("--actors", type=click.IntRange(min=1), help="With --ray: the most models at once.")
+@click.option("--part-sentences", type=click.IntRange(min=1), help="With --ray: of one part.")
 @click.pass_context
 def embed(context: click.Context, /, input: str, output: str, **options: Any) -> None:  # noqa: A002 - the argument's name
     """Write the vectors of every sentence of INPUT to OUTPUT.
@@ -119,12 +128,17 @@ def embed(context: click.Context, /, input: str, output: str, **options: Any) ->
       $ elmo embed text.txt vectors.npz --top --tokenizer model
       $ elmo embed sentences.conllu vectors.npz --top --input-format conllu
       $ elmo embed sentences.txt vectors.npz --average --server http://localhost:8000
+      $ elmo embed corpus/ vectors/ --top --ray auto
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
     from elmo_client import ElmoError
     from elmo_serve.files.run import Interrupted
 
     layers = _layers(options)
+    if options["ray"]:
+        embed_on_ray(input, output, layers, options)
+        return
+    refuse_folders(input, output, options)
     name, form = _output_format(output, options)
     _check_source(context, options)
     try:

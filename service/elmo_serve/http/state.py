@@ -18,7 +18,7 @@ from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.engine import Engine
+from elmo_serve.scheduling.interface import EmbeddingEngine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.json_pool import JsonWorkerPool
@@ -40,7 +40,7 @@ class Server:
 
     settings: Settings
     metrics: Metrics
-    engine: Engine
+    engine: EmbeddingEngine
     models: ServedModels
     json_workers: JsonWorkerPool
     text_workers: TextWorkerPool

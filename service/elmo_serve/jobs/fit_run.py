@@ -17,7 +17,7 @@ from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import ITEM_SIZES
-from elmo_serve.scheduling.engine import Engine
+from elmo_serve.scheduling.interface import EmbeddingEngine
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 
@@ -42,7 +42,7 @@ class FitModel:
     name: str
     info: ModelInfo
     registry: TaskRegistry
-    engine: Engine
+    engine: EmbeddingEngine
     piece_tokens: int
     timeout_seconds: float
     log: tuple[str, str]

@@ -19,10 +19,14 @@ Target = Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The model and the selection of layers, which describe all vectors of a file."""
+    """The model and the selection of layers, which describe all vectors of a file.
+
+    `first` is the number of the first sentence, for a file with a part of a text.
+    """
 
     model: ModelInfo
     output: Output
+    first: int = 0
 
 
 def _accept(_number: int, _sentence: Sentence) -> None:

@@ -41,7 +41,7 @@ def _write(target: Target, items: Items, facts: Facts) -> None:
     with pyarrow.parquet.ParquetWriter(
         target, schema, compression="none", use_dictionary=False, write_statistics=False
     ) as writer:
-        for number, (sentence, vectors) in enumerate(items):
+        for number, (sentence, vectors) in enumerate(items, facts.first):
             rows.append((number, sentence.tokens, vectors.reshape(-1)))
             size += vectors.nbytes
             if size >= _GROUP_BYTES:

@@ -1,0 +1,40 @@
+"""How many replicas of an engine there should be, by the tokens that they have admitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+OUTSTANDING_TOKENS: Final = "outstanding_tokens"
+"""The name under which a replica reports the tokens that wait or run, boundaries included."""
+
+
+class Context(Protocol):
+    """The part of Ray Serve's `AutoscalingContext` that the policy reads."""
+
+    @property
+    def aggregated_metrics(self) -> Mapping[str, Mapping[Any, float]] | None:
+        """The mean of each metric over the look-back period, by replica."""
+
+    @property
+    def target_num_replicas(self) -> int: ...
+
+
+class QueuedTokens:
+    """An autoscaling policy of Ray Serve: one replica for so many tokens that wait or run.
+
+    Ray Serve applies the bounds, the delays and the factors of the deployment's configuration.
+    """
+
+    def __init__(self, tokens_per_replica: float) -> None:
+        if tokens_per_replica <= 0:
+            raise ValueError(f"tokens_per_replica={tokens_per_replica} must be above 0")
+        self._tokens_per_replica = tokens_per_replica
+
+    def __call__(self, context: Context) -> tuple[int, dict[str, Any]]:
+        """Return the wanted number of replicas, at least 1, and no state."""
+        found = (context.aggregated_metrics or {}).get(OUTSTANDING_TOKENS)
+        if not found:  # no replica has reported yet
+            return max(1, context.target_num_replicas), {}
+        return max(1, math.ceil(sum(found.values()) / self._tokens_per_replica)), {}

@@ -1,0 +1,100 @@
+"""Vectors as a column of Arrow tables: the unit of work of Ray Data, Dask and Spark."""
+
+# ruff: noqa: PLC0415 - pyarrow is optional
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_serve.distributed.located import located
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.sources.local import LengthSorted
+from elmo_serve.model_cache import CacheSettings, default_cache
+from elmo_serve.output import Pooling, select
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow
+
+
+class TableEmbedder:
+    """Adds the columns `vectors` and `shape` to tables; holds a model.
+
+    The column `vectors` has all numbers of a sentence, float32, in C order; `shape` is (n, 2P) or
+    (layers, n, 2P), and (2P,) or (layers, 2P) when pooled.
+    """
+
+    def __init__(
+        self,
+        model: str = "english",
+        layers: str | int = "top",
+        *,
+        tokens: str = "tokens",
+        text: str | None = None,
+        pooling: Pooling = "none",
+        normalize: bool = False,
+        device: str = "auto",
+        precision: str = "float32",
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: a built-in name, the name of a published model, or a path.
+            layers: `all`, `top`, `average`, `sum`, `concat`, or the number of a layer.
+            tokens: the column with a list of strings for each sentence.
+            text: the column with a string for each sentence, in place of `tokens`; the tokenizer
+                of the model splits it, and the column `tokens` is added.
+            pooling: `none`, `mean` or `max` over the tokens of a sentence.
+            normalize: whether to scale each vector to length 1.
+            device: `auto`, `cpu`, `cuda:0` and so on.
+            precision: of the weights; the vectors are float32.
+
+        Raises:
+            CheckpointError, DownloadError, SelectionError, ValueError: the model, or an argument.
+        """
+        source = located(model, lambda: CacheSettings(default_cache()))
+        self._network = InProcess.open(
+            source, device=device, precision=precision, owns_process=True
+        )
+        info = self._network.info
+        output = select(layers, info.layers, pooling=pooling, normalize=normalize)
+        self._source = LengthSorted(self._network, output)
+        self._tokens, self._text = tokens, text
+        self._split: Tokenize | None = None
+        if text is not None:
+            self._split = tokenizer(info.tokenizer, info.language)
+
+    def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
+        """Map a table to one with the further columns, in the same order."""
+        import pyarrow
+
+        if self._split is not None and self._text is not None:
+            sentences = [self._split(text).tokens for text in table[self._text].to_pylist()]
+            column = pyarrow.array(sentences, pyarrow.list_(pyarrow.string()))
+            table = table.append_column(self._tokens, column)
+        else:
+            sentences = table[self._tokens].to_pylist()
+        arrays = [
+            array for group in self._source.groups(sentences, lambda _: None) for array in group
+        ]
+        flat = np.concatenate([array.reshape(-1) for array in arrays] or [np.empty(0, np.float32)])
+        offsets = pyarrow.array([0, *accumulate(array.size for array in arrays)], pyarrow.int64())
+        vectors = pyarrow.LargeListArray.from_arrays(offsets, pyarrow.array(flat))
+        shapes = pyarrow.array(
+            [list(array.shape) for array in arrays], pyarrow.list_(pyarrow.int64())
+        )
+        return table.append_column("vectors", vectors).append_column("shape", shapes)
+
+    def pandas(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Map a frame to one with the further columns and the same index.
+
+        A cell of `vectors` is a flat array, a cell of `shape` its shape.
+        """
+        import pyarrow
+
+        table: Any = self(pyarrow.Table.from_pandas(frame, preserve_index=False))
+        return table.to_pandas().set_index(frame.index)

@@ -1,0 +1,37 @@
+"""Arguments of `serve run`: settings by name, and the size of the deployment."""
+
+import pytest
+
+from elmo_serve.distributed.ray_options import parse
+from elmo_serve.settings import SettingsError
+
+
+def test_arguments_are_settings_and_options() -> None:
+    found = parse({"model": "english", "max_batch_tokens": 2_048, "max_replicas": "3"}, {})
+
+    assert found.settings.model == "english"
+    assert found.settings.max_batch_tokens == 2_048
+    assert (found.options.min_replicas, found.options.max_replicas) == (1, 3)
+
+
+def test_an_argument_wins_over_its_variable() -> None:
+    environment = {"ELMO_PRECISION": "bfloat16", "ELMO_MODELS": "english,original"}
+
+    found = parse({"model": "random-small"}, environment)
+
+    assert found.settings.precision == "bfloat16"
+    assert [spec.name for spec in found.settings.specs] == ["random-small"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"modell": "english"}, "'modell' is no setting"),
+        ({"max_batch_tokens": "many"}, "max_batch_tokens='many' is not allowed"),
+        ({"max_replicas": 0}, "max_replicas"),
+        ({"min_replicas": 3}, "min_replicas=3 is above max_replicas=1"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, object], named: str) -> None:
+    with pytest.raises(SettingsError, match=named):
+        parse(arguments, {})

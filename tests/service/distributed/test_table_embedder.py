@@ -1,0 +1,58 @@
+"""Vectors as a column of Arrow tables and of pandas frames."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elmo_model.pretrained import open_model
+from elmo_serve.distributed.table_embedder import TableEmbedder
+from elmo_serve.output import SelectionError
+from tests.support.embedding_runs import close, layers_of, sentences_of
+from tests.support.servers import SMALL
+
+pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+SENTENCES = [*sentences_of(20), []]
+
+
+def test_each_row_gets_the_vectors_of_its_sentence() -> None:
+    table = pyarrow.table({"id": range(21), "tokens": SENTENCES})
+    expected = layers_of(open_model(str(SMALL)), SENTENCES)
+
+    found = TableEmbedder(str(SMALL), "all")(table)
+
+    assert found.column_names == ["id", "tokens", "vectors", "shape"]
+    for row, wanted in zip(found.to_pylist(), expected, strict=True):
+        close(np.array(row["vectors"], np.float32).reshape(row["shape"]), wanted)
+
+
+def test_an_empty_table_gets_the_columns() -> None:
+    column = pyarrow.array([], pyarrow.list_(pyarrow.string()))
+
+    found = TableEmbedder(str(SMALL))(pyarrow.table({"tokens": column}))
+
+    assert (found.num_rows, found.column_names) == (0, ["tokens", "vectors", "shape"])
+
+
+def test_text_is_split_by_the_tokenizer_of_the_model() -> None:
+    table = pyarrow.table({"review": ["Don't stop.", "No."]})
+
+    found = TableEmbedder(str(SMALL), pooling="mean", text="review")(table)
+
+    assert found["tokens"].to_pylist()[1] == ["No", "."]
+    assert found["shape"].to_pylist() == [[found["shape"].to_pylist()[0][0]]] * 2
+
+
+def test_a_frame_keeps_its_index() -> None:
+    frame = pd.DataFrame({"tokens": [["a", "b"], ["c"]]}, index=["x", "y"])
+
+    found = TableEmbedder(str(SMALL)).pandas(frame)
+
+    assert list(found.index) == ["x", "y"]
+    assert [tuple(shape) for shape in found["shape"]][1][0] == 1
+    assert list(frame.columns) == ["tokens"]
+
+
+def test_a_layer_that_the_model_lacks_is_refused() -> None:
+    with pytest.raises(SelectionError, match="there is no layer 7"):
+        TableEmbedder(str(SMALL), 7)

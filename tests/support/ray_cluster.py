@@ -1,0 +1,43 @@
+"""A cluster of Ray on this machine, as small as it can be."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.cluster_utils import Cluster
+
+_STORE_BYTES = 100 * 1024**2  # of each node; Ray's least is 75 MiB
+
+
+@contextmanager
+def cluster(*cpus: int) -> Iterator[Cluster]:
+    """Start a node for each number of CPUs, the head first, and connect this process to it."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    found = Cluster()
+    try:
+        for count in cpus:
+            add_node(found, count)
+        found.wait_for_nodes()
+        ray.init(address=found.address, log_to_driver=False, logging_level="error")
+        yield found
+    finally:
+        ray.shutdown()
+        found.shutdown()
+
+
+def add_node(to: Cluster, cpus: int) -> Any:
+    """Start one more node, and return it."""
+    return to.add_node(num_cpus=cpus, object_store_memory=_STORE_BYTES, include_dashboard=False)
+
+
+def until(is_so: Callable[[], bool], seconds: float = 300) -> None:
+    """Wait for a state that stays once it is reached; raises AssertionError if it never is."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "the state was not reached"
+        time.sleep(0.1)
