@@ -48,10 +48,10 @@ class FaultyWorker:
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
     """Run batches until the front hangs up, except those that are to fail."""
-    from elmo_serve.workers import model_worker as runners  # noqa: PLC0415  # torch, in this process only
+    from elmo_serve.workers import model_loading  # noqa: PLC0415  # torch, in this process only
 
     logs.configure(settings.log_level, settings.log_format)
-    runner, message = runners.start(settings)
+    runner, message = model_loading.start(settings)
     parent.send(message)
     while runner is not None:
         batch = parent.receive()

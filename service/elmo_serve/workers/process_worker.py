@@ -50,10 +50,10 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     if settings.cuda_slice:  # before torch is imported, which reads it once
         os.environ[devices.VISIBLE] = settings.cuda_slice
     # torch, in the worker's process only: the server imports this module too.
-    from elmo_serve.workers import model_worker  # noqa: PLC0415
+    from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415
 
     logs.configure(settings.log_level, settings.log_format)
-    runner, message = model_worker.start(settings, owns_process=True)
+    runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
     while runner is not None:
         batch: Batch = parent.receive()

@@ -27,9 +27,9 @@ Load = Callable[[RunnerSettings], tuple[BatchRunner | None, Message]]
 
 def load_model(settings: RunnerSettings) -> tuple[BatchRunner | None, Message]:
     """Load the model with torch, which the server's process has not imported before."""
-    from elmo_serve.workers import model_worker  # noqa: PLC0415
+    from elmo_serve.workers import model_loading  # noqa: PLC0415
 
-    return model_worker.start(settings)
+    return model_loading.start(settings)
 
 
 class ThreadWorker:

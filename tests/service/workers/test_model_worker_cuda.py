@@ -10,7 +10,8 @@ import torch
 
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import Batch, Done, Failed, RunnerSettings
-from elmo_serve.workers.model_worker import Runner, load
+from elmo_serve.workers.model_loading import load
+from elmo_serve.workers.model_worker import Runner
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
 

@@ -1,0 +1,154 @@
+"""A runner from its settings: load the model, build its encoder, test it and warm it up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmo_model.centre import centre_of
+from elmo_model.checkpoints import CheckpointError
+from elmo_model.elmo import Elmo
+from elmo_model.inference.cuda_graphs.capture import warn_unused
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.precision import FORMATS, precision_of
+from elmo_model.pretrained import open_model
+from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings
+from elmo_serve.workers.model_worker import Runner, one_line
+
+_SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
+# Three sentences of different lengths, one of them longer than the largest chunk of a CUDA graph.
+_SELF_TEST = (_SENTENCE, _SENTENCE[:3], 2 * _SENTENCE + _SENTENCE[:4])
+
+
+class UnfitModelError(Exception):
+    """The model cannot be served from this device; the message is one line."""
+
+
+def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runner | None, Message]:
+    """Load the model; return the runner, or None, and the message that tells how it went.
+
+    `owns_process` permits settings of the whole process: the number of torch threads and the
+    tuning of the allocator. A worker in a thread of another program leaves both alone.
+    """
+    try:
+        runner = load(settings, owns_process=owns_process)
+    except UnfitModelError as error:
+        return None, LoadFailed(one_line(error))
+    return runner, Ready(runner.info, runner.seconds_per_token)
+
+
+def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
+    """Load the model, build its encoder, test it, warm it up and compute its centre.
+
+    Raises:
+        UnfitModelError: when the model cannot be served from this device.
+    """
+    if owns_process:
+        torch.set_num_threads(settings.threads)
+    encoder, expected = _encoder(settings, owns_process=owns_process)
+    if owns_process:
+        keep_freed_memory()  # now: the network that was loaded has been freed
+    encoder = self_test(encoder, expected, settings)
+    seconds_per_token = _warm_up(encoder, settings.warm_up_tokens)
+    centre = centre_of(encoder, settings.warm_up_tokens)
+    device = torch.device(settings.torch_device)
+    words, path = _word_vectors(settings), settings.model
+    return Runner(encoder, settings.precision, device, seconds_per_token, centre, words, path)
+
+
+def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
+    if not settings.word_vectors:
+        return None
+    try:
+        return WordVectors.open(Path(settings.word_vectors))
+    except WordVectorsError as error:
+        raise UnfitModelError(str(error)) from error
+
+
+def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:
+    """Load the network; return its encoder and the vectors that the encoder should give."""
+    try:
+        elmo = open_model(settings.model)
+    except (CheckpointError, OSError) as error:
+        raise UnfitModelError(str(error)) from error
+    expected = known_vectors(elmo)
+    try:
+        encoder = Encoder.of(
+            elmo.to(torch.device(settings.torch_device)),
+            settings.precision,
+            token_cache_size=settings.token_cache_size,
+            gate_cache_bytes=settings.gate_cache_bytes,
+            threads=settings.threads,
+            cuda_graphs=settings.cuda_graphs,
+            owns_process=owns_process,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error
+    return encoder, expected
+
+
+def known_vectors(network: Elmo | Encoder) -> Tensor:
+    """Return the vectors that the self-test compares, (L + 1, N, 2P) on the CPU."""
+    return torch.cat(network.embed(_SELF_TEST), dim=1).float().cpu()
+
+
+def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> Encoder:
+    """Compare the vectors of an encoder with `expected`, and return the encoder to use.
+
+    If CUDA graphs give wrong vectors and the loop over time gives right ones, that is the encoder
+    without graphs.
+
+    Raises:
+        UnfitModelError: when the vectors differ by more than the precision explains.
+    """
+    try:
+        _compare(expected, known_vectors(encoder), settings)
+    except UnfitModelError as error:
+        if encoder.graphs is None:
+            raise
+        warn_unused(str(error))
+        return self_test(encoder.without_cuda_graphs(), expected, settings)
+    return encoder
+
+
+def _compare(expected: Tensor, found: Tensor, settings: RunnerSettings) -> None:
+    if not torch.isfinite(expected).all():
+        raise UnfitModelError(f"{settings.model}: the weights give vectors that are not finite")
+    scale = expected.abs().max().clamp(min=1e-6)
+    difference = float(((found - expected).abs().max() / scale).nan_to_num(torch.inf))
+    allowed = FORMATS[precision_of(settings.precision)].tolerance
+    if difference > allowed:
+        raise UnfitModelError(
+            f"self-test on {settings.device} in {settings.precision}: vectors differ by "
+            f"{difference:.2g} of the largest value, allowed is {allowed:.2g}"
+        )
+
+
+def _warm_up(encoder: Encoder, tokens: int) -> float:
+    """Run the largest legal batches, so that a lack of memory shows at the start.
+
+    One batch has as many sentences as fit, one has long sentences. Returns the seconds a token of
+    the second run of the long batch, when its words are in the caches.
+    """
+    wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
+    encoder.embed(wide)
+    length = min(tokens - 2, 126)
+    long = [
+        [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
+    ]
+    encoder.embed(long)
+    start = time.perf_counter()
+    _synchronise(encoder.embed(long))
+    return (time.perf_counter() - start) / tokens
+
+
+def _synchronise(vectors: list[Tensor]) -> None:
+    """Wait until a device that computes asynchronously has finished."""
+    if vectors and vectors[0].device.type == "cuda":
+        torch.cuda.synchronize(vectors[0].device)

@@ -1,0 +1,100 @@
+"""The start of a runner: the self-test, failures in one line, settings of the process."""
+
+import logging
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
+from elmo_model.inference.encoder import Encoder
+from elmo_serve.workers.messages import RunnerSettings
+from elmo_serve.workers.model_loading import UnfitModelError, known_vectors, self_test, start
+from tests.support.capturers import Fading
+from tests.support.checkpoints import write_pair
+
+
+def settings(folder: Path) -> RunnerSettings:
+    return RunnerSettings(
+        str(folder), "cpu", "float32", 100, 1_000_000, False, 1, 32, "info", "text"
+    )
+
+
+def with_replays(folder: Path, replays: int) -> Encoder:
+    """Return an encoder whose captured chunks compute nothing from the given replay on."""
+    encoder = Encoder.of(load(folder).double())  # float64: its products are plain ones on a CPU
+    with torch.inference_mode():
+        return replace(encoder, graphs=ChunkedBiLM(encoder.bilm, Fading(replays)))
+
+
+@pytest.mark.parametrize("replays", [4, 3])
+def test_cuda_graphs_that_give_wrong_vectors_are_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, replays: int
+) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    encoder = with_replays(tmp_path, replays)  # two shapes, each tried once before its replay
+
+    with caplog.at_level(logging.WARNING):
+        chosen = self_test(encoder, expected, settings(tmp_path))
+
+    assert chosen.graphs is None
+    assert "CUDA graphs are not used" in caplog.text and "vectors differ by" in caplog.text
+    torch.testing.assert_close(known_vectors(chosen), expected, rtol=0, atol=1e-5)
+
+
+def test_cuda_graphs_that_give_right_vectors_are_used(tmp_path: Path) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    encoder = with_replays(tmp_path, 5)  # one more than the self-test needs
+
+    assert self_test(encoder, expected, settings(tmp_path)) is encoder
+
+
+def test_a_model_that_differs_without_cuda_graphs_too_is_not_served(tmp_path: Path) -> None:
+    expected = known_vectors(load(write_pair(tmp_path)))
+    encoder = with_replays(tmp_path, 1000)
+
+    with pytest.raises(UnfitModelError, match="vectors differ by"):
+        self_test(encoder, expected + 1, settings(tmp_path))
+
+
+def test_a_start_reports_the_model(tmp_path: Path) -> None:
+    runner, message = start(settings(write_pair(tmp_path)))
+    assert runner is not None and message.info == runner.info  # type: ignore[union-attr]
+    assert runner.info.layers == 3 and runner.info.precision == "float32"
+    assert runner.seconds_per_token > 0
+
+
+def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -> None:
+    folder = write_pair(tmp_path)
+    for bad in (
+        replace(settings(folder), precision="int4"),
+        replace(settings(folder), model=str(tmp_path / "missing")),
+    ):
+        runner, message = start(bad)
+        assert runner is None
+        assert "\n" not in message.reason and message.reason  # type: ignore[union-attr]
+
+
+def test_only_a_worker_that_owns_its_process_sets_the_torch_threads_of_the_process(
+    tmp_path: Path,
+) -> None:
+    program = """
+        import sys, torch
+        from dataclasses import replace
+        from pathlib import Path
+        from elmo_serve.workers.model_loading import start
+        from tests.service.workers.test_model_loading import settings
+
+        torch.set_num_threads(3)
+        start(settings(Path(sys.argv[1])))
+        assert torch.get_num_threads() == 3
+        start(settings(Path(sys.argv[1])), owns_process=True)
+        assert torch.get_num_threads() == 1
+    """
+    folder = str(write_pair(tmp_path))
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program), folder], check=True)
