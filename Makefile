@@ -43,7 +43,7 @@ coverage: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
-test-scale: $(VENV)/.installed-dev
+test-scale: $(VENV)/.installed-scale
 	$(BIN)/python -m pytest -m scale
 
 test-docker: $(VENV)/.installed-dev
@@ -78,12 +78,16 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(INSTALL) --group dev
 	@touch $@
 
+$(VENV)/.installed-scale: $(VENV)/.installed-dev
+	$(INSTALL) --group scale
+	@touch $@
+
 constraints: $(VENV)/.pip
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/python -m pip install --upgrade pip
 	$(if $(TORCH_INDEX),build/constraints/bin/python -m pip install --no-deps --index-url '$(TORCH_INDEX)' torch==$(TORCH))
-	build/constraints/bin/python -m pip install torch==$(TORCH) hatchling editables ./client . --group dev
+	build/constraints/bin/python -m pip install torch==$(TORCH) hatchling editables ./client . --group dev --group scale
 	{ sed -n '/^#/p' constraints.txt; \
 	  build/constraints/bin/python -m pip list --format freeze --exclude elmo-serve --exclude elmo-client | \
 	  sed 's/+.*//' | grep -v -E '^(nvidia|cuda|triton)'; } > build/constraints.txt

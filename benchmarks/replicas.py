@@ -61,16 +61,16 @@ def main() -> int:
 
 def with_model(folder: Path, arguments: argparse.Namespace) -> None:
     """Print tokens/s of the server alone and behind the proxy, in turns."""
-    bodies = _bodies(arguments.text)
+    bodies = bodies_of(arguments.text)
     tokens: dict[str, list[float]] = {"direct": [], "proxied": []}
     with running(folder, model=arguments.model) as server, _behind(folder, server.url) as proxy:
         for url in (server.url, proxy):
-            _tokens_per_second(url, bodies, arguments.seconds)  # words become known
+            tokens_per_second(url, bodies, arguments.seconds)  # words become known
         print("\n| round | direct, tokens/s | through HAProxy | ratio |\n|---|--:|--:|--:|")
         for number in range(arguments.rounds):
             order = [("direct", server.url), ("proxied", proxy)]
             for name, url in order if number % 2 else reversed(order):
-                tokens[name].append(_tokens_per_second(url, bodies, arguments.seconds))
+                tokens[name].append(tokens_per_second(url, bodies, arguments.seconds))
             direct, proxied_ = tokens["direct"][-1], tokens["proxied"][-1]
             print(f"| {number + 1} | {direct:,.0f} | {proxied_:,.0f} | {proxied_ / direct:.1%} |")
     ratios = [one / other for one, other in zip(*reversed(tokens.values()), strict=True)]
@@ -126,7 +126,7 @@ def _behind(folder: Path, url: str) -> Iterator[str]:
         yield address
 
 
-def _bodies(text: Path) -> list[bytes]:
+def bodies_of(text: Path) -> list[bytes]:
     """Return the bodies of requests of at least `_TOKENS` tokens each."""
     bodies: list[bytes] = []
     sentences: list[list[str]] = []
@@ -142,7 +142,7 @@ def _bodies(text: Path) -> list[bytes]:
     return bodies or [orjson.dumps({"sentences": sentences})]
 
 
-def _tokens_per_second(url: str, bodies: list[bytes], seconds: float) -> float:
+def tokens_per_second(url: str, bodies: list[bytes], seconds: float) -> float:
     """Return the tokens/s of some clients that send requests without a pause."""
     headers = {"Content-Type": "application/json", "Accept": _MEDIA}
     counts = {body: sum(map(len, orjson.loads(body)["sentences"])) for body in bodies}

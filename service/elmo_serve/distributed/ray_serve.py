@@ -45,6 +45,11 @@ _ONGOING_CALLS: Final = 10_000
 """Requests that Ray Serve gives to one replica at a time. Each replica has a queue of its own that
 refuses what has no room, so this only has to be larger than what fits that queue."""
 
+_REQUEST_ID: Final = b"x-request-id"
+
+_LOGGING: Final = {"enable_access_log": False}
+"""The application has an access log of its own; Ray's costs as much as a small request."""
+
 _HEAD: Final = {"node:__internal_head__": 0.001}
 """Ray's resource of the head node; the number is a share that never runs out."""
 
@@ -61,6 +66,7 @@ def app(arguments: Mapping[str, object]) -> serve.Application:
         _replica_class(options.models_per_replica),
         name=EMBEDDINGS,
         max_ongoing_requests=_ONGOING_CALLS,
+        logging_config=_LOGGING,
         ray_actor_options={"num_cpus": options.cpus, "num_gpus": options.gpus},
         graceful_shutdown_timeout_s=settings.drain_timeout_seconds + 10,
         **_replicas(options),
@@ -70,6 +76,7 @@ def app(arguments: Mapping[str, object]) -> serve.Application:
         name=HTTP,
         num_replicas=options.http_replicas,
         max_ongoing_requests=_ONGOING_CALLS,
+        logging_config=_LOGGING,
         ray_actor_options={"num_cpus": 0, "resources": _HEAD},
         graceful_shutdown_timeout_s=settings.drain_timeout_seconds + 10,
     )
@@ -240,21 +247,30 @@ def _application(settings: Settings, options: RayOptions) -> Callable[[], ASGIAp
             settings.max_client_tokens,
         )
         engine = RemoteEngine(workers, replicas, segments, limits, metrics)
-        return _plain_bytes(create_app(front(settings, engine, workers, segments, metrics)))
+        return _behind_ray(create_app(front(settings, engine, workers, segments, metrics)))
 
     return build
 
 
-def _plain_bytes(app: ASGIApp) -> ASGIApp:
-    """Return an application whose bodies are bytes: Ray pickles them, and no memoryview can be."""
+def _behind_ray(app: ASGIApp) -> ASGIApp:
+    """Return an application whose responses fit Ray's own server.
+
+    Bodies are bytes: Ray pickles them, and a memoryview cannot be pickled. Ray adds the request id
+    to the response by itself, the same one that it gave to the request.
+    """
 
     async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_bytes(message: Message) -> None:
+        known = [pair for pair in scope.get("headers", ()) if pair[0] == _REQUEST_ID]
+
+        async def send_plain(message: Message) -> None:
             body = message.get("body")
             if isinstance(body, memoryview):
                 message = {**message, "body": bytes(body)}
+            elif message["type"] == "http.response.start":
+                headers = [pair for pair in message["headers"] if tuple(pair) not in known]
+                message = {**message, "headers": headers}
             await send(message)
 
-        await app(scope, receive, send_bytes)
+        await app(scope, receive, send_plain)
 
     return wrapped

@@ -56,3 +56,23 @@ def test_a_frame_keeps_its_index() -> None:
 def test_a_layer_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(SelectionError, match="there is no layer 7"):
         TableEmbedder(str(SMALL), 7)
+
+
+def embed_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    return TableEmbedder(str(SMALL), pooling="mean").pandas(frame)
+
+
+def test_dask_maps_it_over_partitions() -> None:
+    """As docs/ray.md shows it."""
+    dataframe = pytest.importorskip(
+        "dask.dataframe", reason="dask is not installed: `make test-scale` installs it"
+    )
+    frame = pd.DataFrame({"tokens": SENTENCES[:20]})
+    meta = {"tokens": object, "vectors": object, "shape": object}
+
+    parts = dataframe.from_pandas(frame, npartitions=3, sort=False)
+    found = parts.map_partitions(embed_frame, meta=meta).compute(scheduler="threads")
+
+    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
+    for vectors, layers in zip(found["vectors"], expected, strict=True):
+        close(np.asarray(vectors), layers[-1].mean(0))

@@ -1,0 +1,137 @@
+"""The cost of Ray Serve before a model, and of a node that is lost.
+
+    python -m benchmarks.on_ray TEXT [--model english] [--rounds 5] [--seconds 6]
+
+Ray's processes, `Http` and one replica of `Embeddings` run on the cores of the server that they are
+compared with. The first table sends requests of 1,000 tokens to `elmo serve` and to Ray Serve in
+turns. The second one asks both for `/health/live`, which needs no model. The third one kills one of
+three nodes under load, and prints the longest time that a request took, and the responses by
+status; a request with wrong vectors, or without a response, has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from benchmarks.machine import describe
+from benchmarks.replicas import bodies_of, tokens_per_second
+from tests.support.answers import Answers
+from tests.support.servers import SMALL, running
+
+if TYPE_CHECKING:
+    from tests.support.ray_service import Load
+
+_KILLS = 2
+_PROBES = 300
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path, help="one tokenised sentence a line")
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    arguments = parser.parse_args()
+    if importlib.util.find_spec("ray") is None:
+        print("Ray is not installed: pip install 'elmo-serve[ray]'", file=sys.stderr)
+        return 2
+    print(describe())
+    for name in arguments.only:
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[name](Path(folder), arguments)
+    return 0
+
+
+def cost(folder: Path, arguments: argparse.Namespace) -> None:
+    """Print tokens/s and probes/s of `elmo serve` and of Ray Serve, in turns."""
+    from tests.support.ray_cluster import cluster  # noqa: PLC0415 - Ray is optional
+    from tests.support.ray_service import served  # noqa: PLC0415
+
+    bodies = bodies_of(arguments.text)
+    with (
+        running(folder / "direct", model=arguments.model) as server,
+        cluster(2),
+        served(folder, model=arguments.model, cpus=2) as ray_url,
+    ):
+        urls = {"elmo serve": server.url, "Ray Serve": ray_url}
+        for url in urls.values():
+            tokens_per_second(url, bodies, arguments.seconds)  # words become known
+
+        def rate(url: str) -> float:
+            return tokens_per_second(url, bodies, arguments.seconds)
+
+        _table("tokens/s", urls, arguments.rounds, rate)
+        _table("probes/s", urls, arguments.rounds, _probes_per_second)
+
+
+def _table(unit: str, urls: dict[str, str], rounds: int, rate: Callable[[str], float]) -> None:
+    print(f"\n| round | {', '.join(urls)} in {unit} | | ratio |\n|---|--:|--:|--:|")
+    ratios = []
+    for number in range(rounds):
+        names = list(urls) if number % 2 else list(reversed(urls))
+        found = {name: rate(urls[name]) for name in names}
+        direct, on_ray = (found[name] for name in urls)
+        ratios.append(on_ray / direct)
+        print(f"| {number + 1} | {direct:,.0f} | {on_ray:,.0f} | {ratios[-1]:.1%} |", flush=True)
+    print(f"| median | | | {statistics.median(ratios):.1%} |", flush=True)
+
+
+def _probes_per_second(url: str) -> float:
+    with httpx.Client(base_url=url) as client:
+        start = time.perf_counter()
+        for _ in range(_PROBES):
+            assert client.get("/health/live").status_code == 200
+        return _PROBES / (time.perf_counter() - start)
+
+
+def failover(folder: Path, _arguments: argparse.Namespace) -> None:
+    """Print the longest time of a request while one of three nodes is killed."""
+    from tests.support.ray_cluster import add_node, cluster  # noqa: PLC0415 - Ray is optional
+    from tests.support.ray_service import CLIENTS, Load, served  # noqa: PLC0415
+
+    answers = Answers(str(SMALL), _sentences())
+    print("\n| one of three nodes | longest request, s | 200 | 503 | failed |")
+    print("|---|--:|--:|--:|--:|")
+    with cluster(1, 1, 1) as nodes, served(folder, min_replicas=3, max_replicas=3) as url:
+        load = Load(url, answers)
+        with load.under_way():
+            for event in ["nothing", *["killed"] * _KILLS]:
+                before, load.slowest = load.statuses.copy(), 0.0
+                if event == "killed":
+                    nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
+                load.until_answered(20 * CLIENTS)
+                _print(event, load, before)
+                if event == "killed":
+                    add_node(nodes, 1)
+                    load.until_answered(20 * CLIENTS)
+
+
+def _print(event: str, load: Load, before: dict[int, int]) -> None:
+    found = {status: load.statuses[status] - before.get(status, 0) for status in (200, 503)}
+    counts = f"{found[200]:,} | {found[503]:,} | {len(load.faults)}"
+    print(f"| {event} | {load.slowest:.2f} | {counts} |", flush=True)
+
+
+def _sentences() -> list[list[str]]:
+    from tests.support.ray_service import SENTENCES  # noqa: PLC0415 - Ray is optional
+
+    return SENTENCES
+
+
+PARTS = {"cost": cost, "failover": failover}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
