@@ -8,13 +8,13 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
+from elmo_serve.jobs.active_job import ActiveJob, refuse_twin
 from elmo_serve.jobs.cancel_requests import CancelRequests
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
@@ -39,21 +39,6 @@ disk."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Active:
-    """A job that waits or runs here, and what it needs."""
-
-    job: Job
-    work: FitRun
-    slot: JobSlot
-    started_at: float | None = None  # on the monotonic clock
-    running: asyncio.Task[Mapping[str, Any]] | None = None
-    is_cancelled: bool = False
-    saved_progress: float = 0.0
-    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class FitJobs:
     """Queues, runs, cancels and remembers fits. All of it runs on the event loop."""
 
@@ -64,8 +49,8 @@ class FitJobs:
         self._folder: JobFolder | None = None
         self._cancel_requests: CancelRequests | None = None
         self._is_open = False
-        self._active: dict[str, _Active] = {}
-        self._waiting: deque[_Active] = deque()
+        self._active: dict[str, ActiveJob] = {}
+        self._waiting: deque[ActiveJob] = deque()
         self._runner: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
         self._saving: set[asyncio.Task[bool]] = set()
@@ -109,7 +94,7 @@ class FitJobs:
         is known.
         """
         registry.check_name(name)
-        _refuse_twin(name, await self.list())
+        refuse_twin(name, await self.list())
 
     async def submit(
         self,
@@ -128,7 +113,7 @@ class FitJobs:
         """
         await self.check_name(name, model.registry)
         # Another request may have queued a fit of this name in the meantime.
-        _refuse_twin(name, [active.job for active in self._active.values()])
+        refuse_twin(name, [active.job for active in self._active.values()])
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
         self._limits.check_size(plan.starts[-1] * model.row_bytes)
@@ -143,7 +128,7 @@ class FitJobs:
             tokens=plan.tokens,
         )
         work = FitRun(job.id, name, model, plan, body, source, folder, self._metrics)
-        active = _Active(job, work, slot)
+        active = ActiveJob(job, work, slot)
         self._active[job.id] = active
         try:
             await asyncio.to_thread(folder.write, job)
@@ -217,7 +202,7 @@ class FitJobs:
             self._save(active)
             await self._finish(active)
 
-    async def _finish(self, active: _Active) -> None:
+    async def _finish(self, active: ActiveJob) -> None:
         """Wait for the end of a job that runs, whichever it is."""
         assert active.running is not None
         await asyncio.wait((active.running,))
@@ -240,7 +225,7 @@ class FitJobs:
                 _log.error("unexpected error in a job", exc_info=error)
                 await self._end(active, "failed", reason="an error inside the server; see its log")
 
-    async def _end(self, active: _Active, state: State, **changes: Any) -> None:
+    async def _end(self, active: ActiveJob, state: State, **changes: Any) -> None:
         changes.setdefault("scores", active.work.scores)
         active.job = replace(active.job, state=state, ended_at=time.time(), **changes)
         active.slot.release()
@@ -255,7 +240,7 @@ class FitJobs:
         self._count()
         active.ended.set()
 
-    def _note(self, active: _Active) -> None:
+    def _note(self, active: ActiveJob) -> None:
         """Take over the progress and the scores of a job that runs."""
         work = active.work
         has_scores = len(work.scores.get("mixtures", ())) != len(
@@ -265,13 +250,13 @@ class FitJobs:
         if has_scores or work.progress - active.saved_progress >= _SAVED_STEP:
             self._save(active)
 
-    def _save(self, active: _Active) -> None:
+    def _save(self, active: ActiveJob) -> None:
         active.saved_progress = active.job.progress
         task = asyncio.create_task(self._written(active))
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
 
-    async def _written(self, active: _Active) -> bool:
+    async def _written(self, active: ActiveJob) -> bool:
         """Write the file of a job as it is now; return whether that was possible."""
         assert self._folder is not None
         async with active.writing:
@@ -304,13 +289,3 @@ class FitJobs:
                 seconds = (time.monotonic() - active.started_at) * (1 - progress) / progress
                 return min(max(seconds, 1.0), _LONGEST_SECONDS)
         return _UNKNOWN_SECONDS
-
-
-def _refuse_twin(name: str, jobs: Iterable[Job]) -> None:
-    """Raise Conflict where one of the jobs fits a task of this name and has not ended."""
-    for job in jobs:
-        if job.name == name and not job.has_ended:
-            raise Conflict(
-                f"Job {job.id} fits task {name!r} already; it is {job.state}. "
-                f"DELETE /jobs/{job.id} cancels it."
-            )
