@@ -3,15 +3,18 @@
     python -m benchmarks.replicas TEXT [--model english] [--rounds 5] [--seconds 6]
 
 HAProxy has the project's configuration and runs on the cores of the server. The first table sends
-requests of 1,000 tokens to a server with a model, directly and through the proxy in turns. The
-second one has no model: an echo worker answers zeros to the clients of wrk. The third one kills one
-of two replicas under load, and prints the longest time that a request took and how many failed.
+requests of 1,000 tokens to a server with a model, directly and through the proxy in turns; below it
+stands the processor time of a request, which other work on the machine changes less. The second
+table has no model: an echo worker answers zeros to the clients of wrk. The third one kills one of
+two replicas under load, or restarts it, and prints the longest time that a request took and how
+many requests failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import http.client
+import itertools
 import shutil
 import statistics
 import sys
@@ -27,8 +30,9 @@ import orjson
 
 from benchmarks import echo
 from benchmarks.machine import describe
+from tests.support.processes import children, processor_seconds
 from tests.support.replicas import closing_connection, loaded, proxied
-from tests.support.servers import running
+from tests.support.servers import Running, running
 
 _TOKENS = 1_000
 """Tokens of a request with a model."""
@@ -73,8 +77,35 @@ def with_model(folder: Path, arguments: argparse.Namespace) -> None:
                 tokens[name].append(tokens_per_second(url, bodies, arguments.seconds))
             direct, proxied_ = tokens["direct"][-1], tokens["proxied"][-1]
             print(f"| {number + 1} | {direct:,.0f} | {proxied_:,.0f} | {proxied_ / direct:.1%} |")
-    ratios = [one / other for one, other in zip(*reversed(tokens.values()), strict=True)]
-    print(f"| median | | | {statistics.median(ratios):.1%} |")
+        ratios = [one / other for one, other in zip(*reversed(tokens.values()), strict=True)]
+        print(f"| median | | | {statistics.median(ratios):.1%} |")
+        _print_processor_time(server, proxy, bodies, arguments.seconds)
+
+
+def _print_processor_time(server: Running, proxy: str, bodies: list[bytes], seconds: float) -> None:
+    """Print the processor time of the proxy beside that of the server, for the same requests."""
+    pids = {
+        "HAProxy": _own_children("haproxy"),
+        "the server": [server.pid, *itertools.chain(*children(server.pid).values())],
+    }
+    before = {name: sum(map(processor_seconds, found)) for name, found in pids.items()}
+    start = time.perf_counter()
+    rate = _tokens_per_second(proxy, bodies, seconds)
+    requests = rate * (time.perf_counter() - start) / _TOKENS
+    print("\n| processor time | ms a request of 1,000 tokens |\n|---|--:|")
+    for name, found in pids.items():
+        used = sum(map(processor_seconds, found)) - before[name]
+        print(f"| {name} | {1e3 * used / requests:.1f} |")
+
+
+def _own_children(name: str) -> list[int]:
+    """Return the children of this process that run a program of that name."""
+    pids = [
+        int(pid)
+        for task in Path("/proc/self/task").glob("*/children")
+        for pid in task.read_text().split()
+    ]
+    return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == name]
 
 
 def without_model(folder: Path, arguments: argparse.Namespace) -> None:
