@@ -90,7 +90,7 @@ def _print_processor_time(server: Running, proxy: str, bodies: list[bytes], seco
     }
     before = {name: sum(map(processor_seconds, found)) for name, found in pids.items()}
     start = time.perf_counter()
-    rate = _tokens_per_second(proxy, bodies, seconds)
+    rate = tokens_per_second(proxy, bodies, seconds)
     requests = rate * (time.perf_counter() - start) / _TOKENS
     print("\n| processor time | ms a request of 1,000 tokens |\n|---|--:|")
     for name, found in pids.items():
