@@ -164,13 +164,15 @@ def test_the_runtime_of_kserve_is_locked_down_as_the_deployment() -> None:
     for same in ("lifecycle", "resources", "volumeMounts", "image"):
         assert container[same] == own[same]
     assert runtime["volumes"] == pod["volumes"]
+    (keys,) = [each for each in own["env"] if each["name"] == "ELMO_API_KEYS"]
+    assert keys in container["env"]
 
 
 def test_kserve_asks_for_routes_and_settings_that_exist() -> None:
     runtime = only("kserve", "ServingRuntime")["spec"]
     service = only("kserve", "InferenceService")
     (container,) = runtime["containers"]
-    settings = {each["name"]: each["value"] for each in container["env"]}
+    settings = {each["name"]: each.get("value") for each in container["env"]}
     assert settings.keys() <= {variable(name) for name in Settings.model_fields}
     (port,) = container["ports"]
     assert str(port["containerPort"]) == settings["ELMO_PORT"]
