@@ -34,7 +34,7 @@ _KEYS = {
     "ArrowRight": (39, ""),
     "ArrowDown": (40, ""),
 }
-"""Windows' virtual key code and the text of each key that is no character."""
+"""Windows' virtual key code and the text of each key."""
 
 
 class Page:
@@ -52,6 +52,7 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime"):
             self._call(f"{domain}.enable")
+        self._call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def open(self, url: str) -> None:
         """Load a page and wait for its `load` event."""
@@ -97,8 +98,8 @@ class Page:
         )
 
     def press(self, key: str, *, control: bool = False) -> None:
-        """Press and release a key: a name of `_KEYS` or a character."""
-        code, text = _KEYS.get(key, (ord(key.upper()), key))
+        """Press and release a key of `_KEYS`."""
+        code, text = _KEYS[key]
         event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 2 * control}
         self._call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         self._call("Input.dispatchKeyEvent", type="keyUp", **event)

@@ -182,8 +182,12 @@ async function attempt(action, again) {
   try {
     await action();
   } catch (error) {
-    if (error.name === "AbortError") return;
-    if (!(error instanceof Refusal)) throw error;
+    if (error.name === "AbortError") return; // another action has begun and says when it ends
+    main.setAttribute("aria-busy", "false");
+    if (!(error instanceof Refusal)) {
+      say("The page has failed; the browser's console has the reason. Please report it.");
+      throw error;
+    }
     say("The server refused; the reason is below.");
     showRefusal(error, again);
   }

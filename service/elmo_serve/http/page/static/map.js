@@ -28,6 +28,7 @@ export class TokenMap {
   show(places) {
     this.#places = places;
     this.#points = null;
+    this.#reference = 0;
     this.#marks = places.map((place, i) => this.#mark(place, i));
     this.#root.replaceChildren(
       svg("svg", { class: "map", role: "img", "aria-labelledby": "map-words" },
@@ -35,19 +36,18 @@ export class TokenMap {
         svg("g", {}, ...this.#marks),
         svg("g", { class: "scale" }, svg("path"), svg("text"))),
       element("p", { class: "hint", id: "map-words" }),
-      element("details", {}, element("summary", {}, "The map as a table"), element("div", { class: "scroll" })));
+      element("details", {}, element("summary", {}, "The map as a table"), element("div", { class: "points" })));
   }
 
-  /** Move the tokens to the places of new vectors. */
+  /** Compute the places of new vectors; `mark` draws them. */
   move(rows) {
     const { points, shares } = pca(rows);
     this.#points = likeBefore(points, this.#points);
     this.#shares = shares;
-    this.#draw();
     this.#tell();
   }
 
-  /** Mark the token that the others are compared with, and those that are the same word. */
+  /** Draw, and mark the token that the others are compared with and those that are the same word. */
   mark(reference) {
     this.#reference = reference;
     this.#draw();
@@ -100,7 +100,7 @@ export class TokenMap {
       element("tr", {}, element("th", { scope: "row" }, element("bdi", {}, word)), element("td", {}, String(sentence + 1)),
         element("td", {}, fixed(x, 4)), element("td", {}, fixed(y, 4)));
     const heads = ["token", "sentence", "across", "up"].map((name) => element("th", { scope: "col" }, name));
-    this.#root.querySelector(".scroll").replaceChildren(
+    this.#root.querySelector(".points").replaceChildren(
       element("table", { class: "plain" }, element("thead", {}, element("tr", {}, ...heads)),
         element("tbody", {}, ...this.#places.map((place, i) => row(place, this.#points[i])))));
   }

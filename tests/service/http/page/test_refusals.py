@@ -1,0 +1,116 @@
+"""The page when the server refuses: it says why in words, and asks for a key."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.browser import Page
+from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.servers import SMALL, running
+from tests.support.word_page import WordPage
+
+KEY = "open-sesame"
+
+
+def test_a_limit_is_named_and_a_smaller_text_helps(chromium: Page, tmp_path: Path) -> None:
+    with running(
+        tmp_path, model=SMALL, worker="thread", max_request_sentences=3, max_sentence_tokens=8
+    ) as server:
+        page = WordPage(chromium, server.url)
+        page.open()
+        assert page.is_shown("#refusal")
+        assert not page.is_shown("#results")
+        assert "at most 3" in page.text("#refusal")
+        assert "the reason is below" in page.text("#status")
+        role = page.chromium.run("document.querySelector('#refusal').getAttribute('role')")
+        assert role == "alert"
+
+        page.compare("The bank.", "A bank of the river that is very long indeed.")
+        assert "8" in page.text("#refusal")
+        page.compare("The bank.", "A bank.")
+        assert not page.is_shown("#refusal")
+        assert page.is_shown("#results")
+
+
+def test_a_text_for_which_the_page_is_too_small(page: WordPage) -> None:
+    page.compare("bank " * 401)
+
+    assert "401 tokens; the page compares 400 at most" in page.text("#refusal")
+
+
+def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> None:
+    with gated(tmp_path, max_queue_tokens=60, max_batch_tokens=60) as server:
+        page = WordPage(chromium, server.url)
+        httpx.post(server.url + "/embed", json={"text": ["start the processes of text"]})
+        close_gate(server)
+        body = {"sentences": [["x"] * 40]}
+        with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
+            client.post(server.url + "/embed", json=body, timeout=1)
+        page.open()
+
+        refusal = page.text("#refusal")
+        assert page.is_shown("#refusal")
+        assert "try again in" in refusal
+        open_gate(server)
+
+
+def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL, worker="thread") as server:
+        page = WordPage(chromium, server.url)
+        page.open()
+        assert not page.is_shown("#refusal")
+    page.example("lead")
+
+    assert "The server cannot be reached" in page.text("#refusal")
+
+
+def test_try_again_tries_again(chromium: Page, tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL, worker="thread") as server:
+        page = WordPage(chromium, server.url)
+        page.open()
+        page.set("#tokenizer", "moses")
+        page.compare("DOTMULTI")
+        assert "DOTMULTI" in page.text("#refusal") or "moses" in page.text("#refusal")
+        before = len(page.requests("/embed"))
+
+        page.click("#refusal button")
+
+        assert len(page.requests("/embed")) == before + 1
+        assert page.is_shown("#refusal")
+
+
+def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL, worker="thread", api_keys=KEY) as server:
+        page = WordPage(chromium, server.url)
+        chromium.open(server.url + "/")
+        chromium.wait_for("document.querySelector('#key-dialog').open")
+        assert "This server asks for a key." in page.text("#key-reason")
+        assert chromium.run("document.activeElement.id") == "key"
+
+        chromium.write("wrong")
+        chromium.press("Enter")
+        chromium.wait_for("document.querySelector('#key-reason').textContent.includes('did not')")
+        chromium.wait_for("document.querySelector('#key-dialog').open")
+        chromium.write(KEY)
+        chromium.press("Enter")
+        page.wait()
+
+        assert page.is_shown("#results")
+        assert not page.is_shown("#key-dialog")
+        assert KEY not in chromium.run("document.documentElement.outerHTML")
+        assert chromium.run("document.querySelector('#key').value") == ""
+        assert '"Authorization: Bearer $ELMO_API_KEY"' in page.text("#lines-embed")
+        assert chromium.run("localStorage.length + sessionStorage.length") == 0
+        assert chromium.run("document.cookie") == ""
+        assert chromium.run("indexedDB.databases().then((found) => found.length)") == 0
+        urls = [each["request"]["url"] for each in chromium.events("Network.requestWillBeSent")]
+        assert not any(KEY in url for url in urls)
+
+        chromium.open(server.url + "/")  # it is forgotten
+        chromium.wait_for("document.querySelector('#key-dialog').open")
+        chromium.press("Escape")
+        page.wait()
+        assert "Authorization: Bearer KEY" in page.text("#refusal")
+        page.chromium.run("document.querySelector('#refusal button').click()")
+        chromium.wait_for("document.querySelector('#key-dialog').open")
