@@ -16,6 +16,7 @@ DOCS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
 
 PAGE: Final = (
     "base.css",
+    "bodies.js",
     "card.js",
     "dom.js",
     "examples.js",
@@ -28,6 +29,7 @@ PAGE: Final = (
     "main.js",
     "map.js",
     "messages.js",
+    "nearest_uses.js",
     "numbers.js",
     "parts.css",
     "pca.js",

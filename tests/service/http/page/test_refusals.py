@@ -1,9 +1,9 @@
 """The page when the server refuses: it says why in words, and asks for a key."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.support.browser import Page
 from tests.support.gated_server import close_gate, gated, open_gate
@@ -40,19 +40,24 @@ def test_a_text_for_which_the_page_is_too_small(page: WordPage) -> None:
 
 
 def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> None:
-    with gated(tmp_path, max_queue_tokens=60, max_batch_tokens=60) as server:
+    limits = {"max_sentence_tokens": 10, "max_batch_tokens": 12, "max_queue_tokens": 60}
+    bulk = {"sentences": [["one"]] * 20}
+    with (
+        gated(tmp_path, **limits, request_timeout_seconds=600) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
         page = WordPage(chromium, server.url)
-        httpx.post(server.url + "/embed", json={"text": ["start the processes of text"]})
         close_gate(server)
-        body = {"sentences": [["x"] * 40]}
-        with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
-            client.post(server.url + "/embed", json=body, timeout=1)
-        page.open()
-
-        refusal = page.text("#refusal")
-        assert page.is_shown("#refusal")
-        assert "try again in" in refusal
-        open_gate(server)
+        held = pool.submit(httpx.post, server.url + "/embed", json=bulk, timeout=600)
+        try:
+            server.until(lambda: server.metric("elmo_queue_tokens") >= 48)
+            page.open()
+            assert page.is_shown("#refusal")
+            assert "The server asks to try again in" in page.text("#refusal")
+            assert "queue" in page.text("#refusal")
+        finally:
+            open_gate(server)
+        assert held.result().status_code == 200
 
 
 def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ export function showLayers({ places, columns, rows, reference, sentences }) {
     element("tr", {}, element("th", { scope: "row" }, ...inContext(places[i], sentences)),
       ...columns.map(({ cosines, isShown }) => cell(cosines[i], isShown))));
   byId("layers").replaceChildren(
-    element("div", { class: "scroll", role: "region", tabindex: 0, "aria-labelledby": "layers-title" },
+    element("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Table of cosines" },
       element("table", { class: "layers" },
         element("caption", {}, `Cosine with ${named(places[reference])}`),
         element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"), ...head)),

@@ -1,5 +1,6 @@
 // The curl and the Python lines that give the numbers of the page.
 
+import { embedBody, neighboursBody, selected, similarityBody } from "./bodies.js";
 import { byId, element } from "./dom.js";
 import { significant } from "./numbers.js";
 import { named } from "./places.js";
@@ -20,7 +21,9 @@ export function showLines({ call, selection, places, rows, reference, vector, la
     block("lines-similarity", "curl: the table “Layer by layer”", "One number a row and layer, and the average.",
       curl(call, "similarity", similarityText(call, places, rows, reference))),
     block("lines-embed", "curl: the vectors", `embeddings${index}, of ${named(place)}, begins ${numbers}, …`,
-      curl(call, "embed", spaced({ ...textBody(call), ...selected(selection) }))));
+      curl(call, "embed", spaced(embedBody(call, selected(selection))))),
+    block("lines-neighbours", "curl: the nearest uses", `Ten uses of words near to ${named(place)}, and the nearest words.`,
+      curl(call, "neighbours", spaced(neighboursBody(call, selection, place)))));
 }
 
 function block(id, title, words, text) {
@@ -48,23 +51,11 @@ async function copyText(text, code) {
   }
 }
 
-function selected(selection) {
-  if (selection.kind === "layer") return { layers: [selection.layer] };
-  if (selection.kind === "average") return { layers: "average" };
-  if (selection.task !== null) return { task: selection.task };
-  return { mix: { weights: selection.weights, gamma: selection.gamma } };
-}
-
-function textBody({ texts, tokenizer, model }) {
-  return { text: texts, ...(tokenizer && { tokenizer }), model };
-}
-
-/** Return the body for `POST /similarity` as text, a pair a line. */
-function similarityText({ texts, tokenizer, model }, places, rows, reference) {
-  const side = (i) => ({ text: texts[places[i].sentence], token: places[i].token });
-  const pairs = rows.map((i) => `    ${spaced([side(reference), side(i)])}`).join(",\n");
-  const options = spaced({ centred: true, ...(tokenizer && { tokenizer }), model }).slice(1, -1);
-  return `{"pairs": [\n${pairs}\n  ], ${options}}`;
+/** Return the body for `POST /similarity`, a pair a line. */
+function similarityText(call, places, rows, reference) {
+  const [pairs, fields] = similarityBody(call, places, rows, reference);
+  const lines = pairs.map((pair) => `    ${spaced(pair)}`).join(",\n");
+  return `{"pairs": [\n${lines}\n  ], ${spaced(fields).slice(1, -1)}}`;
 }
 
 /** Return JSON with a space after each comma and colon; Python reads it as well. */

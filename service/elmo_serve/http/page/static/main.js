@@ -1,5 +1,6 @@
 // Puts the page together: what the user does, what the server answers, what is shown.
 
+import { embedBody } from "./bodies.js";
 import { showCard } from "./card.js";
 import { byId } from "./dom.js";
 import { EXAMPLES, FIRST_TOKENS } from "./examples.js";
@@ -8,11 +9,12 @@ import { showLayers } from "./layers_table.js";
 import { showLines } from "./lines.js";
 import { TokenMap } from "./map.js";
 import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
+import { NearestUses } from "./nearest_uses.js";
 import { bytes, plural } from "./numbers.js";
 import { comparedWith, firstPlace, placesOf } from "./places.js";
 import { Refusal } from "./refusal.js";
 import { parse } from "./safetensors.js";
-import { layerName, Selection } from "./selection.js";
+import { layerName, nameOf, Selection } from "./selection.js";
 import { markExample, sentenceForm, showModels, tokenizer } from "./sentence_form.js";
 import { Server } from "./server.js";
 import { Tokens } from "./tokens.js";
@@ -28,6 +30,7 @@ const selection = new Selection(() => moved());
 const pointing = { choose: (place) => choose(place), point: (place) => point(place) };
 const tokens = new Tokens(pointing);
 const map = new TokenMap(pointing);
+const uses = new NearestUses(server);
 
 /** The model: `{info, tasks, means}`; the means come with the first text. */
 let model = null;
@@ -74,7 +77,7 @@ async function embed(texts, word) {
     request.abort();
     request = new AbortController();
     say("Computing the vectors …");
-    const body = { text: texts, layers: "all", model: wanted.model, ...(wanted.tokenizer && { tokenizer: wanted.tokenizer }) };
+    const body = embedBody(wanted, { layers: "all" });
     const { signal } = request;
     const started = performance.now();
     const response = await server.post("embed", body, { accept: "application/vnd.safetensors", signal });
@@ -92,6 +95,7 @@ async function embed(texts, word) {
     showWarnings(warnings);
     tokens.show(places, sentences);
     map.show(places);
+    uses.clear();
   }
   markExample(shown.texts);
   byId("results").hidden = false;
@@ -146,8 +150,10 @@ function compare() {
   map.mark(reference);
   const compared = comparedWith(places, found, reference, ROWS);
   showLayers({ places, columns: columns(reference, found), rows: compared, reference, sentences });
+  const call = { url: address(), texts: shown.texts, tokenizer: shown.tokenizer, model: shown.model, needsKey: server.usesKey };
+  if (pointed === null) uses.offer({ call, selection: selection.value, place: places[chosen], vectors: nameOf(selection.value) });
   showLines({
-    call: { url: address(), texts: shown.texts, tokenizer: shown.tokenizer, model: shown.model, needsKey: server.usesKey },
+    call,
     selection: selection.value,
     places,
     rows: compared,

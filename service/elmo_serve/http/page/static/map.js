@@ -65,8 +65,8 @@ export class TokenMap {
 
   #draw() {
     const picture = this.#root.querySelector("svg");
-    if (this.#points === null || picture === null) return;
     const width = this.#root.clientWidth;
+    if (this.#points === null || picture === null || width === 0) return;
     const height = Math.round(Math.min(430, Math.max(300, width * 0.8)));
     picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     picture.setAttribute("height", height);
@@ -140,10 +140,10 @@ function drawAxes(group, [x, y], width, height) {
 function drawScale(group, scale, height) {
   const most = 110 / scale;
   const power = 10 ** Math.floor(Math.log10(most));
-  const units = [5, 2, 1].find((factor) => factor * power <= most) * power;
+  const units = ([5, 2].find((factor) => factor * power <= most) ?? 1) * power;
   const [bar, text] = group.children;
   bar.setAttribute("d", `M12 ${height - 18}v6h${(units * scale).toFixed(1)}v-6`);
   text.setAttribute("x", 18);
   text.setAttribute("y", height - 18);
-  text.textContent = `${significant(units)} units`;
+  text.textContent = `${significant(units)} ${units === 1 ? "unit" : "units"}`;
 }

@@ -115,6 +115,12 @@ export class Selection {
 /** Return the name of a layer. */
 export const layerName = (layer) => (layer === 0 ? "Token layer" : `Layer ${layer}`);
 
+/** Return the name of a selection. */
+export function nameOf(selection) {
+  if (selection.kind === "layer") return layerName(selection.layer).toLowerCase();
+  return selection.kind === "average" ? "average" : `mixture${selection.task === null ? "" : ` of ${selection.task}`}`;
+}
+
 function inWords(selection, layers) {
   if (selection.kind === "average") return `The plain mean of all ${layers} layers.`;
   if (selection.kind === "mix")

@@ -1,0 +1,28 @@
+// The bodies of the requests that the page sends and shows.
+
+/** Return the fields of a selection for `POST /embed`. */
+export function selected(selection) {
+  if (selection.kind === "layer") return { layers: [selection.layer] };
+  if (selection.kind === "average") return { layers: "average" };
+  if (selection.task !== null) return { task: selection.task };
+  return { mix: { weights: selection.weights, gamma: selection.gamma } };
+}
+
+/** Return a body for `POST /embed`; `call` is `{texts, tokenizer, model}`, `fields` what is wanted. */
+export function embedBody({ texts, tokenizer, model }, fields) {
+  return { text: texts, ...chosen(tokenizer), model, ...fields };
+}
+
+/** Return the pairs for `POST /similarity` of one place with each of `rows`, and the other fields. */
+export function similarityBody({ texts, tokenizer, model }, places, rows, reference) {
+  const side = (i) => ({ text: texts[places[i].sentence], token: places[i].token });
+  return [rows.map((i) => [side(reference), side(i)]), { centred: true, ...chosen(tokenizer), model }];
+}
+
+/** Return a body for `POST /neighbours` of one place. */
+export function neighboursBody({ texts, tokenizer, model }, selection, place) {
+  const fields = selection.kind === "layer" ? { layers: selection.layer } : selected(selection);
+  return { text: texts[place.sentence], token: place.token, ...chosen(tokenizer), model, ...fields };
+}
+
+const chosen = (tokenizer) => (tokenizer ? { tokenizer } : {});

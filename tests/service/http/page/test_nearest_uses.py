@@ -1,0 +1,109 @@
+"""The section "Nearest uses" of the page: asked for on its button alone, and what it shows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.browser import Page
+from tests.support.neighbours import until_embedded
+from tests.support.servers import SMALL, Running, running
+from tests.support.word_page import WordPage
+
+ASKED = "POST /neighbours"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server with a cache folder of its own: the text of the uses is not embedded yet."""
+    folder = tmp_path_factory.mktemp("uses")
+    with running(folder, model=SMALL, tasks=folder / "tasks", cache=folder / "cache") as found:
+        yield found
+
+
+@pytest.fixture
+def page(chromium: Page, server: Running) -> Iterator[WordPage]:
+    chromium.resize(1280, 900)
+    found = WordPage(chromium, server.url)
+    found.open()
+    yield found
+    assert [each for each in found.faults() if "503" not in each.get("text", "")] == []
+
+
+def ask(page: WordPage) -> None:
+    page.chromium.run("document.querySelector('#uses-ask').click()")
+    page.chromium.wait_for("document.querySelector('#uses strong')")
+
+
+def shown(page: WordPage) -> list[tuple[float, str]]:
+    """Return the cosine and the word of each use."""
+    cosines = page.texts("#uses > :first-child .cosine")
+    return list(zip(map(float, cosines), page.texts("#uses strong"), strict=True))
+
+
+def expected(page: WordPage, **fields: Any) -> Any:
+    body = {"text": "We sat on the river bank.", "token": 5} | fields
+    return httpx.post(page.url + "/neighbours", json=body).raise_for_status().json()
+
+
+def test_while_the_text_is_embedded_the_page_says_so_and_asks_again(
+    page: WordPage, server: Running
+) -> None:
+    assert page.requests("/neighbours") == []
+    page.chromium.run("document.querySelector('#uses-ask').click()")
+    page.chromium.wait_for(
+        "document.querySelector('#uses-status').textContent.includes('again in')"
+    )
+    assert "of 49,886 tokens are done" in page.text("#uses-status")
+
+    page.chromium.wait_for("document.querySelector('#uses strong')")
+    assert len(shown(page)) == 10
+    assert len(page.requests("/neighbours")) >= 2
+
+
+@pytest.mark.parametrize(
+    ("selection", "fields"),
+    [
+        ("0", {"layers": 0}),
+        ("2", {"layers": 2}),
+        ("average", {"layers": "average"}),
+        ("mix", {"mix": {"weights": [1.5, 0, 0]}}),
+    ],
+)
+def test_the_uses_are_those_of_the_route(
+    page: WordPage, server: Running, selection: str, fields: dict[str, Any]
+) -> None:
+    until_embedded(server)
+    page.select(selection)
+    if selection == "mix":
+        page.set("#weight-0", 1.5)
+    ask(page)
+
+    found = expected(page, **fields)
+    assert shown(page) == [
+        (pytest.approx(each["cosine"], abs=0.0051), each["sentence"][each["token"]])
+        for each in found["neighbours"]
+    ]
+    words = [each["word"] for each in found["static"]]
+    assert page.texts("#uses > :last-child bdi") == words
+    assert page.requests("/neighbours") == [ASKED]
+    assert page.requests("/embed") == ["POST /embed"]
+
+
+def test_nothing_is_asked_before_the_button_and_old_uses_keep_their_name(
+    page: WordPage, server: Running
+) -> None:
+    until_embedded(server)
+    ask(page)
+    name = "Nearest to bank in sentence 1, layer 2"
+    assert page.texts("#uses .hint")[0] == name
+
+    page.select("1")
+    page.click("#tokens .sentence:nth-child(3) .token:nth-child(5) input")
+    assert page.requests("/neighbours") == [ASKED]
+    assert page.text("#uses-ask") == "Find the nearest uses of money"
+    assert page.texts("#uses .hint")[0] == name
+    page.example("lead")
+    assert page.texts("#uses *") == []
+    assert page.requests("/neighbours") == [ASKED]
