@@ -12,7 +12,10 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+
+TEMPORARY: Final = ".elmo-"
+"""How the name of a temporary file begins."""
 
 
 @contextmanager
@@ -22,7 +25,7 @@ def replacing(path: Path) -> Iterator[Path]:
     For writers that open files themselves, such as h5py. The umask sets the mode of the file.
     Raises OSError where the folder cannot be written to or the disk is full.
     """
-    temporary = path.with_name(f".elmo-{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}.tmp")
     # tempfile.mkstemp would make the file readable for its owner alone.
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     try:

@@ -28,3 +28,22 @@ def open_text(path: Path) -> Iterator[IO[str]]:
             yield lines
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise TextError(f"{path}: cannot be read as text: {error}") from error
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, str]]:
+    """Yield the number, from 1, the bytes and the text of each line, without its end.
+
+    Lines end at newlines alone; the suffixes are those of `open_text`. Raises TextError, with the
+    number of the line, for a file that is missing, truncated or not UTF-8.
+    """
+    opener = _OPENERS.get(path.suffix, open)
+    number = 0
+    try:
+        with opener(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                yield number, line, line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path}, line {number}: is not UTF-8: {error.reason}") from error
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        place = f"{path}, after line {number}" if number else str(path)
+        raise TextError(f"{place}: cannot be read: {error}") from error

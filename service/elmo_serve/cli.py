@@ -13,6 +13,7 @@ from elmo_serve.commands.download import download
 from elmo_serve.commands.embed import embed
 from elmo_serve.commands.evaluate import evaluate
 from elmo_serve.commands.fit import fit
+from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
 from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
@@ -40,6 +41,7 @@ for command in (
     embed,
     evaluate,
     fit,
+    index,
     info,
     models,
     perplexity,

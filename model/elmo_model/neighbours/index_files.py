@@ -35,7 +35,7 @@ def open_index(folder: Path) -> NeighbourIndex:
     part_files.check(words, manifest.words)
     frequent = FrequentWords(
         part_files.array(words / "numbers.npy"),
-        FlatSearch(part_files.array(words / "vectors.npy")),
+        part_files.open_search(words, "vectors", manifest.words),
     )
     return index_of(manifest, read_centre(folder, manifest), parts, frequent)
 

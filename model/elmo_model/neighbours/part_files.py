@@ -10,7 +10,9 @@ average.npy            float16 (N, 2P), the mean of all layers, where there are 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.flat_search import FlatSearch
-from elmo_model.neighbours.graph_search import GRAPH, GraphSearch
+from elmo_model.neighbours.graph_search import GRAPH, GraphSearch, build
 from elmo_model.neighbours.part import AVERAGE, Part
 from elmo_model.neighbours.part_writer import Room
 from elmo_model.neighbours.search import Search
@@ -40,12 +42,30 @@ def rooms(folder: Path) -> Room:
     return room
 
 
-def save(part: Part, folder: Path) -> None:
-    """Write all of a part but the vectors, which are in the rooms of the folder already."""
+def save(part: Part, folder: Path, *, graphs: bool = False) -> None:
+    """Write all of a part but the vectors, which are in the rooms of the folder already.
+
+    `graphs` adds a graph for each search. Raises OSError.
+    """
     (folder / "words.bin").write_bytes(part.words.text.tobytes())
     np.save(folder / "word_ends.npy", part.words.ends)
     np.save(folder / "token_words.npy", part.token_words)
     np.save(folder / "sentence_starts.npy", part.sentence_starts)
+    if graphs:
+        _save_graphs(folder, list(part.searches))
+        (folder / f"{AVERAGE}.npy").unlink()  # only searched
+
+
+def _save_graphs(folder: Path, names: Sequence[str]) -> None:
+    """Write a graph for each array of vectors: each in one thread, all at the same time."""
+    cores = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(cores) as threads:
+        for _ in threads.map(partial(_save_graph, folder), names):
+            pass  # raises the error of a thread
+
+
+def _save_graph(folder: Path, name: str) -> None:
+    build(array(folder / f"{name}.npy"), folder / f"{name}{GRAPH}")
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -73,14 +93,6 @@ def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: i
     """
     check(folder, files)
     names = list(map(str, range(1, layers)))
-    vectors = {name: array(folder / f"{name}.npy") for name in names}
-    searches: dict[str, Search] = {}
-    for name in (*names, AVERAGE):
-        if f"{name}{GRAPH}" in files:
-            searches[name] = GraphSearch.open(folder / f"{name}{GRAPH}")
-        else:
-            found = vectors[name] if name in vectors else array(folder / f"{name}.npy")
-            searches[name] = FlatSearch(found)
     text = np.empty(0, np.uint8)
     if files["words.bin"]:  # a file of no bytes cannot be mapped
         text = np.memmap(folder / "words.bin", np.uint8, "r")
@@ -90,9 +102,16 @@ def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: i
         array(folder / "word_vectors.npy"),
         array(folder / "token_words.npy"),
         array(folder / "sentence_starts.npy"),
-        list(vectors.values()),
-        searches,
+        [array(folder / f"{name}.npy") for name in names],
+        {name: open_search(folder, name, files) for name in (*names, AVERAGE)},
     )
+
+
+def open_search(folder: Path, name: str, files: Mapping[str, int]) -> Search:
+    """Open the search of a name: its graph if it has one, else its array."""
+    if f"{name}{GRAPH}" in files:
+        return GraphSearch.open(folder / f"{name}{GRAPH}")
+    return FlatSearch(array(folder / f"{name}.npy"))
 
 
 def array(path: Path) -> NDArray[Any]:

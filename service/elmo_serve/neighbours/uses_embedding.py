@@ -78,7 +78,8 @@ async def embed_uses(
             await _embed(queue, text, part, on_tokens)
             return index_of_part(manifest, info.centre.layers, part.finish())
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        index = IndexWriter.begin(folder, manifest, info.centre.layers)
+        # Graphs would take minutes of processor time from the workers.
+        index = IndexWriter.begin(folder, manifest, info.centre.layers, graph_from=None)
         new = await asyncio.to_thread(index.new_part, text)
         await _embed(queue, text, new.writer, on_tokens)
         return await asyncio.to_thread(_keep, index, new, folder, cached_folder(cache, info))

@@ -1,0 +1,143 @@
+"""The index of a text of any size, in bounded memory; a killed run goes on where it was."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from elmo_model.centre import Network, centre_of
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.index_writer import IndexWriter
+from elmo_model.neighbours.manifest import FILE, Manifest
+from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.text_parts import TextPart, TextParts
+from elmo_model.sentence_batches import by_length
+
+PART_TOKENS: Final = 131_072
+"""Tokens of a part. More take more memory and lose more work when the run is killed; each part
+takes a share of the time of a search (`benchmarks/neighbours.py`)."""
+
+OnProgress = Callable[[int, int], None]
+"""Is called with the tokens that are indexed, and with all tokens: estimated from the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The result of a run: the tokens of the index, and those of earlier runs among them."""
+
+    tokens: int
+    sentences: int
+    words: int
+    resumed: int
+
+
+def index_text(
+    network: Network,
+    text: TextParts,
+    folder: Path,
+    manifest: Manifest,
+    batch_tokens: int,
+    on_progress: OnProgress,
+) -> Indexed:
+    """Write the index of a text to a folder, or go on with it.
+
+    Args:
+        network: computes the layers, in batches of at most `batch_tokens` tokens.
+        text: the text and how it is split.
+        folder: a folder that is missing or empty, or that a run with the same arguments has begun.
+        manifest: the description of the index, without parts.
+        batch_tokens: tokens of a batch, boundaries included.
+        on_progress: is called after each batch.
+
+    Raises:
+        IndexFolderError: the folder has something else in it, or an index of another text, model or
+            tokenizer, or the text has no token.
+        TextError: a line cannot be read; see `TextParts`.
+        OSError: the disk is full.
+    """
+    size = text.size()
+    with _locked(folder):
+        if (folder / FILE).exists():
+            writer = IndexWriter.resume(folder)
+            _check(folder, writer.manifest, manifest)
+        else:
+            centre = centre_of(network, batch_tokens).layers
+            writer = IndexWriter.begin(folder, manifest, centre)
+        resumed = writer.manifest.tokens
+        _add_parts(network, text, writer, batch_tokens, size, on_progress)
+        found = writer.manifest
+        if not found.tokens:
+            raise IndexFolderError(f"{text.path}: has no token")
+        if found.words is None:
+            writer.finish()
+    sentences = sum(part.sentences for part in found.parts)
+    return Indexed(found.tokens, sentences, found.known_words, resumed)
+
+
+def _add_parts(
+    network: Network,
+    text: TextParts,
+    writer: IndexWriter,
+    batch_tokens: int,
+    size: int,
+    on_progress: OnProgress,
+) -> None:
+    for part in text.after(writer.manifest.parts):
+        if writer.manifest.words is not None:
+            raise IndexFolderError(f"{text.path}: has more lines than the finished index of it")
+        before = writer.manifest.tokens
+        total = before + round(part.tokens * (size - part.start) / part.size)
+        new = writer.new_part(part.sentences)
+        done = before
+        for tokens in _embed(network, part, new.writer, batch_tokens):
+            done += tokens
+            on_progress(done, total)
+        writer.add(new, part.lines, part.digest)
+
+
+def _embed(
+    network: Network, part: TextPart, writer: PartWriter, batch_tokens: int
+) -> Iterator[int]:
+    """Write the layers of all sentences, and yield the tokens of each batch."""
+    sentences: Sequence[Sequence[str]] = part.sentences
+    for batch in by_length(range(len(sentences)), sentences, batch_tokens):
+        layers = network.embed([sentences[number] for number in batch])
+        for number, own in zip(batch, layers, strict=True):
+            writer.write(number, own.cpu().numpy())
+        yield sum(len(sentences[number]) for number in batch)
+
+
+def _check(folder: Path, found: Manifest, expected: Manifest) -> None:
+    """Raise IndexFolderError for an index of another text, model or tokenizer."""
+    if found.revision != expected.revision:
+        raise IndexFolderError(
+            f"{folder} is an index of the model {found.model}, revision {found.revision}; this is "
+            f"{expected.model}, revision {expected.revision}: name another folder"
+        )
+    for name in ("text", "tokenizer"):
+        if (own := getattr(found, name)) != (wanted := getattr(expected, name)):
+            raise IndexFolderError(
+                f"{folder} is an index with the {name} {own!r}, expected {wanted!r}: name another "
+                "folder"
+            )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Make the folder and let no other process write to it. Raises IndexFolderError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise IndexFolderError(f"{folder} is a file, expected a folder") from error
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise IndexFolderError(f"another process writes the index in {folder}") from error
+        yield
+    finally:
+        os.close(descriptor)
