@@ -67,6 +67,13 @@ class Settings(BaseModel):
         "fastText or safetensors, gzip or not. Read once into the cache folder.",
         json_schema_extra={"allowed": "the path of a file"},
     )
+    index: tuple[Path, ...] = Field(
+        (),
+        description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
+        "for uses; for several models one for each, which is found by its revision. Unset: a text "
+        "that comes with the program, embedded when it is first asked for.",
+        json_schema_extra={"allowed": "paths of folders with commas"},
+    )
     devices: tuple[str, ...] | Literal["auto"] = Field(
         "auto",
         description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",
@@ -277,6 +284,12 @@ class Settings(BaseModel):
     @classmethod
     def _parse_models(cls, value: Any) -> Any:
         return model_specs.parse(value) if isinstance(value, str) else value
+
+    @field_validator("index", mode="before")
+    @classmethod
+    def _parse_index(cls, value: Any) -> Any:
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() if isinstance(part, str) else part for part in parts)
 
     @field_validator("precision")
     @classmethod

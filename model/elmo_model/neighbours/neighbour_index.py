@@ -74,10 +74,8 @@ class NeighbourIndex:
             count: how many uses at most; of uses in equal sentences only the first counts.
             sentence: a sentence whose own uses are left out: that of the token.
         """
-        shares = np.asarray(weights, np.float32)
-        centred = layers.astype(np.float32) - self.centre
-        tokens = np.unique(self._candidates(centred, shares))
-        cosines = _cosines(self.mixed(tokens, shares), shares @ centred)
+        tokens = self.candidates(layers, weights)
+        cosines = self.cosines(tokens, layers, weights)
         found: dict[tuple[tuple[str, ...], int], Use] = {}
         for order in np.argsort(-cosines, kind="stable"):
             words, place = self.place(int(tokens[order]))
@@ -98,6 +96,19 @@ class NeighbourIndex:
         order = np.argsort(-cosines, kind="stable")
         words = [Word(self._word(int(numbers[row])), float(cosines[row])) for row in order]
         return [word for word in words if word.word != but][:count]
+
+    def candidates(self, layers: NDArray[np.float32], weights: Sequence[float]) -> Numbers:
+        """Return the tokens, numbered over all parts, that `uses` compares exactly."""
+        centred = layers.astype(np.float32) - self.centre
+        return np.unique(self._candidates(centred, np.asarray(weights, np.float32)))
+
+    def cosines(
+        self, tokens: Numbers, layers: NDArray[np.float32], weights: Sequence[float]
+    ) -> NDArray[np.float64]:
+        """Map tokens (n,) to their cosines with a token, by the stored vectors."""
+        shares = np.asarray(weights, np.float32)
+        query = shares @ (layers.astype(np.float32) - self.centre)
+        return _cosines(self.mixed(tokens, shares), query)
 
     def mixed(self, tokens: Numbers, shares: NDArray[np.float32]) -> NDArray[np.float32]:
         """Map tokens (n,), numbered over all parts, to the weighted sum of their layers (n, 2P)."""

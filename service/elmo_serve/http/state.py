@@ -18,6 +18,7 @@ from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
+from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.interface import EmbeddingEngine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
@@ -42,6 +43,7 @@ class Server:
     metrics: Metrics
     engine: EmbeddingEngine
     models: ServedModels
+    indexes: UserIndexes
     json_workers: JsonWorkerPool
     text_workers: TextWorkerPool
     fit_parser: FitParser
@@ -97,6 +99,7 @@ class Server:
         """Wait until each model is loaded or has failed; set `fatal` when all have failed."""
         try:
             await asyncio.gather(*map(self._open, self.models))
+            self._check_indexes()
             if all(model.fault is not None for model in self.models):
                 self.fatal = "; ".join(str(model.fault) for model in self.models)
         except SettingsError as error:
@@ -124,6 +127,11 @@ class Server:
             self._announce(served)
         elif len(self.models) > 1:
             await served.give_up()
+
+    def _check_indexes(self) -> None:
+        """Raise SettingsError for an index of no model, unless a model could not be loaded."""
+        if all(model.fault is None for model in self.models):
+            self.indexes.check({model.name: model.info.revision for model in self.models})
 
     def _announce(self, served: ServedModel) -> None:
         model = served.info

@@ -14,6 +14,7 @@ from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.model_index import ModelIndex
+from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.scheduling.interface import EmbeddingEngine, ModelWorkers
@@ -66,8 +67,9 @@ def front(
 
     `workers` has those of each model by its name. The vectors of the engine lie in `segments`.
     """
+    indexes = UserIndexes.open(settings.index)
     models = [
-        ServedModel(spec, workers[spec.name], engine, _index(spec.name, settings, engine))
+        ServedModel(spec, workers[spec.name], engine, _index(spec.name, settings, engine, indexes))
         for spec in settings.specs
     ]
     server = Server(
@@ -75,6 +77,7 @@ def front(
         metrics=metrics,
         engine=engine,
         models=ServedModels(models),
+        indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         fit_parser=FitParser(segments, metrics),
         jobs=FitJobs(_job_limits(settings), metrics),
@@ -91,9 +94,11 @@ def front(
     return server
 
 
-def _index(model: str, settings: Settings, engine: EmbeddingEngine) -> ModelIndex:
+def _index(
+    model: str, settings: Settings, engine: EmbeddingEngine, indexes: UserIndexes
+) -> ModelIndex:
     queue = partial(bulk_queue, engine, model, settings, "neighbours")
-    return ModelIndex(queue, settings.cache)
+    return ModelIndex(queue, settings.cache, indexes)
 
 
 def _job_limits(settings: Settings) -> JobLimits:

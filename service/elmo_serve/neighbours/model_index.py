@@ -13,6 +13,7 @@ from elmo_model.neighbours import uses
 from elmo_model.neighbours.neighbour_index import NeighbourIndex
 from elmo_serve.errors import Unavailable
 from elmo_serve.jobs.bulk_queue import BulkQueue
+from elmo_serve.neighbours.user_indexes import NO_INDEXES, UserIndexes
 from elmo_serve.neighbours.uses_embedding import embed_uses, open_cached
 
 _LONGEST_RETRY: Final = 60.0
@@ -25,7 +26,7 @@ _log = logging.getLogger("elmo_serve")
 
 
 class ModelIndex:
-    """An index that is there from the start, or that of the text that comes with the program.
+    """The one of `indexes` for the model, or the index of the text that comes with the program.
 
     The latter is opened, or computed, when it is first asked for. `queue` makes the queue of its
     bulk work, once the model is loaded. `embedding` is the work, while there is any.
@@ -35,11 +36,12 @@ class ModelIndex:
         self,
         queue: Callable[[], BulkQueue],
         cache: Path | None,
-        index: NeighbourIndex | None = None,
+        indexes: UserIndexes = NO_INDEXES,
     ) -> None:
         self._queue = queue
         self._cache = cache
-        self._index = index
+        self._indexes = indexes
+        self._index: NeighbourIndex | None = None
         self._opening: asyncio.Task[NeighbourIndex | None] | None = None
         self.embedding: asyncio.Task[NeighbourIndex] | None = None
         self._started_at = 0.0
@@ -52,7 +54,7 @@ class ModelIndex:
             Unavailable: the text is being embedded, or could not be; `detail` says how far it is.
         """
         if self._index is None:
-            self._index = await self._cached()
+            self._index = self._indexes.of(self._queue().info.revision) or await self._cached()
         if self._index is None:
             self._index = self._embedded()
         return self._index

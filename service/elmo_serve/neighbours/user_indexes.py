@@ -1,0 +1,63 @@
+"""The indexes that `ELMO_INDEX` names, each for the models of its revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_serve.settings import SettingsError, variable
+
+
+class UserIndexes:
+    """Open indexes by the revision of the model that computed them."""
+
+    def __init__(self, indexes: Mapping[Path, NeighbourIndex]) -> None:
+        self._folders = {index.info.revision: folder for folder, index in indexes.items()}
+        self._indexes = {index.info.revision: index for index in indexes.values()}
+
+    @classmethod
+    def open(cls, folders: Sequence[Path]) -> UserIndexes:
+        """Open the indexes in some folders.
+
+        Raises SettingsError for a folder that is no whole index, and for two of one model.
+        """
+        indexes: dict[Path, NeighbourIndex] = {}
+        for folder in folders:
+            try:
+                index = open_index(folder)
+            except IndexFolderError as error:
+                raise SettingsError(_refusal(folder, str(error))) from None
+            for other, known in indexes.items():
+                if known.info.revision == index.info.revision:
+                    raise SettingsError(_refusal(folder, f"{other} is of the same model"))
+            indexes[folder] = index
+        return cls(indexes)
+
+    def of(self, revision: str) -> NeighbourIndex | None:
+        """Return the index of a model with this revision, if there is one."""
+        return self._indexes.get(revision)
+
+    def check(self, models: Mapping[str, str]) -> None:
+        """Check that each index belongs to a model; `models` has the revision of each name.
+
+        Raises SettingsError, which names the index and the models.
+        """
+        served = ", ".join(f"{name} is {revision}" for name, revision in models.items())
+        for revision, index in self._indexes.items():
+            if revision not in models.values():
+                fault = f"it is of the model {index.info.model}, revision {revision}; {served}"
+                raise SettingsError(_refusal(self._folders[revision], fault))
+
+
+NO_INDEXES: Final = UserIndexes({})
+
+
+def _refusal(folder: Path, fault: str) -> str:
+    return (
+        f"{variable('index')}={str(folder)!r} is not allowed: {fault}; allowed: a folder that "
+        "`elmo index` has written for a model that is served"
+    )

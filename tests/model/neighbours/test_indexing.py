@@ -1,0 +1,76 @@
+"""A text becomes an index: graphs where it is large, one writer at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.neighbours import index_writer
+from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.graph_search import GraphSearch
+from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.indexing import index_text
+from elmo_model.neighbours.text_parts import TextParts
+from elmo_model.tokenizers import tokenizer
+from tests.support.neighbours import made_up, manifest_of
+
+
+class MadeUp:
+    """A network whose vectors depend on the sentence alone."""
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
+        return [
+            torch.from_numpy(made_up([sentence], seed=sum(map(len, sentence)))[0])
+            for sentence in sentences
+        ]
+
+
+def write(path: Path, sentences: int) -> Path:
+    source = random.Random(0)
+    words = [f"word{'x' * number}" for number in range(40)]
+    path.write_text("".join(" ".join(source.choices(words, k=20)) + "\n" for _ in range(sentences)))
+    return path
+
+
+def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
+    text = write(tmp_path / "made up", 1 + index_writer.GRAPH_FROM // 20)
+    parts = TextParts(text, tokenizer("whitespace"), 1_000_000)
+    seen: list[tuple[int, int]] = []
+
+    index_text(
+        MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000, lambda *done: seen.append(done)
+    )
+
+    found = open_index(tmp_path / "index")
+    (part,) = found.parts
+    assert {type(search) for search in part.searches.values()} == {GraphSearch}
+    assert seen[-1] == (found.info.tokens, found.info.tokens)
+    assert not (tmp_path / "index" / "part-00000" / "average.npy").exists()
+    query = made_up([["word"]], seed=99)[0][:, 0]
+    tokens = np.arange(found.info.tokens)
+    for shares in [(0, 1, 0), (0, 0, 1), (1 / 3, 1 / 3, 1 / 3)]:
+        exact = np.unique(found.cosines(tokens, query, shares))[::-1][:10]
+        uses = found.uses(query, shares, 100)
+        cosines = np.unique([use.cosine for use in uses])[::-1]
+        near = np.abs(exact[:, np.newaxis] - cosines).min(axis=1)
+        assert (near < 1e-6).mean() >= 0.9
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    text = write(tmp_path / "made up", 3)
+    parts = TextParts(text, tokenizer("whitespace"), 1_000)
+    (tmp_path / "index").mkdir()
+    descriptor = os.open(tmp_path / "index", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    with pytest.raises(IndexFolderError, match="another process writes"):
+        index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
+    os.close(descriptor)
+    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
