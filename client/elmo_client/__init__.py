@@ -31,6 +31,7 @@ from elmo_client.errors import (
     Unreachable,
 )
 from elmo_client.job import AsyncJob, Head, Job, JobState
+from elmo_client.neighbours import Neighbour, Neighbours, StaticNeighbour
 from elmo_client.task import Task
 from elmo_client.text import EmbeddedText, TokenizedText
 
@@ -50,11 +51,14 @@ __all__ = [
     "Job",
     "JobState",
     "ModelChanged",
+    "Neighbour",
+    "Neighbours",
     "NotFound",
     "Problem",
     "Refused",
     "RequestRefused",
     "ServerFailed",
+    "StaticNeighbour",
     "Task",
     "TokenizedText",
     "TooLarge",

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from elmo_client.arguments import names_allowed
 from elmo_client.job import AsyncJob, Kind, fit_body, state_of
+from elmo_client.neighbours import Layer, Neighbours, body_of
 from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.responses import Vectors, models_of
 from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
@@ -165,6 +166,31 @@ class AsyncClient:
     ) -> Cosines:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
         return await self._session.similarity(list(pairs), tokenizer, centred)
+
+    @names_allowed
+    async def neighbours(
+        self,
+        sentence: str | Sequence[str],
+        token: int,
+        *,
+        layers: Layer | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        k: int = 10,
+        tokenizer: str | None = None,
+    ) -> Neighbours:
+        """Return the nearest uses of a token, and its static ones. See `Client.neighbours`."""
+        body = body_of(
+            sentence,
+            token,
+            layers=layers,
+            task=task,
+            mix=mix,
+            k=k,
+            tokenizer=tokenizer,
+            model=self._session.model,
+        )
+        return await self._session.neighbours(body)
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 from elmo_client.arguments import names_allowed
 from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
+from elmo_client.neighbours import Layer, Neighbours, body_of
 from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.responses import Vectors, models_of
 from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
@@ -213,6 +214,46 @@ class Client:
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
         return self._call(self._session.similarity, list(pairs), tokenizer, centred)
+
+    @names_allowed
+    def neighbours(
+        self,
+        sentence: str | Sequence[str],
+        token: int,
+        *,
+        layers: Layer | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        k: int = 10,
+        tokenizer: str | None = None,
+    ) -> Neighbours:
+        """Return the uses that are nearest to a token in its sentence, and its static neighbours.
+
+        A server without an index embeds a text of its own when it is first asked. It is asked again
+        until that is done, for `patience_seconds` at most.
+
+        Args:
+            sentence: a text, or a list of tokens.
+            token: the number of the token in it, counted from 0.
+            layers: the layer that is compared: "top" (the default), "average" or its number.
+            task: name of a registered task, whose mix is compared.
+            mix: weights of such a mix, as in `embed`.
+            k: how many neighbours at most, from 1 to 100.
+            tokenizer: splits a text, as in `embed_text`.
+
+        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
+        """
+        body = body_of(
+            sentence,
+            token,
+            layers=layers,
+            task=task,
+            mix=mix,
+            k=k,
+            tokenizer=tokenizer,
+            model=self._session.model,
+        )
+        return self._call(self._session.neighbours, body)
 
     def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

@@ -20,6 +20,7 @@ from elmo_client.errors import (
     Unreachable,
     refusal,
 )
+from elmo_client.neighbours import Neighbours, neighbours_of
 from elmo_client.request_batches import EmbedRequest
 from elmo_client.responses import (
     MEDIA_TYPE,
@@ -151,6 +152,10 @@ class Session:
         """Return the cosines of some pairs."""
         body = body_of(pairs, tokenizer, centred, self.model)
         return cosines_of(json_of(await self._send(_Call("POST", "/similarity", body))), len(pairs))
+
+    async def neighbours(self, body: bytes) -> Neighbours:
+        """Return the neighbours that a body of POST /neighbours asks for."""
+        return neighbours_of(json_of(await self._send(_Call("POST", "/neighbours", body))))
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""

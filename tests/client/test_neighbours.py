@@ -1,0 +1,75 @@
+"""Tokens as POST /neighbours takes them, and the neighbours that it returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from elmo_client import BadAnswer, CannotSend, Neighbour, Neighbours, StaticNeighbour
+from elmo_client.neighbours import body_of, neighbours_of
+from tests.client.both_clients import CLIENTS
+from tests.support.neighbours import until_embedded
+from tests.support.servers import Running
+
+
+def sent(sentence: Any, **options: Any) -> dict[str, Any]:
+    usual = dict.fromkeys(("layers", "task", "mix", "k", "tokenizer", "model"))
+    found: dict[str, Any] = orjson.loads(body_of(sentence, 1, **{**usual, **options}))
+    return found
+
+
+def test_a_sentence_is_a_text_or_tokens() -> None:
+    assert sent("The bank") == {"text": "The bank", "token": 1}
+    assert sent(["The", "bank"]) == {"tokens": ["The", "bank"], "token": 1}
+    assert sent(("The", "bank")) == {"tokens": ["The", "bank"], "token": 1}
+
+
+def test_options_are_sent_when_they_are_given() -> None:
+    options = {"layers": 0, "k": 3, "tokenizer": "ptb", "model": "m", "task": "t"}
+
+    assert sent("a b", **options) == {"text": "a b", "token": 1, **options}
+    assert sent("a b", mix=[1, 2])["mix"] == {"weights": [1, 2]}
+    assert sent("a b", mix=np.array([1.0, 2.0]))["mix"] == {"weights": [1, 2]}
+    assert sent("a b", mix={"weights": [1], "gamma": 2})["mix"] == {"weights": [1], "gamma": 2}
+
+
+@pytest.mark.parametrize("sentence", [3, None, [1], ["a", 2], b"a"])
+def test_another_form_is_refused(sentence: Any) -> None:
+    with pytest.raises(CannotSend):
+        sent(sentence)
+
+
+def test_a_response_becomes_neighbours() -> None:
+    found = neighbours_of(
+        {
+            "tokens": ["a", "b"],
+            "token": 1,
+            "neighbours": [{"sentence": ["c", "b"], "token": 1, "cosine": 0.5}],
+            "static": [{"word": "bb", "cosine": 0.25}],
+            "model": "english",
+        }
+    )
+
+    assert found == Neighbours(
+        ("a", "b"), 1, (Neighbour(("c", "b"), 1, 0.5),), (StaticNeighbour("bb", 0.25),)
+    )
+    assert found.neighbours[0].word == "b"
+    for wrong in ({}, {"tokens": ["a"]}, {"tokens": 1, "token": 0}):
+        with pytest.raises(BadAnswer):
+            neighbours_of(wrong)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_both_clients_find_neighbours(server: Running, kind: str) -> None:
+    until_embedded(server)
+    with CLIENTS[kind](server.url) as client:
+        found = client.neighbours(["The", "bank"], 1, layers="average", k=3)
+        mixed = client.neighbours("The bank", 1, mix=[0, 0, 0], k=3, tokenizer="whitespace")
+
+    assert found.tokens == ("The", "bank")
+    assert [len(found.neighbours), len(found.static)] == [3, 3]
+    assert mixed == found
+    assert found.neighbours[0].cosine >= found.neighbours[2].cosine

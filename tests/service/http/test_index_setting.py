@@ -1,0 +1,81 @@
+"""ELMO_INDEX on a running server: searched at once, refused before or at the start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from elmo_model.neighbours.index_files import open_index
+from tests.support.checkpoints import write_pair
+from tests.support.command_line import elmo
+from tests.support.neighbours import made_up, write_index
+from tests.support.servers import SMALL, free_port, running
+
+TEXT = ["The cat sat on the mat .", "A dog sat near the door .", "The mat is red ."]
+
+
+def index_of(folder: Path, model: Path) -> Path:
+    text = folder / f"{model.name}.txt"
+    text.write_text("\n".join(TEXT))
+    target = folder / f"index of {model.name}"
+    result = elmo("index", text, target, "--tokenised", "--model", model)
+    assert result.exit_code == 0, result.output
+    return target
+
+
+def test_each_model_searches_its_own_index(tmp_path: Path) -> None:
+    tiny = write_pair(tmp_path / "tiny")
+    folders = ",".join(str(index_of(tmp_path, model)) for model in (tiny, SMALL))
+
+    with running(tmp_path, models=f"{SMALL},tiny={tiny}", index=folders) as server:
+        for model, name in (("small", "small.txt"), ("tiny", "tiny.txt")):
+            body = {"text": "The cat sat .", "token": 2, "model": model, "layers": 0, "k": 1}
+            with server.client() as client:
+                found = client.post("/neighbours", json=body).raise_for_status().json()
+            assert found["index"] == {"text": name, "tokens": 19, "sentences": 3}
+            (near,) = found["neighbours"]
+            assert near["sentence"][near["token"]] == "sat"
+            assert near["cosine"] == pytest.approx(1, abs=1e-3)
+            assert found["revision"] == client_revision(server.url, model)
+
+
+def client_revision(url: str, model: str) -> str:
+    revision: str = httpx.get(f"{url}/info?model={model}").json()["revision"]
+    return revision
+
+
+def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
+    """Run a server until it ends by itself."""
+    command = [Path(sys.executable).with_name("elmo"), "serve", "--model", SMALL, "--index", index]
+    command += ["--port", str(free_port()), "--tasks", folder / "tasks"]
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    folder = index_of(tmp_path, SMALL)
+    path = folder / "part-00000" / "1.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+
+    found = start(tmp_path, folder)
+
+    assert found.returncode == 2
+    (line,) = found.stderr.splitlines()
+    assert line.startswith(f"elmo: ELMO_INDEX={str(folder)!r} is not allowed: {path}: has ")
+
+
+def test_an_index_of_another_model_stops_the_start(tmp_path: Path) -> None:
+    sentences = [["a", "b"]]
+    write_index(tmp_path / "index", [sentences], made_up(sentences))
+
+    found = start(tmp_path, tmp_path / "index")
+
+    assert found.returncode != 0
+    (line,) = [line for line in found.stderr.splitlines() if "cannot serve" in line]
+    revision = open_index(tmp_path / "index").info.revision
+    assert f"it is of the model tiny, revision {revision}; small is " in line
