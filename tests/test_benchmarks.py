@@ -99,6 +99,19 @@ def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert len([line for line in lines if "| float32 |" in line]) == 4
 
 
+def test_neighbours_are_searched_alone_and_over_http(text: str) -> None:
+    sizes = ("--tokens", "60", "--searches", "3", "--recalls", "3")
+    done = started("neighbours", text, text, "--model", str(SMALL), *sizes)
+    lines = done.stdout.splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.endswith(" ms |")]
+    assert [row[0].strip() for row in rows] == [
+        *("layer 0", "layer 1", "layer 2"),
+        *("average", "mixture"),
+    ], done.stderr
+    assert all(float(row[1]) == 1 for row in rows[1:])  # a few tokens are searched exactly
+    assert any("peak memory" in line for line in lines)
+
+
 def run(program: str, *arguments: str) -> str:
     """Run a program of benchmarks/ and return what it printed."""
     done = started(program, *arguments)

@@ -288,8 +288,12 @@ class Settings(BaseModel):
     @field_validator("index", mode="before")
     @classmethod
     def _parse_index(cls, value: Any) -> Any:
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(part.strip() if isinstance(part, str) else part for part in parts)
+        if not isinstance(value, str):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if not all(parts):
+            raise ValueError("an entry is empty")
+        return parts
 
     @field_validator("precision")
     @classmethod

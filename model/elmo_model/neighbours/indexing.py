@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from elmo_model.centre import Network, centre_of
 from elmo_model.neighbours.errors import IndexFolderError
@@ -15,10 +14,6 @@ from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.part_writer import PartWriter
 from elmo_model.neighbours.text_parts import TextPart, TextParts
 from elmo_model.sentence_batches import by_length
-
-PART_TOKENS: Final = 131_072
-"""Tokens of a part. More take more memory and lose more work when the run is killed; each part
-takes a share of the time of a search (`benchmarks/neighbours.py`)."""
 
 OnProgress = Callable[[int, int], None]
 """Is called with the tokens that are indexed, and with all tokens: estimated from the bytes."""

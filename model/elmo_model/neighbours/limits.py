@@ -1,4 +1,4 @@
-"""The sizes of a search."""
+"""The sizes of an index and of a search."""
 
 from typing import Final
 
@@ -9,3 +9,8 @@ true neighbours of a mixture and take longer (`benchmarks/neighbours.py`)."""
 MOST_NEIGHBOURS: Final = 100
 """Largest number of neighbours of one search: half of the candidates of one layer, because those in
 equal sentences are left out."""
+
+PART_TOKENS: Final = 262_144
+"""Tokens of a part. More take more memory while they are indexed, and lose more work when the run
+is killed; fewer make more parts, each of which takes a share of the time of a search
+(`benchmarks/neighbours.py`)."""

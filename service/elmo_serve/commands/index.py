@@ -12,6 +12,7 @@ import click
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.neighbours.errors import IndexFolderError
+from elmo_model.neighbours.limits import PART_TOKENS
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
 from elmo_model.tokenizers import TOKENIZERS, tokenizer
@@ -55,7 +56,7 @@ _TOKENISED = "whitespace"
 @click.option(
     "--part-tokens",
     type=click.IntRange(min=1, max=1_048_576),
-    default=131_072,
+    default=PART_TOKENS,
     show_default=True,
     help="Tokens that are written at once: less needs less memory, more is searched faster.",
 )

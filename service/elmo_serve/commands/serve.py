@@ -47,6 +47,10 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
             from elmo_serve.task_folder import open_folder
 
             open_folder(settings.tasks, spoken.get("tasks", variable("tasks")))
+        if settings.index:
+            from elmo_serve.neighbours.user_indexes import UserIndexes
+
+            UserIndexes.open(settings.index, spoken.get("index", variable("index")))
         from elmo_serve.http.server import serve as run
         from elmo_serve.workers.devices import VISIBLE, Hardware
 

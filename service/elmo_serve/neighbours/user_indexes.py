@@ -15,13 +15,16 @@ from elmo_serve.settings import SettingsError, variable
 class UserIndexes:
     """Open indexes by the revision of the model that computed them."""
 
-    def __init__(self, indexes: Mapping[Path, NeighbourIndex]) -> None:
+    def __init__(
+        self, indexes: Mapping[Path, NeighbourIndex], called: str = variable("index")
+    ) -> None:
+        self._called = called
         self._folders = {index.info.revision: folder for folder, index in indexes.items()}
         self._indexes = {index.info.revision: index for index in indexes.values()}
 
     @classmethod
-    def open(cls, folders: Sequence[Path]) -> UserIndexes:
-        """Open the indexes in some folders.
+    def open(cls, folders: Sequence[Path], called: str = variable("index")) -> UserIndexes:
+        """Open the indexes in some folders; `called` is the user's name for the setting.
 
         Raises SettingsError for a folder that is no whole index, and for two of one model.
         """
@@ -30,12 +33,12 @@ class UserIndexes:
             try:
                 index = open_index(folder)
             except IndexFolderError as error:
-                raise SettingsError(_refusal(folder, str(error))) from None
+                raise SettingsError(_refusal(called, folder, str(error))) from None
             for other, known in indexes.items():
                 if known.info.revision == index.info.revision:
-                    raise SettingsError(_refusal(folder, f"{other} is of the same model"))
+                    raise SettingsError(_refusal(called, folder, f"{other} is of the same model"))
             indexes[folder] = index
-        return cls(indexes)
+        return cls(indexes, called)
 
     def of(self, revision: str) -> NeighbourIndex | None:
         """Return the index of a model with this revision, if there is one."""
@@ -50,14 +53,14 @@ class UserIndexes:
         for revision, index in self._indexes.items():
             if revision not in models.values():
                 fault = f"it is of the model {index.info.model}, revision {revision}; {served}"
-                raise SettingsError(_refusal(self._folders[revision], fault))
+                raise SettingsError(_refusal(self._called, self._folders[revision], fault))
 
 
 NO_INDEXES: Final = UserIndexes({})
 
 
-def _refusal(folder: Path, fault: str) -> str:
+def _refusal(called: str, folder: Path, fault: str) -> str:
     return (
-        f"{variable('index')}={str(folder)!r} is not allowed: {fault}; allowed: a folder that "
+        f"{called}={str(folder)!r} is not allowed: {fault}; allowed: a folder that "
         "`elmo index` has written for a model that is served"
     )

@@ -66,7 +66,7 @@ def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:
 
     assert found.returncode == 2
     (line,) = found.stderr.splitlines()
-    assert line.startswith(f"elmo: ELMO_INDEX={str(folder)!r} is not allowed: {path}: has ")
+    assert line.startswith(f"elmo: --index={str(folder)!r} is not allowed: {path}: has ")
 
 
 def test_an_index_of_another_model_stops_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""docs/neighbours.md: its program prints the table that the page shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.neighbours import until_embedded
+from tests.support.servers import running
+
+PAGE = (Path(__file__).parents[2] / "docs" / "neighbours.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    found: str = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+    return found
+
+
+def test_the_program_prints_the_table_of_the_page(tmp_path: Path) -> None:
+    with running(tmp_path, model="english") as server:
+        until_embedded(server)
+        run = subprocess.run(
+            [sys.executable, "-c", block("python").replace("http://localhost:8000", server.url)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        curl = subprocess.run(
+            ["sh", "-euc", block("sh").replace("http://127.0.0.1:8000", server.url)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == block("")
+    assert curl.returncode == 0, curl.stderr
+    assert '"neighbours":[{"sentence":[' in curl.stdout
