@@ -7,7 +7,8 @@ from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from usearch.index import Index, MetricKind, ScalarKind
+from usearch.compiled import MetricKind, ScalarKind
+from usearch.index import Index
 
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.search import Distances, Numbers
@@ -77,4 +78,5 @@ def rounded(vectors: NDArray[np.float16] | NDArray[np.float32]) -> NDArray[np.in
     exact = vectors.astype(np.float32)
     largest = np.abs(exact).max(axis=1, keepdims=True)
     scale = np.divide(127, largest, out=np.zeros_like(largest), where=largest > 0)
-    return np.rint(exact * scale).astype(np.int8)
+    found: NDArray[np.int8] = np.rint(exact * scale).astype(np.int8)
+    return found
