@@ -54,7 +54,8 @@ def made_up(sentences: Sequence[Sequence[str]], seed: int = 0) -> list[Vectors]:
 
 def centre_of(vectors: Sequence[Vectors]) -> Vectors:
     """Return the mean of each layer, (L + 1, 2P)."""
-    return np.concatenate(vectors, axis=1).mean(axis=1)
+    found: Vectors = np.concatenate(vectors, axis=1).mean(axis=1)
+    return found
 
 
 def manifest_of(text: str = "made up", revision: str = "abc") -> Manifest:

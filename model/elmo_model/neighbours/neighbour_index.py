@@ -196,5 +196,6 @@ class NeighbourIndex:
 def _cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
     """Map vectors (n, 2P) to their cosines with a vector; 0 where a vector is zero."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    products = (vectors @ query).astype(np.float64)
-    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).clip(-1, 1)
+    found = (vectors @ query).astype(np.float64)
+    np.divide(found, lengths, out=found, where=lengths > 0)
+    return found.clip(-1, 1)

@@ -117,6 +117,7 @@ def open_search(folder: Path, name: str, files: Mapping[str, int]) -> Search:
 def array(path: Path) -> NDArray[Any]:
     """Map the array of a file into memory. Raises IndexFolderError for another file."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise IndexFolderError(f"{path}: is no array: {error}") from error
+    return found

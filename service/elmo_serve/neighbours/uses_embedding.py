@@ -73,7 +73,7 @@ async def embed_uses(
     )
     with contextlib.ExitStack() as stack:
         folder = await asyncio.to_thread(_temporary, cache, info)
-        if folder is None:
+        if folder is None or cache is None:
             part = PartWriter(text, info.centre.layers, {})
             await _embed(queue, text, part, on_tokens)
             return index_of_part(manifest, info.centre.layers, part.finish())

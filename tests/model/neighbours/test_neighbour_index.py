@@ -38,7 +38,8 @@ def exact(shares: tuple[float, ...]) -> Vectors:
     """Return the cosine of every token with the query."""
     vectors = np.einsum("l,lnw->nw", np.array(shares), CENTRED)
     query = np.array(shares) @ (QUERY - centre_of(VECTORS))
-    return vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    found: Vectors = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    return found
 
 
 @pytest.mark.parametrize("shares", SHARES)

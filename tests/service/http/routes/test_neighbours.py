@@ -41,7 +41,7 @@ def find(client: httpx.Client, **body: Any) -> Any:
     return response.json()
 
 
-def centred(client: httpx.Client, tokens: list[str], token: int) -> np.ndarray:
+def centred(client: httpx.Client, tokens: list[str], token: int) -> Any:
     """Return the centred layers of a token, (L + 1, 2P), from /embed and /info/centre."""
     body = {"sentences": [tokens]}
     found = client.post("/embed", json=body).raise_for_status().json()
@@ -53,8 +53,9 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
     return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
 
 
-MIX = {"weights": [0.5, -1.0, 2.0], "gamma": -3.0}
-SHARES = np.exp(MIX["weights"]) / np.exp(MIX["weights"]).sum()
+WEIGHTS = [0.5, -1.0, 2.0]
+MIX = {"weights": WEIGHTS, "gamma": -3.0}
+SHARES = tuple((np.exp(WEIGHTS) / np.exp(WEIGHTS).sum()).tolist())
 
 
 @pytest.mark.parametrize(
