@@ -75,7 +75,7 @@ async def test_a_failure_is_told_once_and_tried_again(tmp_path: Path) -> None:
         def queue() -> object:
             nonlocal asked
             asked += 1
-            if asked == 2:  # the first looks into the cache
+            if asked == 3:  # for its revision and for the cache, it is asked before
                 raise next(queues)
             return bulk_queue_of(b)
 
