@@ -17,6 +17,7 @@ from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
 from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
+from elmo_serve.commands.plan import plan
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
@@ -45,6 +46,7 @@ for command in (
     info,
     models,
     perplexity,
+    plan,
     serve,
     study,
     tasks,

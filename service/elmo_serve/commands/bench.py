@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elmo_client import Client
     from elmo_serve.load_test.reference import Embed
     from elmo_serve.load_test.requests import Wanted
-    from elmo_serve.load_test.run import Plan
+    from elmo_serve.load_test.run import Loads
     from elmo_serve.load_test.workload import Body, RequestSize
 
 # Named here and not taken from the table of encoders, which imports numpy.
@@ -39,7 +39,9 @@ _BODIES = 200
 """Least number of distinct requests. A higher number compares fewer responses of a short test; with
 a lower one several of a body are in flight, and the server computes them together."""
 
-_SERVER = ("model", "revision", "precision", "devices", "dimension", "layers", "version")
+_SERVER = (
+    *("model", "revision", "precision", "devices", "dimension", "layers", "version", "limits"),
+)
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
@@ -155,7 +157,7 @@ def bench(url: str, as_json: bool, **options: Any) -> None:
                 with _reference(options, wanted, client) as embed:
                     expect(checker, bodies, embed)
             headers = _headers(options["api_key"])
-            measured = run(url, headers, _plan(options), bodies, checker, wanted.media_type, step)
+            measured = run(url, headers, _loads(options), bodies, checker, wanted.media_type, step)
     except (ElmoError, WorkloadError) as error:
         fail(str(error), code=1)
     except KeyboardInterrupt:
@@ -168,11 +170,13 @@ def bench(url: str, as_json: bool, **options: Any) -> None:
             "mean_tokens": mean_tokens(bodies),
             "fields": wanted.fields,
             "media_type": wanted.media_type,
-            "distinct": len(bodies),
+            "lengths": [[len(sentence) for sentence in body.sentences] for body in bodies],
         },
     }
     if as_json:
-        click.echo(orjson.dumps({**described, **measured.as_json()}, option=orjson.OPT_INDENT_2))
+        click.echo(
+            orjson.dumps({**described, **measured.as_json()}, option=orjson.OPT_APPEND_NEWLINE)
+        )
     else:
         show(_title(url, info, wanted, size, bodies), measured)
     sys.exit(130 if measured.is_interrupted else int(measured.is_bad))
@@ -217,14 +221,14 @@ def _size(options: dict[str, Any]) -> RequestSize:
     return RequestSize(options["sentences"] or _SENTENCES, options["tokens"])
 
 
-def _plan(options: dict[str, Any]) -> Plan:
-    from elmo_serve.load_test.run import Plan
+def _loads(options: dict[str, Any]) -> Loads:
+    from elmo_serve.load_test.run import Loads
 
     clients = options["clients"]
     if not (clients or options["rates"] or options["find_saturation"]):
         clients = (_CLIENTS,)
     names = ("rates", "find_saturation", "duration", "warm_up", "connections", "timeout", "seed")
-    return Plan(clients, **{name: options[name] for name in names})
+    return Loads(clients, **{name: options[name] for name in names})
 
 
 def _headers(api_key: str | None) -> dict[str, str]:

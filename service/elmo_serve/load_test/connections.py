@@ -61,9 +61,18 @@ class Connections:
 
         Raises LostError. A connection is waited for while `most` are in use.
         """
+        return await self._send("POST", path, body, headers)
+
+    async def get(self, path: str) -> HttpResponse:
+        """Send a GET request and return the whole response. Raises LostError."""
+        return await self._send("GET", path, b"", {})
+
+    async def _send(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> HttpResponse:
         async with self._free:
             try:
-                return await self._post(path, body, headers)
+                return await self._exchange(method, path, body, headers)
             except h11.RemoteProtocolError as error:
                 raise LostError(f"not HTTP, or cut off: {error}") from error
             except OSError as error:
@@ -77,11 +86,13 @@ class Connections:
         await asyncio.gather(*waits, return_exceptions=True)
         self._idle.clear()
 
-    async def _post(self, path: str, body: bytes, headers: dict[str, str]) -> HttpResponse:
+    async def _exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> HttpResponse:
         connection = self._from_idle() or await self._open()
         try:
             own = [*self._headers, *headers.items(), ("Content-Length", str(len(body)))]
-            request = h11.Request(method="POST", target=self._path + path, headers=own)
+            request = h11.Request(method=method, target=self._path + path, headers=own)
             connection.writer.write(_wire_bytes(connection.http, request, body))
             response = await _read(connection)
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.loops import closed_loop, open_loop
 from elmo_serve.load_test.saturation import Saturation, find_saturation
 from elmo_serve.load_test.sender import Sender
+from elmo_serve.load_test.server_batches import ServerBatches, batches_of
 from elmo_serve.load_test.tally import Tally
 from elmo_serve.load_test.workload import Body
 
@@ -23,7 +24,7 @@ OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Loads:
     """The phases of a load test: a closed loop for each number of clients, an open one a rate.
 
     With `find_saturation`, the rates that are searched follow. `warm_up` and `duration` are seconds
@@ -72,7 +73,7 @@ class Measured:
 def run(
     url: str,
     headers: dict[str, str],
-    plan: Plan,
+    loads: Loads,
     bodies: Sequence[Body],
     checker: Checker,
     media_type: str,
@@ -82,10 +83,10 @@ def run(
     measured = Measured()
 
     async def all_phases() -> None:
-        connections = Connections(url, plan.connections, headers)
-        sender = Sender(connections, bodies, checker, media_type, plan.timeout)
+        connections = Connections(url, loads.connections, headers)
+        sender = Sender(connections, bodies, checker, media_type, loads.timeout)
         try:
-            await _Phases(sender, plan, measured, on_step).run()
+            await _Phases(sender, ServerBatches(connections), loads, measured, on_step).run()
         except asyncio.CancelledError:
             measured.is_interrupted = True
         finally:
@@ -97,44 +98,54 @@ def run(
 
 
 class _Phases:
-    def __init__(self, sender: Sender, plan: Plan, measured: Measured, on_step: OnStep) -> None:
+    def __init__(
+        self,
+        sender: Sender,
+        batches: ServerBatches,
+        loads: Loads,
+        measured: Measured,
+        on_step: OnStep,
+    ) -> None:
         self._sender = sender
-        self._plan = plan
+        self._batches = batches
+        self._loads = loads
         self._measured = measured
         self._on_step = on_step
-        self._source = random.Random(plan.seed)
+        self._source = random.Random(loads.seed)
 
     async def run(self) -> None:
-        for clients in self._plan.clients:
+        for clients in self._loads.clients:
             await self._closed(clients)
-        for rate in self._plan.rates:
+        for rate in self._loads.rates:
             await self._open(rate)
-        if self._plan.find_saturation:
+        if self._loads.find_saturation:
             alone = await self._closed(1)
-            start = max(alone.requests_per_second, 1 / self._plan.duration)
+            start = max(alone.requests_per_second, 1 / self._loads.duration)
             self._measured.saturation = await find_saturation(self._open, start)
 
     async def _closed(self, clients: int) -> Tally:
         tally = self._tally(f"{clients} client{'s' * (clients != 1)}", None)
-        await self._ended(tally, closed_loop(self._sender, tally, clients))
+        await self._ended(tally, lambda: closed_loop(self._sender, tally, clients))
         return tally
 
     async def _open(self, rate: float) -> Tally:
         tally = self._tally(f"{rate:,.4g} requests/s", rate)
-        await self._ended(tally, open_loop(self._sender, tally, rate, self._source))
+        await self._ended(tally, lambda: open_loop(self._sender, tally, rate, self._source))
         return tally
 
     def _tally(self, name: str, rate: float | None) -> Tally:
         self._on_step(name)
-        since = time.perf_counter() + self._plan.warm_up
-        tally = Tally(name, since, since + self._plan.duration, rate)
+        since = time.perf_counter() + self._loads.warm_up
+        tally = Tally(name, since, since + self._loads.duration, rate)
         self._measured.tallies.append(tally)
         return tally
 
-    async def _ended(self, tally: Tally, loop: Any) -> None:
+    async def _ended(self, tally: Tally, load: Callable[[], Awaitable[None]]) -> None:
         """Run a phase; one that is interrupted is as long as it ran."""
         try:
-            await loop
+            before = await self._batches.read()
+            await load()
+            tally.batches = batches_of(tally, before, await self._batches.read())
         except asyncio.CancelledError:
             tally.until = max(tally.since, min(tally.until, time.perf_counter()))
             raise

@@ -91,7 +91,9 @@ class Sender:
             tally.late += is_late
             if not is_late:
                 tally.latencies.record(ended - due)
+        tally.responses += 1
         tally.tokens += body.tokens
+        tally.sentences += len(body.sentences)
         tally.sent_bytes += len(body.content)
         tally.received_bytes += len(response.body)
         is_wrong = await self._is_wrong(tally, number, response.body)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from elmo_serve.load_test.latencies import Latencies
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The batches that a server computed: their number, tokens with boundaries, and seconds."""
+
+    count: int
+    tokens: int
+    seconds: float
+
 
 _FAULTS = 5
 """Faults that are kept as text; all are counted."""
@@ -26,7 +36,9 @@ class Tally:
         lags: from the time a request was due to the time it was sent: the load generator's own.
         done, done_tokens: right answers in time that came within the window, whenever they were
             due, and their tokens.
-        tokens, sent_bytes, received_bytes: of all answered requests.
+        responses, tokens, sentences, sent_bytes, received_bytes: of all answered requests.
+        batches: those of the server for all answered requests; None where it does not tell, or
+            computed others as well.
         worst: the largest difference of an answer, in tolerances.
     """
 
@@ -42,10 +54,13 @@ class Tally:
     compared: int = 0
     done: int = 0
     done_tokens: int = 0
+    responses: int = 0
     tokens: int = 0
+    sentences: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
     worst: float = 0.0
+    batches: Batches | None = None
     refused: Counter[int] = field(default_factory=Counter)
     failed: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -112,5 +127,11 @@ class Tally:
             "received_bytes_per_token": self.received_bytes / answered,
             "latency_ms": self.latencies.milliseconds(),
             "send_lag_ms": self.lags.milliseconds(),
+            "batches": self.batches and asdict(self.batches),
+            "answered_in_all": {
+                "requests": self.responses,
+                "sentences": self.sentences,
+                "tokens": self.tokens,
+            },
             "faults": self.faults,
         }

@@ -7,7 +7,7 @@ import pytest
 from elmo_serve.cli import main
 from tests.support.command_line import elmo
 
-WITH_EXAMPLES = ("bench", "convert", "download", "evaluate", "info", "perplexity")
+WITH_EXAMPLES = ("bench", "convert", "download", "evaluate", "info", "perplexity", "plan")
 
 
 def test_no_summary_is_cut() -> None:

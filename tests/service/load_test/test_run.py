@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from elmo_serve.load_test.checker import Checker
-from elmo_serve.load_test.run import Plan, run
+from elmo_serve.load_test.run import Loads, run
 from elmo_serve.load_test.workload import Body
 from elmo_serve.output import Output
 from tests.support.scripted_server import hang_up, scripted_server
@@ -20,9 +20,9 @@ def checker() -> Checker:
 
 def test_each_load_is_a_phase() -> None:
     steps: list[str] = []
-    plan = Plan(clients=(1, 2), rates=(40.0,), duration=0.3, warm_up=0.0)
+    loads = Loads(clients=(1, 2), rates=(40.0,), duration=0.3, warm_up=0.0)
     with scripted_server() as server:
-        measured = run(server.url, {}, plan, BODIES, checker(), SAFE, steps.append)
+        measured = run(server.url, {}, loads, BODIES, checker(), SAFE, steps.append)
 
     assert steps == ["1 client", "2 clients", "40 requests/s"]
     assert [tally.name for tally in measured.tallies] == steps
@@ -34,12 +34,12 @@ def test_each_load_is_a_phase() -> None:
 
 def test_a_search_begins_with_what_one_client_is_answered() -> None:
     """The server answers one request and no other: no rate is followed, and the search ends."""
-    plan = Plan(find_saturation=True, duration=0.05, warm_up=0.0, timeout=1.0)
+    loads = Loads(find_saturation=True, duration=0.05, warm_up=0.0, timeout=1.0)
     with scripted_server() as server:
         server.script = [hang_up] * 100_000
-        measured = run(server.url, {}, plan, BODIES, checker(), SAFE)
+        measured = run(server.url, {}, loads, BODIES, checker(), SAFE)
 
     first, second, *_ = measured.tallies
-    assert first.name == "1 client" and second.rate == 1 / plan.duration
+    assert first.name == "1 client" and second.rate == 1 / loads.duration
     assert measured.saturation is not None and measured.saturation.followed is None
     assert measured.is_bad
