@@ -15,6 +15,7 @@ from elmo_serve.commands.evaluate import evaluate
 from elmo_serve.commands.fit import fit
 from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
+from elmo_serve.commands.look import look
 from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.plan import plan
@@ -44,6 +45,7 @@ for command in (
     fit,
     index,
     info,
+    look,
     models,
     perplexity,
     plan,

@@ -3,10 +3,13 @@
 import statistics
 from typing import Any
 
+from elmo_model import svg
 from elmo_model.fitting.comparison import LEARNED, Comparison, Row
 
 _BAR = 40
 """Width of the longest bar, in characters."""
+
+_STYLE = ".bar{fill:#2a6f97}.dot{fill:#d97706}@media(prefers-color-scheme:dark){.bar{fill:#7cc6ec}}"
 
 
 def mean_weights(row: Row) -> list[float]:
@@ -55,24 +58,14 @@ def picture(comparison: Comparison, title: str) -> str:
     row = comparison.row(LEARNED)
     weights = mean_weights(row)
     height = 60 + 36 * len(weights)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 520 {height}" role="img" '
-        f'aria-label="{_escaped(title)}" font-family="sans-serif" font-size="14">',
-        "<style>text{fill:#222}.bar{fill:#2a6f97}.dot{fill:#d97706}"
-        "@media(prefers-color-scheme:dark){text{fill:#eee}.bar{fill:#7cc6ec}}</style>",
-        f'<text x="10" y="24" font-weight="bold">{_escaped(title)}</text>',
-    ]
+    parts: list[str] = []
     for layer, weight in enumerate(weights):
         top = 44 + 36 * layer
-        parts.append(f'<text x="10" y="{top + 16}">layer {layer}</text>')
+        parts.append(svg.text(10, top + 16, f"layer {layer}"))
         parts.append(f'<rect class="bar" x="80" y="{top}" width="{360 * weight:.1f}" height="22"/>')
         parts += [
             f'<circle class="dot" cx="{80 + 360 * seed[layer]:.1f}" cy="{top + 11}" r="4"/>'
             for seed in row.weights
         ]
-        parts.append(f'<text x="450" y="{top + 16}">{weight:.3f}</text>')
-    return "\n".join([*parts, "</svg>\n"])
-
-
-def _escaped(title: str) -> str:
-    return title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+        parts.append(svg.text(450, top + 16, f"{weight:.3f}"))
+    return svg.document(title, 520, height, _STYLE, parts)

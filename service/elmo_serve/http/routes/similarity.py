@@ -32,6 +32,7 @@ from elmo_serve.http.text.bodies import SimilarityOptions, TextBody
 from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.similarity import cosines
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -123,15 +124,7 @@ def _cosines(
     vectors = [
         _place(each.numpy(), place) for each, place in zip(embedded.vectors, places, strict=True)
     ]
-    sides = np.asarray(vectors, np.float64).reshape(len(vectors), *shape)
-    if centre is not None:
-        sides -= centre
-    with_average = np.concatenate([sides, sides.mean(axis=1, keepdims=True)], axis=1)
-    lengths = np.linalg.norm(with_average, axis=-1, keepdims=True)
-    unit = with_average / np.where(lengths, lengths, 1)
-    cosines: NDArray[Any] = (unit[0::2] * unit[1::2]).sum(axis=-1).clip(-1, 1)
-    names = [*map(str, range(shape[0])), "average"]
-    return {name: cosines[:, number].tolist() for number, name in enumerate(names)}
+    return cosines(np.asarray(vectors, np.float64).reshape(len(vectors), *shape), centre)
 
 
 def _place(layers: NDArray[Any], place: int | None) -> NDArray[Any]:

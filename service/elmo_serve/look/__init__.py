@@ -1,0 +1,1 @@
+"""`elmo look`: how similar the uses of a word are, in each layer."""

@@ -1,0 +1,117 @@
+"""The uses of a word in some sentences, and how similar they are in each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from elmo_model import svg
+from elmo_serve.look.sources import Place, Source, Tokens
+
+_SHOWN = 60  # characters of a sentence
+
+
+class LookError(Exception):
+    """There is nothing to compare. The text has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The compared places of some sentences: a word in them, or all of each.
+
+    `cosines` has the cosine of each pair of places by layer, and for the mean of the layers.
+    """
+
+    word: str | None
+    sentences: Sequence[Tokens]
+    places: Sequence[Place]
+    cosines: Mapping[str, Sequence[float]]
+    centred: bool
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        subject = "sentences" if self.word is None else f'uses of "{self.word}"'
+        return f"Cosine of {subject}" + (", centred" if self.centred else "")
+
+    @property
+    def names(self) -> list[str]:
+        """The number of each place and its sentence, with the word in brackets."""
+        return [
+            f"{number} {_marked(self.sentences[sentence], token)}"
+            for number, (sentence, token) in enumerate(self.places, 1)
+        ]
+
+    def pairs(self) -> dict[str, dict[str, float]]:
+        """Return the cosines of each pair, such as "1 and 2", by layer."""
+        names = combinations(range(1, len(self.places) + 1), 2)
+        return {
+            f"{one} and {two}": {
+                _layer(name): values[number] for name, values in self.cosines.items()
+            }
+            for number, (one, two) in enumerate(names)
+        }
+
+    def picture(self) -> str:
+        """Return an SVG with a bar for each pair and layer."""
+        return svg.signed_bars(self.title, self.names, self.pairs())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as members of JSON; tokens are counted from 0."""
+        return {
+            "word": self.word,
+            "centred": self.centred,
+            "sentences": self.sentences,
+            "places": [{"sentence": one, "token": two} for one, two in self.places],
+            "pairs": self.pairs(),
+        }
+
+
+def look(source: Source, texts: Sequence[str], word: str | None, *, centred: bool) -> Uses:
+    """Compare the uses of a word, or without a word the means of the sentences.
+
+    The word is a token in any case: "Bank" and "bank" are uses of one word. Raises LookError where
+    there are fewer than two places.
+    """
+    sentences = source.tokens(texts)
+    places: list[Place] = [(number, None) for number, each in enumerate(sentences) if each]
+    if word is not None:
+        places = _places(sentences, word)
+    if len(places) < 2:
+        what = "sentence has tokens" if word is None else f'use of "{word}" is there'
+        raise LookError(f"only one {what}: nothing to compare it with")
+    cosines = source.cosines(sentences, list(combinations(places, 2)))
+    return Uses(word, sentences, places, cosines, centred)
+
+
+def _places(sentences: Sequence[Tokens], word: str) -> list[Place]:
+    found: list[Place] = [
+        (number, place)
+        for number, sentence in enumerate(sentences)
+        for place, token in enumerate(sentence)
+        if token.casefold() == word.casefold()
+    ]
+    if not found:
+        tokens = ", ".join(dict.fromkeys(token for sentence in sentences for token in sentence))
+        raise LookError(f'no token is "{word}"; there are {tokens}')
+    return found
+
+
+def _marked(sentence: Tokens, token: int | None) -> str:
+    words = [f"[{each}]" if place == token else each for place, each in enumerate(sentence)]
+    text = " ".join(words)
+    return text if len(text) <= _SHOWN else _around(text, words, token)
+
+
+def _around(text: str, words: Sequence[str], token: int | None) -> str:
+    """Return the part of a long sentence around the word."""
+    start = 0 if token is None else len(" ".join(words[:token]))
+    start = max(0, min(start - _SHOWN // 2, len(text) - _SHOWN))
+    part = text[start : start + _SHOWN]
+    return "…" * (start > 0) + part + "…" * (start + _SHOWN < len(text))
+
+
+def _layer(name: str) -> str:
+    return f"layer {name}" if name.isdecimal() else name

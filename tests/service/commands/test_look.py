@@ -1,0 +1,62 @@
+"""`elmo look`: similarities in the terminal and as a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.support.command_line import elmo
+from tests.support.scripted_server import refuse, scripted_server
+from tests.support.servers import free_port
+
+BANKS = (
+    "We sat on the bank of the river.",
+    "Trees grow along the bank of the stream.",
+    "He borrowed money from a bank.",
+)
+
+
+def test_meanings_differ_in_the_layers_above_the_token_layer(tmp_path: Path) -> None:
+    picture = tmp_path / "bank.svg"
+    found = elmo("look", *BANKS, "--word", "bank", "--svg", picture, "--json")
+
+    assert found.exit_code == 0, found.output
+    pairs = json.loads(found.stdout)["pairs"]
+    rivers, other = pairs["1 and 2"], pairs["1 and 3"]
+    assert rivers["layer 0"] > 0.999 and other["layer 0"] > 0.999, "one spelling, one vector"
+    assert other["layer 1"] < rivers["layer 1"] and other["layer 2"] < rivers["layer 2"]
+    assert ElementTree.parse(picture).getroot().attrib["role"] == "img"
+
+
+def test_the_table_names_the_uses() -> None:
+    found = elmo("look", *BANKS, "--word", "Bank", "--raw")
+
+    assert found.exit_code == 0, found.output
+    assert 'Cosine of uses of "Bank"\n' in found.stdout
+    assert "3 He borrowed money from a [bank] ." in found.stdout
+    assert "layer 2" in found.stdout and "2 and 3" in found.stdout
+
+
+def test_a_word_that_is_not_there_is_one_line() -> None:
+    found = elmo("look", *BANKS, "--word", "loans")
+
+    assert found.exit_code == 1
+    assert found.stderr.startswith('elmo: no token is "loans"; there are We, sat')
+
+
+def test_a_dead_server_and_a_refusal_are_one_line() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    dead = elmo("look", *BANKS, "--server", url)
+    with scripted_server() as server:
+        server.script = [refuse(401)]
+        refused = elmo("look", *BANKS, "--server", server.url)
+
+    assert dead.exit_code == 1 and len(dead.stderr.splitlines()) == 1 and url in dead.stderr
+    assert refused.exit_code == 1 and "401" in refused.stderr
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    found = elmo("look", *BANKS, "--svg", tmp_path / "missing" / "x.svg")
+
+    assert found.exit_code == 1 and "x.svg: " in found.stderr

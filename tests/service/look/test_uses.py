@@ -1,0 +1,85 @@
+"""The uses of a word in some sentences, from a source with made-up cosines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from xml.etree import ElementTree
+
+import pytest
+
+from elmo_serve.look.sources import Place, Tokens
+from elmo_serve.look.uses import LookError, look
+
+
+class Made:
+    """Splits at spaces; the n-th pair has the cosine n / 10 in each of two layers."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Place, Place]] = []
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        return [text.split() for text in texts]
+
+    def cosines(
+        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
+    ) -> Mapping[str, Sequence[float]]:
+        self.pairs = list(pairs)
+        values = [number / 10 for number in range(len(pairs))]
+        return {"0": values, "1": [-value for value in values], "average": values}
+
+
+def test_every_two_uses_of_a_word_are_compared_in_any_case() -> None:
+    source = Made()
+    found = look(source, ["The bank and the bank", "Bank of x", "no"], "bank", centred=True)
+
+    places = [(0, 1), (0, 4), (1, 0)]
+    assert found.places == places
+    assert source.pairs == [(places[0], places[1]), (places[0], places[2]), (places[1], places[2])]
+    assert found.pairs()["2 and 3"] == {"layer 0": 0.2, "layer 1": -0.2, "average": 0.2}
+    assert found.names[1] == "2 The bank and the [bank]"
+    assert found.title == 'Cosine of uses of "bank", centred'
+
+
+def test_without_a_word_the_sentences_are_compared() -> None:
+    found = look(Made(), ["a b", "c", ""], None, centred=False)
+
+    assert found.places == [(0, None), (1, None)]
+    assert found.title == "Cosine of sentences"
+    assert found.names == ["1 a b", "2 c"]
+
+
+def test_the_word_of_a_long_sentence_is_shown() -> None:
+    long = " ".join([*["before"] * 20, "bank", *["after"] * 20])
+    found = look(Made(), [long, "bank"], "bank", centred=True)
+
+    assert "[bank]" in found.names[0] and len(found.names[0]) < 70
+    assert found.names[0].count("…") == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "word", "message"),
+    [
+        (["a b"], "c", 'no token is "c"; there are a, b'),
+        (["a b"], "a", 'only one use of "a" is there: nothing to compare'),
+        (["a b", ""], None, "only one sentence has tokens"),
+    ],
+)
+def test_nothing_to_compare_is_named(texts: list[str], word: str | None, message: str) -> None:
+    with pytest.raises(LookError, match=message):
+        look(Made(), texts, word, centred=True)
+
+
+def test_the_picture_has_a_bar_for_each_pair_and_layer() -> None:
+    found = look(Made(), ["a", "a", "a"], "a", centred=True)
+    root = ElementTree.fromstring(found.picture())
+
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 9
+    assert "uses of" in root.attrib["aria-label"]
+
+
+def test_the_json_has_places_and_pairs() -> None:
+    body = json.loads(json.dumps(look(Made(), ["x a", "a"], "a", centred=True).as_json()))
+
+    assert body["places"] == [{"sentence": 0, "token": 1}, {"sentence": 1, "token": 0}]
+    assert body["pairs"] == {"1 and 2": {"layer 0": 0.0, "layer 1": 0.0, "average": 0.0}}
