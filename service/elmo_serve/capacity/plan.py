@@ -50,6 +50,11 @@ class Plan:
         return self.measured.workers * rate / cost
 
     @property
+    def used(self) -> float:
+        """The load at its peak as a share of the tokens/s of all replicas with full batches."""
+        return self.goal.tokens_per_second / (self.tried.replicas * self.replica_tokens_per_second)
+
+    @property
     def tokens_per_day(self) -> float:
         """The tokens of a day, at the mean load."""
         return self.goal.tokens_per_second / self.goal.peak * DAY_SECONDS
@@ -76,7 +81,8 @@ class Plan:
                 "per_token": self.measured.batch_time.per_token,
             },
             "overhead_seconds": self.measured.overhead,
-            "busy": found.busy,
+            "used_share": self.used,
+            "busy_share": found.busy,
             "latency_ms": found.latencies.milliseconds(),
             "refused_share": found.refused / max(found.sent, 1),
             "late_share": found.late / max(found.sent, 1),

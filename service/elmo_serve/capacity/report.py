@@ -29,7 +29,10 @@ def lines(plan: Plan, price: float | None = None, cores: int | None = None) -> I
         f"{1e6 * measured.batch_time.per_token:,.1f} µs a token"
     )
     yield f"a replica     {own:,.0f} tokens/s with full batches{share}"
-    yield f"replicas      {replicas:,}, busy {found.busy:.0%} of the time at the peak"
+    yield (
+        f"replicas      {replicas:,}, which use {plan.used:.0%} of that at the peak; "
+        f"workers are busy {found.busy:.0%} of the time"
+    )
     yield f"latency       {', '.join(times)} ms; refused or late {missing:.2%}"
     yield (
         f"network       {rate * measured.bytes_in / _MEGA:,.2f} MB/s in, "

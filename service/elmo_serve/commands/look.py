@@ -43,7 +43,7 @@ def look(
     """Show how similar the uses of a word are, by layer.
 
     TEXTS are sentences. The table has the cosine of each pair of uses in every layer and of the
-    means of the layers. All vectors of a layer share a large common part, so the mean of each layer
+    means of the layers. All vectors of a layer share a common part, so the mean of each layer
     is subtracted first; --raw leaves it in.
 
     \b

@@ -1,4 +1,4 @@
-"""Compares the vectors of responses with a reference: what the load test counts as wrong."""
+"""Compares the vectors of responses with a reference."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class _Expected:
 
 
 class Checker:
-    """Compares each response with the vectors of its body.
+    """Compares each response with the reference of its body.
 
-    Those of a body are the ones given to `expect`, or else the first right-shaped response to it,
-    while `KEPT_BYTES` last. `dimension` is the width 2P of the model.
+    The reference of a body is given to `expect`; without it, it is the first response to the body
+    that has the right shapes. `kept_bytes` bounds all references together. `dimension` is the
+    width 2P of the model.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ request that is sent at that moment would be lost."""
 _BUFFERED_BYTES = 1 << 20
 """Bytes of a response that are read at once. Lower values take more turns of the event loop."""
 
-_NOTHING_LEFT = "the connection was closed before the response was complete"
+_CUT_OFF = "the connection was closed before the response was complete"
 
 
 class LostError(Exception):
@@ -138,7 +138,7 @@ async def _read(connection: _Connection) -> HttpResponse:
         if event is h11.NEED_DATA:
             data = await connection.reader.read(_BUFFERED_BYTES)
             if not data and not status:
-                raise LostError(_NOTHING_LEFT)
+                raise LostError(_CUT_OFF)
             connection.http.receive_data(data)
         elif isinstance(event, h11.Response):
             status = event.status_code
@@ -150,4 +150,4 @@ async def _read(connection: _Connection) -> HttpResponse:
         elif isinstance(event, h11.EndOfMessage):
             return HttpResponse(status, headers, b"".join(parts))
         elif isinstance(event, h11.ConnectionClosed):
-            raise LostError(_NOTHING_LEFT)
+            raise LostError(_CUT_OFF)

@@ -1,4 +1,4 @@
-"""The two kinds of load: clients that wait for their responses, and arrivals that do not."""
+"""The two kinds of load: clients that wait for their responses, and arrivals at a rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sends(Protocol):
     """Sends requests: `elmo_serve.load_test.sender.Sender`."""
 
     def send(self, tally: Tally, due: float) -> Awaitable[Sent]:
-        """Send the next request, which was due at that time, and count what becomes of it."""
+        """Send the next request, which was due at that time, and count its outcome."""
 
 
 async def closed_loop(

@@ -1,4 +1,4 @@
-"""Sends one request of a load test, and counts what became of it."""
+"""Sends one request of a load test and counts its outcome."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_the_text_has_every_figure() -> None:
     assert "requests      450.0/s of 20 tokens in 2.0 sentences" in text
     assert "a batch       20.00 ms and 100.0 µs a token" in text
     assert "a replica     4,545 tokens/s with full batches, 2,273 a core" in text
-    assert "replicas      3, busy " in text
+    assert "replicas      3, which use 66% of that at the peak; workers are busy " in text
     assert "network       0.07 MB/s in, 0.9 MB/s out" in text
     assert (
         "0.0926 x the price of a replica for an hour, for a million tokens: 0.0463 at 0.5" in text

@@ -1,4 +1,4 @@
-"""Closed and open loops in virtual time: who is asked when, and what a latency counts from."""
+"""Closed and open loops in virtual time: when requests are due, and when they are sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def now() -> float:
 
 
 class Server:
-    """Answers the n-th request after some seconds; keeps when each was due and when it was sent."""
+    """Answers the n-th request after some seconds; keeps the times of all requests."""
 
     def __init__(self, seconds: Latency, end: Sent = ANSWERED, stall: float = 0.0) -> None:
         self._seconds = seconds
