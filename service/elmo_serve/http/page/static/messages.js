@@ -11,7 +11,7 @@ export function say(words) {
 export function showRefusal(refusal, again) {
   const faults = refusal.faults.map(({ pointer, detail }) => element("li", {}, element("code", {}, pointer), ` ${detail}`));
   const wait = refusal.retrySeconds === null ? null
-    : element("p", {}, `The server asks to try again in ${Math.max(1, Math.ceil(refusal.retrySeconds))} s.`);
+    : element("p", {}, `Try again in ${Math.max(1, Math.ceil(refusal.retrySeconds))} s.`);
   const id = refusal.id && element("p", { class: "hint" }, "Request id, for the server's log: ", element("code", {}, refusal.id));
   const parts = [
     element("h2", {}, refusal.title),

@@ -51,7 +51,7 @@ export class NearestUses {
     }
   }
 
-  /** Ask again when the server says so: the first search waits until its text is embedded. */
+  /** Ask again after `Retry-After`: the first search waits until the server has embedded its text. */
   #askAgain({ detail, retrySeconds }) {
     const seconds = Math.max(1, Math.ceil(retrySeconds));
     say(`${detail} The page asks again in ${seconds} s.`);
@@ -71,7 +71,7 @@ export class NearestUses {
       element("li", {}, element("span", { class: "cosine" }, fixed(cosine)), element("bdi", {}, word)));
     byId("uses").replaceChildren(
       part("In their sentences", `Nearest to ${name}`, uses, "No other use is in the text."),
-      part("Without a sentence", "Nearest in the token layer, which knows the letters alone", alone, "No word is near."));
+      part("Without a sentence", "Nearest in the token layer, which is computed from letters alone", alone, "No word is near."));
     say(`${neighbours.length} uses in the text “${index.text}”.`);
   }
 }

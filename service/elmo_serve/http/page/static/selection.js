@@ -125,8 +125,8 @@ function inWords(selection, layers) {
   if (selection.kind === "average") return `The plain mean of all ${layers} layers.`;
   if (selection.kind === "mix")
     return "γ times the sum of the layers, each weighted by the softmax of the s: the mixture that a task learns. γ scales the map and moves no cosine.";
-  if (selection.layer === 0) return "The token layer reads the letters of a word alone: the same word has the same vector everywhere.";
-  return `Layer ${selection.layer} of ${layers - 1}: its LSTMs have read the sentence from both ends, so the vector depends on every other token.`;
+  if (selection.layer === 0) return "The token layer is computed from the letters of a word alone: the same word has the same vector everywhere.";
+  return `Layer ${selection.layer} of ${layers - 1}: its LSTMs run over the sentence from both ends, so that a vector depends on every token.`;
 }
 
 /** Show a value in its slider and its field, without moving the cursor of a field in use. */
