@@ -43,8 +43,10 @@ coverage: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
+# Two processes: Ray has to be loaded before the libraries of the model.
 test-scale: $(VENV)/.installed-scale
-	$(BIN)/python -m pytest -m scale
+	$(BIN)/python -m pytest -m scale --ignore tests/service/distributed
+	$(BIN)/python -m pytest tests/service/distributed
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/docker

@@ -9,6 +9,9 @@ three nodes under load, and prints the longest time that a request took, and the
 status; a request with wrong vectors, or without a response, has failed.
 """
 
+# ruff: noqa: PLC0415 - Ray is optional; and it must be loaded before torch and h5py, whose regular
+# expressions in C++ break its own.
+
 from __future__ import annotations
 
 import argparse
@@ -22,11 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
-
-from benchmarks.machine import describe
-from benchmarks.replicas import bodies_of, tokens_per_second
-from tests.support.answers import Answers
-from tests.support.servers import SMALL, running
 
 if TYPE_CHECKING:
     from tests.support.ray_service import Load
@@ -47,6 +45,10 @@ def main() -> int:
     if importlib.util.find_spec("ray") is None:
         print("Ray is not installed: pip install 'elmo-serve[ray]'", file=sys.stderr)
         return 2
+    import ray  # noqa: F401 - see above
+
+    from benchmarks.machine import describe
+
     print(describe())
     for name in arguments.only:
         with tempfile.TemporaryDirectory() as folder:
@@ -56,8 +58,10 @@ def main() -> int:
 
 def cost(folder: Path, arguments: argparse.Namespace) -> None:
     """Print tokens/s and probes/s of `elmo serve` and of Ray Serve, in turns."""
-    from tests.support.ray_cluster import cluster  # noqa: PLC0415 - Ray is optional
-    from tests.support.ray_service import served  # noqa: PLC0415
+    from benchmarks.replicas import bodies_of, tokens_per_second
+    from tests.support.ray_cluster import cluster
+    from tests.support.ray_service import served
+    from tests.support.servers import running
 
     bodies = bodies_of(arguments.text)
     with (
@@ -98,10 +102,12 @@ def _probes_per_second(url: str) -> float:
 
 def failover(folder: Path, _arguments: argparse.Namespace) -> None:
     """Print the longest time of a request while one of three nodes is killed."""
-    from tests.support.ray_cluster import add_node, cluster  # noqa: PLC0415 - Ray is optional
-    from tests.support.ray_service import CLIENTS, Load, served  # noqa: PLC0415
+    from tests.support.answers import Answers
+    from tests.support.ray_cluster import add_node, cluster
+    from tests.support.ray_service import CLIENTS, SENTENCES, Load, served
+    from tests.support.servers import SMALL
 
-    answers = Answers(str(SMALL), _sentences())
+    answers = Answers(str(SMALL), SENTENCES)
     print("\n| one of three nodes | longest request, s | 200 | 503 | failed |")
     print("|---|--:|--:|--:|--:|")
     with cluster(1, 1, 1) as nodes, served(folder, min_replicas=3, max_replicas=3) as url:
@@ -122,12 +128,6 @@ def _print(event: str, load: Load, before: dict[int, int]) -> None:
     found = {status: load.statuses[status] - before.get(status, 0) for status in (200, 503)}
     counts = f"{found[200]:,} | {found[503]:,} | {len(load.faults)}"
     print(f"| {event} | {load.slowest:.2f} | {counts} |", flush=True)
-
-
-def _sentences() -> list[list[str]]:
-    from tests.support.ray_service import SENTENCES  # noqa: PLC0415 - Ray is optional
-
-    return SENTENCES
 
 
 PARTS = {"cost": cost, "failover": failover}
