@@ -136,10 +136,7 @@ async def _read(connection: _Connection) -> HttpResponse:
     while True:
         event = connection.http.next_event()
         if event is h11.NEED_DATA:
-            data = await connection.reader.read(_BUFFERED_BYTES)
-            if not data and not status:
-                raise LostError(_CUT_OFF)
-            connection.http.receive_data(data)
+            connection.http.receive_data(await connection.reader.read(_BUFFERED_BYTES))
         elif isinstance(event, h11.Response):
             status = event.status_code
             headers = {
