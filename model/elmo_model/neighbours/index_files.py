@@ -28,7 +28,7 @@ def open_index(folder: Path) -> NeighbourIndex:
     if manifest.words is None:
         raise IndexFolderError(
             f"{folder} is not finished: {manifest.tokens:,} tokens are indexed; "
-            "the same `elmo index` command goes on with it"
+            "the same `elmo index` command continues it"
         )
     parts = open_parts(folder, manifest)
     words = folder / WORDS

@@ -83,7 +83,7 @@ class IndexWriter:
 
     @classmethod
     def resume(cls, folder: Path, graph_from: int | None = GRAPH_FROM) -> Self:
-        """Go on with an index. Raises IndexFolderError where it is none or is damaged."""
+        """Continue an index. Raises IndexFolderError where it is none or is damaged."""
         manifest = Manifest.read(folder)
         for path in filter(_is_leftover, folder.iterdir()):
             if path.is_dir():

@@ -1,4 +1,4 @@
-"""The index of a text of any size, in bounded memory; a killed run goes on where it was."""
+"""The index of a text of any size, in bounded memory; a killed run is continued."""
 
 import fcntl
 import os
@@ -37,7 +37,7 @@ def index_text(
     batch_tokens: int,
     on_progress: OnProgress,
 ) -> Indexed:
-    """Write the index of a text to a folder, or go on with it.
+    """Write the index of a text to a folder, or continue it.
 
     Args:
         network: computes the layers, in batches of at most `batch_tokens` tokens.

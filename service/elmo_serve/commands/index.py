@@ -66,7 +66,7 @@ def index(text: Path, folder: Path, **options: Any) -> None:
     """Index the uses of words in TEXT, for POST /neighbours.
 
     TEXT has a sentence a line, at most 1,000 tokens long; .gz, .xz and .bz2 are unpacked. FOLDER is
-    made, and is for this model alone. A run that was interrupted or killed goes on where it was
+    made, and is for this model alone. A run that was interrupted or killed continues
     when the same command is started again.
 
     \b
@@ -82,7 +82,7 @@ def index(text: Path, folder: Path, **options: Any) -> None:
     except OSError as error:
         fail(f"{error.filename or folder}: {error.strerror or error}", code=1)
     except KeyboardInterrupt:
-        fail("interrupted; the same command goes on", code=130)
+        fail("interrupted; the same command continues the index", code=130)
     again = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
     click.echo(
         f"Indexed {text} in {folder}: {found.tokens:,} tokens{again}, {found.sentences:,} "

@@ -1,4 +1,4 @@
-"""Parts are added whole: a killed writer goes on, and its index is the same to the byte."""
+"""Parts are added whole: a killed writer is continued, and the index is the same to the byte."""
 
 from __future__ import annotations
 

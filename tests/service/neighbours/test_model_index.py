@@ -65,7 +65,7 @@ async def test_what_the_cache_has_is_there_at_once(tmp_path: Path) -> None:
         assert len(b.batches) == batches
 
 
-async def test_a_failure_is_told_once_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failure_is_reported_once_and_tried_again(tmp_path: Path) -> None:
     (tmp_path / "neighbours").mkdir()
     queues = iter([RuntimeError("the device is gone")])
 
