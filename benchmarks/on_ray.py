@@ -4,9 +4,10 @@
 
 Ray's processes, `Http` and one replica of `Embeddings` run on the cores of the server that they are
 compared with. The first table sends requests of 1,000 tokens to `elmo serve` and to Ray Serve in
-turns. The second one asks both for `/health/live`, which needs no model. The third one kills one of
-three nodes under load, and prints the longest time that a request took, and the responses by
-status; a request with wrong vectors, or without a response, has failed.
+turns; the second one has the processor time that all processes of each take for such a request. The
+third one asks both for `/health/live`, which needs no model. The fourth one kills one of three
+nodes under load, and prints the longest time that a request took, and the responses by status; a
+request with wrong vectors, or without a response, has failed.
 """
 
 # ruff: noqa: PLC0415 - Ray is optional; and it must be loaded before torch and h5py, whose regular
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import statistics
 import sys
 import tempfile
@@ -59,6 +61,7 @@ def main() -> int:
 def cost(folder: Path, arguments: argparse.Namespace) -> None:
     """Print tokens/s and probes/s of `elmo serve` and of Ray Serve, in turns."""
     from benchmarks.replicas import bodies_of, tokens_per_second
+    from tests.support.processes import below
     from tests.support.ray_cluster import cluster
     from tests.support.ray_service import served
     from tests.support.servers import running
@@ -77,6 +80,12 @@ def cost(folder: Path, arguments: argparse.Namespace) -> None:
             return tokens_per_second(url, bodies, arguments.seconds)
 
         _table("tokens/s", urls, arguments.rounds, rate)
+        print("\n| processor time, ms a request of 1,000 tokens | |\n|---|--:|")
+        direct = below(server.pid)
+        pids = {"elmo serve": direct, "Ray Serve": below(os.getpid()) - direct - {os.getpid()}}
+        for name, url in urls.items():
+            used = _processor_time(pids[name], lambda: rate(url) * arguments.seconds)  # noqa: B023
+            print(f"| {name} | {1e6 * used:.1f} |", flush=True)
         _table("probes/s", urls, arguments.rounds, _probes_per_second)
 
 
@@ -90,6 +99,15 @@ def _table(unit: str, urls: dict[str, str], rounds: int, rate: Callable[[str], f
         ratios.append(on_ray / direct)
         print(f"| {number + 1} | {direct:,.0f} | {on_ray:,.0f} | {ratios[-1]:.1%} |", flush=True)
     print(f"| median | | | {statistics.median(ratios):.1%} |", flush=True)
+
+
+def _processor_time(pids: set[int], tokens: Callable[[], float]) -> float:
+    """Return the seconds of processor time that the processes take for each token."""
+    from tests.support.processes import processor_seconds
+
+    before = sum(map(processor_seconds, pids))
+    count = tokens()
+    return (sum(map(processor_seconds, pids)) - before) / count
 
 
 def _probes_per_second(url: str) -> float:
@@ -117,11 +135,11 @@ def failover(folder: Path, _arguments: argparse.Namespace) -> None:
                 before, load.slowest = load.statuses.copy(), 0.0
                 if event == "killed":
                     nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
-                load.until_answered(20 * CLIENTS)
+                load.until_answered(5 * CLIENTS)
                 _print(event, load, before)
                 if event == "killed":
                     add_node(nodes, 1)
-                    load.until_answered(20 * CLIENTS)
+                    load.until_answered(5 * CLIENTS)
 
 
 def _print(event: str, load: Load, before: dict[int, int]) -> None:

@@ -22,6 +22,14 @@ def children(pid: int) -> dict[str, list[int]]:
     return found
 
 
+def below(pid: int) -> set[int]:
+    """Return a process and all that it has started, directly or through another one."""
+    found = {pid}
+    for child in _below(pid):
+        found |= below(child)
+    return found
+
+
 def own_memory(pid: int) -> float:
     """Return what a process holds for itself in MB: without files and what is shared."""
     return _status(pid, "RssAnon") / 1024

@@ -11,6 +11,7 @@ from elmo_model.pretrained import open_model
 from elmo_serve.distributed.part_writer import PartJob, PartWriter, explained
 from elmo_serve.files.sentence import FileError
 from tests.support.embedding_runs import close, layers_of, sentences_of
+from tests.support.full_disk import full_disk
 from tests.support.servers import SMALL
 
 SENTENCES = sentences_of(25)
@@ -82,6 +83,21 @@ def test_a_part_that_fails_leaves_the_file_of_before(tmp_path: Path) -> None:
     found = list((tmp_path / "out" / "x.txt").iterdir())
     assert [path.name for path in found] == ["000000.npz"]
     assert found[0].stat().st_size == before.size
+
+
+def test_a_full_disk_leaves_the_file_of_before(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    (part,) = job.corpus.parts(100)
+    writer = PartWriter(job)
+    writer.write(part)
+    path = tmp_path / "out" / "x.txt" / "000000.npz"
+    before = path.read_bytes()
+
+    with pytest.raises(OSError, match="File too large"), full_disk(len(before) // 2):
+        writer.write(part)
+
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == before
 
 
 def test_a_full_disk_is_explained() -> None:
