@@ -58,8 +58,8 @@ class Page:
         """Load a page and wait for its `load` event."""
         self._kept.clear()
         self._call("Page.navigate", url=url)
-        while self._receive().get("method") != "Page.loadEventFired":
-            pass
+        while all(event["method"] != "Page.loadEventFired" for event in self._kept):
+            self._receive()
 
     def run(self, script: str) -> Any:
         """Return the value of an expression; a promise is awaited.

@@ -60,6 +60,19 @@ def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> 
         assert held.result().status_code == 200
 
 
+def test_a_page_that_is_opened_while_the_model_is_loaded_begins_by_itself(
+    chromium: Page, tmp_path: Path
+) -> None:
+    with running(tmp_path, model="english", until_ready=False) as server:
+        chromium.open(server.url + "/")
+        chromium.wait_for("document.querySelector('#results').getClientRects().length > 0")
+
+        page = WordPage(chromium, server.url)
+        page.wait()
+        assert not page.is_shown("#refusal")
+        assert page.texts("#card dd")[0] == "english"
+
+
 def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
     with running(tmp_path, model=SMALL, worker="thread") as server:
         page = WordPage(chromium, server.url)

@@ -40,12 +40,16 @@ let rows = [];
 let chosen = 0;
 let pointed = null;
 let request = new AbortController();
+let opening = null;
 
+/** Ask for a model and begin; while the server is not ready, again after each `Retry-After`. */
 async function open(name, texts = null) {
+  clearTimeout(opening);
   const wanted = shown?.texts ?? texts;
   shown = null;
   byId("results").hidden = true;
-  await attempt(async () => {
+  const again = () => open(name, wanted);
+  const refusal = await attempt(async () => {
     const query = name === null ? "" : `?model=${encodeURIComponent(name)}`;
     say("Asking the server for its model …");
     const info = await server.get(`info${query}`);
@@ -58,11 +62,14 @@ async function open(name, texts = null) {
     if (wanted !== null) await embed(wanted, null);
     else if (FIRST_TOKENS * info.layers * info.dimension * 4 <= OPENING_BYTES)
       await embed(EXAMPLES[0].sentences, EXAMPLES[0].word);
-  }, () => open(name, wanted));
+  }, again);
+  if (refusal?.status === 503 && refusal.retrySeconds !== null)
+    opening = setTimeout(again, 1000 * Math.max(1, refusal.retrySeconds));
 }
 
 async function submit({ texts, word }) {
   if (model === null) return;
+  clearTimeout(opening);
   if (texts.length === 0) {
     say("Write a sentence first.");
     return;
@@ -180,7 +187,7 @@ function tooMany(count) {
   return new Refusal("Too many tokens", `This text has ${plural(count, "token")}; the page compares ${MOST_TOKENS} at most. Take fewer or shorter sentences.`);
 }
 
-/** Run an action, and say what went wrong; `again` repeats it. */
+/** Run an action and show why it failed, with a button for `again`. Return the Refusal or null. */
 async function attempt(action, again) {
   const main = byId("main");
   main.setAttribute("aria-busy", "true");
@@ -188,7 +195,7 @@ async function attempt(action, again) {
   try {
     await action();
   } catch (error) {
-    if (error.name === "AbortError") return; // another action has begun and says when it ends
+    if (error.name === "AbortError") return null; // another action has begun and says when it ends
     main.setAttribute("aria-busy", "false");
     if (!(error instanceof Refusal)) {
       say("The page has failed; the browser's console has the reason. Please report it.");
@@ -196,8 +203,10 @@ async function attempt(action, again) {
     }
     say("The server refused; the reason is below.");
     showRefusal(error, again);
+    return error;
   }
   main.setAttribute("aria-busy", "false");
+  return null;
 }
 
 const key = ({ texts, tokenizer: name, model: of }) => JSON.stringify([texts, name, of]);
