@@ -45,6 +45,7 @@ let opening = null;
 /** Ask for a model and begin; while the server is not ready, again after each `Retry-After`. */
 async function open(name, texts = null) {
   clearTimeout(opening);
+  request.abort();
   const wanted = shown?.texts ?? texts;
   shown = null;
   byId("results").hidden = true;
@@ -96,6 +97,7 @@ async function embed(texts, word) {
     if (places.length > MOST_TOKENS) throw tooMany(places.length);
     model.means ??= await meansOf(wanted.model);
     const warnings = response.headers.has("X-Warnings") ? await warningsOf(body, signal) : [];
+    signal.throwIfAborted();
     shown = { ...wanted, sentences, places, tensors };
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}: ${bytes(buffer.byteLength)} of vectors in ${seconds} s.`);
