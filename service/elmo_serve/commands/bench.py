@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elmo_client import Client
     from elmo_serve.load_test.reference import Embed
     from elmo_serve.load_test.requests import Wanted
-    from elmo_serve.load_test.run import Loads
+    from elmo_serve.load_test.run import Loads, Measured
     from elmo_serve.load_test.workload import Body, RequestSize
 
 # Named here and not taken from the table of encoders, which imports numpy.
@@ -35,9 +35,13 @@ FORMATS: Final = {
 _CLIENTS = 8
 _SENTENCES = 8  # a request
 
-_BODIES = 200
-"""Least number of distinct requests. A higher number compares fewer responses of a short test; with
-a lower one several of a body are in flight, and the server computes them together."""
+_BODIES = 64
+_OPEN_BODIES = 200
+"""Least number of distinct requests, without and with an open loop. A higher number compares fewer
+responses of a short test; with a lower one several of a body are in flight, and the server computes
+them together."""
+
+_BODIES_A_CLIENT = 4
 
 _SERVER = (
     *("model", "revision", "precision", "devices", "dimension", "layers", "version", "limits"),
@@ -132,38 +136,57 @@ def bench(url: str, as_json: bool, **options: Any) -> None:
       $ elmo bench http://localhost:8000 --text sentences.txt --reference english --json
     """
     from elmo_client import ElmoError
-    from elmo_serve.load_test.reference import expect
     from elmo_serve.load_test.report import show
-    from elmo_serve.load_test.requests import bodies_for, checker_for
-    from elmo_serve.load_test.run import run
-    from elmo_serve.load_test.workload import WorkloadError, mean_tokens
+    from elmo_serve.load_test.workload import WorkloadError
 
     wanted, size = _wanted(options), _size(options)
     try:
-        with _client(url, options) as client, steps() as step:
-            step("Preparing requests")
-            info = client.info()
-            bodies = bodies_for(
-                wanted,
-                size,
-                max(_BODIES, 2 * max(options["clients"], default=0)),
-                options["text"],
-                options["seed"],
-                info["limits"],
-            )
-            checker = checker_for(wanted, client, options["tolerance"])
-            if options["reference"]:
-                step("Computing the reference")
-                with _reference(options, wanted, client) as embed:
-                    expect(checker, bodies, embed)
-            headers = _headers(options["api_key"])
-            measured = run(url, headers, _loads(options), bodies, checker, wanted.media_type, step)
+        info, bodies, measured = _measure(url, wanted, size, options)
     except (ElmoError, WorkloadError) as error:
         fail(str(error), code=1)
     except KeyboardInterrupt:
         fail("interrupted; nothing was measured", code=130)
-    described = {
-        "url": url,
+    if as_json:
+        members = {"url": url, **_described(info, wanted, size, bodies), **measured.as_json()}
+        click.echo(orjson.dumps(members))
+    else:
+        show(_title(url, info, wanted, size, bodies), measured)
+    sys.exit(130 if measured.is_interrupted else int(measured.is_bad))
+
+
+def _measure(
+    url: str, wanted: Wanted, size: RequestSize, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Body], Measured]:
+    """Return the response of GET /info, the requests, and what was measured with them."""
+    from elmo_serve.load_test.reference import expect
+    from elmo_serve.load_test.requests import bodies_for, checker_for
+    from elmo_serve.load_test.run import run
+
+    with _client(url, options) as client, steps() as step:
+        step("Preparing requests")
+        info = client.info()
+        is_open = options["rates"] or options["find_saturation"]
+        least = _OPEN_BODIES if is_open else _BODIES
+        count = max(least, _BODIES_A_CLIENT * max(options["clients"], default=0))
+        text, seed = options["text"], options["seed"]
+        bodies = bodies_for(wanted, size, count, text, seed, info["limits"])
+        checker = checker_for(wanted, client, options["tolerance"])
+        if options["reference"]:
+            step("Computing the reference")
+            with _reference(options, wanted, client) as embed:
+                expect(checker, bodies, embed)
+        headers = _headers(options["api_key"])
+        media_type, loads = wanted.media_type, _loads(options)
+        return info, bodies, run(url, headers, loads, bodies, checker, media_type, step)
+
+
+def _described(
+    info: dict[str, Any], wanted: Wanted, size: RequestSize, bodies: Sequence[Body]
+) -> dict[str, Any]:
+    """Return the server and the requests as members of JSON."""
+    from elmo_serve.load_test.workload import mean_tokens
+
+    return {
         "server": {name: info.get(name) for name in _SERVER},
         "requests": {
             "size": str(size),
@@ -173,13 +196,6 @@ def bench(url: str, as_json: bool, **options: Any) -> None:
             "lengths": [[len(sentence) for sentence in body.sentences] for body in bodies],
         },
     }
-    if as_json:
-        click.echo(
-            orjson.dumps({**described, **measured.as_json()}, option=orjson.OPT_APPEND_NEWLINE)
-        )
-    else:
-        show(_title(url, info, wanted, size, bodies), measured)
-    sys.exit(130 if measured.is_interrupted else int(measured.is_bad))
 
 
 def _client(url: str, options: dict[str, Any]) -> Client:
