@@ -144,6 +144,8 @@ class _Phases:
         """Run a phase; one that is interrupted is as long as it ran."""
         try:
             before = await self._batches.read()
+            tally.since = time.perf_counter() + self._loads.warm_up  # the read took time
+            tally.until = tally.since + self._loads.duration
             await load()
             tally.batches = batches_of(tally, before, await self._batches.read())
         except asyncio.CancelledError:

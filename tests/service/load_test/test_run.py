@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from http.server import BaseHTTPRequestHandler
 
 from elmo_serve.load_test.checker import Checker
 from elmo_serve.load_test.run import Loads, run
@@ -43,3 +45,20 @@ def test_a_search_begins_with_what_one_client_is_answered() -> None:
     assert first.name == "1 client" and second.rate == 1 / loads.duration
     assert measured.saturation is not None and measured.saturation.followed is None
     assert measured.is_bad
+
+
+def test_the_time_of_a_phase_begins_after_the_metrics_were_read() -> None:
+    """A server that is slow with its metrics is measured for the whole duration all the same."""
+    loads = Loads(clients=(1,), duration=0.2, warm_up=0.0)
+    with scripted_server() as server:
+        info, until = server.info, time.monotonic() + 0.5
+
+        def late(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+            while time.monotonic() < until:
+                time.sleep(0.01)
+            info(handler, body)
+
+        server.info = late
+        measured = run(server.url, {}, loads, BODIES, checker(), SAFE)
+
+    assert measured.tallies[0].sent > 0
