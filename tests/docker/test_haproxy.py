@@ -82,14 +82,12 @@ def test_a_hung_replica_delays_the_requests_that_it_has_and_no_other(tmp_path: P
 
 @contextmanager
 def gated_pair(folder: Path, **settings: float) -> Iterator[tuple[str, list[Running]]]:
-    """Run two servers that compute nothing behind the proxy."""
+    """Run two servers behind the proxy, with open gates."""
     with (
         gated(folder / "0", tasks=folder / "tasks", **settings) as one,
         gated(folder / "1", tasks=folder / "tasks", **settings) as two,
         proxied(folder, [int(each.url.rpartition(":")[2]) for each in (one, two)]) as url,
     ):
-        close_gate(one)
-        close_gate(two)
         yield url, [one, two]
 
 
@@ -99,6 +97,8 @@ def killed_under(folder: Path, body: dict[str, Any]) -> tuple[httpx.Response, ht
     Return the response to this request, and the one when it is sent again.
     """
     with gated_pair(folder) as (url, replicas):
+        for replica in replicas:
+            close_gate(replica)
         answers: list[httpx.Response] = []
         sender = threading.Thread(
             target=lambda: answers.append(httpx.post(f"{url}/embed", json=body, timeout=120))
@@ -120,8 +120,9 @@ def killed_under(folder: Path, body: dict[str, Any]) -> tuple[httpx.Response, ht
 
 @needs_haproxy
 def test_no_request_is_refused_by_a_replica_that_drains(tmp_path: Path) -> None:
-    with gated_pair(tmp_path, drain_timeout_seconds=600) as (url, (draining, other)):
-        open_gate(other)
+    settings = {"drain_timeout_seconds": 600, "request_timeout_seconds": 600}
+    with gated_pair(tmp_path, **settings) as (url, (draining, _)):
+        close_gate(draining)
         held = threading.Thread(
             target=lambda: httpx.post(f"{draining.url}/embed", json=SMALL_BODY, timeout=600)
         )
