@@ -15,7 +15,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "neighbours.md").read_text(encoding
 
 def block(language: str) -> str:
     """Return the first block of a language; the one without a language is the output."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    blocks: list[tuple[str, str]] = re.findall(
+        r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+    )
     return next(text for found, text in blocks if found == language)
 
 
