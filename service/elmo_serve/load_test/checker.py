@@ -88,7 +88,7 @@ class Checker:
         """Return the arrays of a response, None where they cannot be those of the body."""
         try:
             arrays = self._decode(content)
-        except Exception:
+        except Exception:  # each format has errors of its own; the body counts as wrong
             return None
         shapes = [self._output.shape(len(each), self._dimension) for each in body.sentences]
         if [array.shape for array in arrays] != shapes:

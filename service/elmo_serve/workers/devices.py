@@ -63,7 +63,7 @@ class Hardware:
                 )
 
     def slice_of(self, name: str) -> str:
-        """Return the MIG slice that is a device; empty for a device that is none."""
+        """Return the MIG slice that is a device; empty for any other device."""
         return dict(zip(self._cuda(), self._slices(), strict=False)).get(name, "")
 
     def _cuda(self) -> tuple[str, ...]:

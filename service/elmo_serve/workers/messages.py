@@ -119,7 +119,7 @@ class RunnerSettings:
     """The settings that a worker needs to load the model: values, to be sent to a process.
 
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
-    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for a device that is none. `word_vectors`
+    `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
     is the folder of a map of word vectors; empty for none.
     """
 
