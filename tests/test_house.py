@@ -301,6 +301,7 @@ DATA = {
     "elmo_serve.http.schemas.server",
     "elmo_serve.http.schemas.tasks",
     "elmo_serve.http.schemas.vectors",
+    "elmo_serve.jobs.active_job",  # values
     "elmo_serve.jobs.fit_messages",  # values
     "elmo_serve.model_cache.download_error",  # an exception
     "elmo_serve.scheduling.interface",  # protocols

@@ -1,13 +1,12 @@
-"""A job of this server that has not ended, and the rule that a task has one such job at most."""
+"""A job of this server that has not ended."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmo_serve.errors import Conflict
 from elmo_serve.jobs.fit_run import FitRun
 from elmo_serve.jobs.job import Job
 from elmo_serve.jobs.job_limits import JobSlot
@@ -29,13 +28,3 @@ class ActiveJob:
     saved_progress: float = 0.0
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-def refuse_twin(name: str, jobs: Iterable[Job]) -> None:
-    """Raise Conflict where one of the jobs fits a task of this name and has not ended."""
-    for job in jobs:
-        if job.name == name and not job.has_ended:
-            raise Conflict(
-                f"Job {job.id} fits task {name!r} already; it is {job.state}. "
-                f"DELETE /jobs/{job.id} cancels it."
-            )

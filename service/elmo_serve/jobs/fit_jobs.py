@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
-from elmo_serve.jobs.active_job import ActiveJob, refuse_twin
+from elmo_serve.jobs.active_job import ActiveJob
 from elmo_serve.jobs.cancel_requests import CancelRequests
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
-from elmo_serve.jobs.job import Job, State
+from elmo_serve.jobs.job import Job, State, refuse_twin
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.job_limits import JobLimits, JobSlot, JobSlots
 from elmo_serve.metrics import Metrics
@@ -112,8 +112,6 @@ class FitJobs:
             Conflict, Unavailable: the job cannot be kept; nothing was written.
         """
         await self.check_name(name, model.registry)
-        # Another request may have queued a fit of this name in the meantime.
-        refuse_twin(name, [active.job for active in self._active.values()])
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
         self._limits.check_size(plan.starts[-1] * model.row_bytes)
@@ -131,7 +129,7 @@ class FitJobs:
         active = ActiveJob(job, work, slot)
         self._active[job.id] = active
         try:
-            await asyncio.to_thread(folder.write, job)
+            await asyncio.to_thread(folder.create, job)
         except BaseException:
             del self._active[job.id]
             raise

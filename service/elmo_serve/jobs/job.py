@@ -1,10 +1,15 @@
-"""One job as a value, and as the JSON file that every server of the folder reads."""
+"""One job as a value, and as the JSON file that every server of the folder reads.
+
+A task has one job at most that has not ended.
+"""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
+
+from elmo_serve.errors import Conflict
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
@@ -62,3 +67,13 @@ def decode(data: bytes) -> Job:
     if not isinstance(job.id, str) or not JOB_ID.fullmatch(job.id):
         raise ValueError("its id is none")
     return job
+
+
+def refuse_twin(name: str, jobs: Iterable[Job]) -> None:
+    """Raise Conflict where one of the jobs fits a task of this name and has not ended."""
+    for job in jobs:
+        if job.name == name and not job.has_ended:
+            raise Conflict(
+                f"Job {job.id} fits task {name!r} already; it is {job.state}. "
+                f"DELETE /jobs/{job.id} cancels it."
+            )

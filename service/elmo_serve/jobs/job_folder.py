@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from elmo_model import atomic_files
-from elmo_serve.jobs.job import JOB_ID, Job, decode, encode
+from elmo_serve.errors import Unavailable
+from elmo_serve.jobs.job import JOB_ID, Job, decode, encode, refuse_twin
 from elmo_serve.tasks import FIT_SUFFIX, unwritable
 
 FOLDER: Final = ".jobs"
@@ -31,6 +32,11 @@ SERVER_ENDED: Final = "the server that ran the job ended"
 _SUFFIX: Final = ".json"
 _LOCK: Final = ".lock"
 _CANCEL: Final = ".cancel"
+_CREATION: Final = ".creation"
+"""Locked while a server looks for a job of the same name and writes the new one."""
+
+_CREATION_ATTEMPTS: Final = 500
+_CREATION_PAUSE: Final = 0.01  # seconds
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +66,20 @@ class JobFolder:
                 raise unwritable(self._folder, error) from error
         if job.has_ended:
             self._forget_request(job.id)
+
+    def create(self, job: Job) -> None:
+        """Write the file of a new job, unless a fit of its task has not ended, on any server.
+
+        Raises Conflict where there is one; Conflict or Unavailable as `write`.
+        """
+        with self._guard:
+            try:
+                self._be_owner()
+            except OSError as error:
+                raise unwritable(self._folder, error) from error
+        with self._alone():
+            refuse_twin(job.name, self.list())
+            self.write(job)
 
     def ask_to_cancel(self, job_id: str) -> None:
         """Leave a request for the owner of a job; raises Conflict or Unavailable as `write`."""
@@ -172,6 +192,29 @@ class JobFolder:
             lock.close()
             raise
         self._lock = lock
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other servers from creating a job.
+
+        Raises Unavailable where one of them keeps this one waiting; it may be stopped.
+        """
+        path = self._folder / _CREATION
+        try:
+            lock = path.open("wb")
+        except OSError as error:
+            raise unwritable(path, error) from error
+        with lock:
+            for _ in range(_CREATION_ATTEMPTS):
+                try:
+                    with _without_locks():
+                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(_CREATION_PAUSE)
+            else:
+                raise Unavailable(f"Another server has locked {path}.", retry_after=10)
+            yield
 
     def _lives(self, owner: str) -> bool:
         """Tell whether a server holds its lock; True as well where the folder knows no locks."""

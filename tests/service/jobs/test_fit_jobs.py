@@ -97,6 +97,16 @@ async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
         await j.submit("one")
 
 
+@pytest.mark.parametrize("attempt", range(5))
+async def test_two_servers_do_not_queue_a_fit_of_one_name_in_the_same_instant(
+    tmp_path: Path, attempt: int
+) -> None:
+    async with jobs_of(tmp_path) as one, jobs_of(tmp_path) as other:
+        found = await asyncio.gather(one.submit("one"), other.submit("one"), return_exceptions=True)
+
+        assert {type(each) for each in found} == {Conflict, Job}, found
+
+
 async def test_a_stop_fails_the_jobs_that_have_not_ended(tmp_path: Path) -> None:
     async with jobs_of(tmp_path) as j:
         sent = [await j.submit("one"), await j.submit("two")]

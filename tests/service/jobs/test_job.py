@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from elmo_serve.jobs.job import Job, decode, encode
+from elmo_serve.errors import Conflict
+from elmo_serve.jobs.job import ENDED, Job, State, decode, encode, refuse_twin
 
 JOB = Job("0123456789abcdef", "ner", "english", "token", "owner", 1.5, examples=3, tokens=4)
 
@@ -40,3 +41,14 @@ def test_anything_else_is_no_job(data: bytes) -> None:
 def test_only_the_last_states_have_ended() -> None:
     assert not JOB.has_ended
     assert replace(JOB, state="cancelled").has_ended
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_job_that_has_not_ended_refuses_another_of_its_task(state: State) -> None:
+    with pytest.raises(Conflict, match=f"{JOB.id} fits task 'ner' already; it is {state}"):
+        refuse_twin("ner", [replace(JOB, name="pos"), replace(JOB, state=state)])
+
+
+def test_ended_jobs_and_jobs_of_other_tasks_are_no_reason() -> None:
+    refuse_twin("ner", [replace(JOB, state=state) for state in ENDED])
+    refuse_twin("ner", [replace(JOB, name="pos")])

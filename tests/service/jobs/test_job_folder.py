@@ -1,5 +1,6 @@
 """The folder of job states: shared by servers, true after any of them has ended."""
 
+import fcntl
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unavailable
+from elmo_serve.jobs import job_folder
 from elmo_serve.jobs.job import Job
 from elmo_serve.jobs.job_folder import MOST_KEPT, SERVER_ENDED, JobFolder
 
@@ -51,6 +53,22 @@ def test_other_servers_read_a_job_while_its_owner_lives(
     assert failed is not None
     assert (failed.state, failed.reason) == ("failed", SERVER_ENDED)
     assert other.read(job.id) == failed, "it is written"
+
+
+def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_waiting(
+    tmp_path: Path, open_folder: Callable[[], JobFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = open_folder(), open_folder()
+    own.create(job_of(own))
+    monkeypatch.setattr(job_folder, "_CREATION_ATTEMPTS", 2)
+    with (tmp_path / ".jobs" / ".creation").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        with pytest.raises(Unavailable, match=r"Another server has locked .*\.creation"):
+            other.create(replace(job_of(other, 1), name="pos"))
+
+    other.create(replace(job_of(other, 1), name="pos"))
+    assert len(own.list()) == 2
 
 
 def test_a_killed_process_loses_its_lock(tmp_path: Path) -> None:
