@@ -22,11 +22,12 @@ def request_of(
     spacing: float = 1.0,
     budget: Budget | None = None,
     on_end: Callable[[], None] = lambda: None,
+    is_bulk: bool = False,
 ) -> Request:
     """Return a request with sentences of these lengths; equal names make equal sentences."""
     sentences = [f"{name}-{index}".encode() for index in range(len(lengths))]
     held = (budget or Budget()).hold(cost_of(lengths))
-    return Request(sentences, lengths, OUTPUT, held, now, spacing, on_end)
+    return Request(sentences, lengths, OUTPUT, held, now, spacing, on_end, is_bulk)
 
 
 def vectors_of(number: float) -> Vectors:

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from elmo_serve.scheduling.request import SentenceJob
+from elmo_serve.scheduling.request import BULK_COST, SentenceJob
 
 _WINDOW_BATCHES = 4
 """Batches' worth of tokens at the head of the queue among which a batch is composed. Raising it
@@ -38,7 +38,9 @@ class FairQueue:
 
     A request that costs more than one batch is bulk, every other one is interactive. An interactive
     sentence runs in a small batch of its own, before the next batch of bulk and before bulk
-    sentences that have reached their ageing bound, unless those are due earlier.
+    sentences that have reached their ageing bound, unless those are due earlier. Bulk that costs
+    `BULK_COST` is background work, for which nobody waits: an interactive sentence runs before a
+    batch of it even if that is due earlier.
     """
 
     def __init__(self) -> None:
@@ -163,12 +165,13 @@ def _next_job(window: list[SentenceJob], budget: int) -> SentenceJob:
 
     A batch of bulk is due when its last sentence is due. If it were due with its first one, an
     interactive request that arrives just after a bulk request would wait for a whole batch of it.
+    Background work does not count, since it is never due.
     """
     cost = 0
     for job in window:
         if job.request_cost <= budget:
             return job
-        cost += job.cost
+        cost += job.cost if job.request_cost < BULK_COST else 0
         if cost >= budget:
             break
     return window[0]

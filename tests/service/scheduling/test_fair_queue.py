@@ -28,10 +28,15 @@ STEPS = st.lists(
 
 
 def queue_request(
-    queue: FairQueue, lengths: list[int], now: float = 0.0, spacing: float = 1.0
+    queue: FairQueue,
+    lengths: list[int],
+    now: float = 0.0,
+    spacing: float = 1.0,
+    *,
+    is_bulk: bool = False,
 ) -> list[SentenceJob]:
     """Queue one request; its tokens have virtual start times `spacing` apart."""
-    request, jobs, virtual_start = request_of(lengths), [], now
+    request, jobs, virtual_start = request_of(lengths, is_bulk=is_bulk), [], now
     for index, tokens in enumerate(lengths):
         job = SentenceJob(b"", OUTPUT, tokens, virtual_start, request.cost)
         job.add(request, index)
@@ -176,6 +181,30 @@ def test_bulk_goes_first_when_a_whole_batch_of_it_is_due_first(after: int, turn:
     assert small in batches[turn]
     assert padded(batches[turn]) <= 1024 // BULK_DIVISOR
     assert padded(batches[1 - turn]) == 1024
+
+
+@pytest.mark.parametrize("after", [10, 500, 1_100, 4_000])
+def test_background_work_is_never_due_before_an_interactive_request(after: int) -> None:
+    queue = FairQueue()
+    queue_request(queue, [14] * 200, spacing=8.0, is_bulk=True)
+    small = queue_request(queue, [50], 8.0 * after)[0]  # after so many tokens of the background
+
+    assert small in queue.next_batch(1024)
+    assert padded(queue.next_batch(1024)) == 1024
+
+
+def test_a_stream_of_new_requests_does_not_starve_background_work() -> None:
+    queue = FairQueue()
+    background = queue_request(queue, [20] * 100, is_bulk=True)
+    rounds = 0
+    while background and rounds < 200:
+        rounds += 1
+        queue_request(queue, [8], 100.0 * rounds)
+        queue_request(queue, [40], 100.0 * rounds)
+        batch = queue.next_batch(BUDGET)
+        background = [job for job in background if job not in batch]
+
+    assert rounds < 200
 
 
 def test_interactive_requests_fill_a_batch_together() -> None:
