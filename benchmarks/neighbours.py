@@ -103,7 +103,7 @@ def recall(found: NeighbourIndex, queries: Sequence[Query], shares: Sequence[flo
     true = exact(found, queries, weights)
     hits = 0
     for (_, _, layers), cosines in zip(queries, true, strict=True):
-        tokens = found.candidates(layers, shares)
+        tokens = found.candidates(layers, shares, _NEAREST)
         own = np.sort(-found.cosines(tokens, layers, shares))[:_NEAREST]
         hits += int((-own >= cosines[-1] - 1e-5).sum())
     return hits / true.size

@@ -10,7 +10,7 @@ from elmo_model.atomic_files import write_bytes
 from elmo_model.neighbours.errors import IndexFolderError
 
 FILE: Final = "index.json"
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the layout of an index: one of another version is refused."""
 
 _FORMAT: Final = "elmo-serve index of uses"

@@ -74,7 +74,7 @@ class NeighbourIndex:
             count: how many uses at most; of uses in equal sentences only the first counts.
             sentence: a sentence whose own uses are left out: that of the token.
         """
-        tokens = self.candidates(layers, weights)
+        tokens = self.candidates(layers, weights, count)
         cosines = self.cosines(tokens, layers, weights)
         found: dict[tuple[tuple[str, ...], int], Use] = {}
         for order in np.argsort(-cosines, kind="stable"):
@@ -97,10 +97,12 @@ class NeighbourIndex:
         words = [Word(self._word(int(numbers[row])), float(cosines[row])) for row in order]
         return [word for word in words if word.word != but][:count]
 
-    def candidates(self, layers: NDArray[np.float32], weights: Sequence[float]) -> Numbers:
+    def candidates(
+        self, layers: NDArray[np.float32], weights: Sequence[float], count: int
+    ) -> Numbers:
         """Return the tokens, numbered over all parts, that `uses` compares exactly."""
         centred = layers.astype(np.float32) - self.centre
-        return np.unique(self._candidates(centred, np.asarray(weights, np.float32)))
+        return np.unique(self._candidates(centred, np.asarray(weights, np.float32), count))
 
     def cosines(
         self, tokens: Numbers, layers: NDArray[np.float32], weights: Sequence[float]
@@ -132,23 +134,28 @@ class NeighbourIndex:
         start, end = part.place(inside)
         return tuple(self._word(int(word)) for word in part.token_words[start:end]), inside - start
 
-    def _candidates(self, centred: NDArray[np.float32], shares: NDArray[np.float32]) -> Numbers:
-        """Return tokens that are near in one layer at least, or in the mean of the layers."""
+    def _candidates(
+        self, centred: NDArray[np.float32], shares: NDArray[np.float32], count: int
+    ) -> Numbers:
+        """Return tokens that are near in a layer; for equal shares, in the mean of the layers."""
         used = np.flatnonzero(shares)
         if np.ptp(shares) == 0:
-            return self._near(AVERAGE, centred.mean(axis=0))
-        found = [self._near(str(layer), centred[layer]) for layer in used if layer]
+            return self._near(AVERAGE, centred.mean(axis=0), count)
+        found = [self._near(str(layer), centred[layer], count) for layer in used if layer]
         if shares[0]:
             found.append(self._uses_of_near_words(centred[0]))
-        if len(used) > 1:
-            found.append(self._near(AVERAGE, centred.mean(axis=0)))
         return np.concatenate(found)
 
-    def _near(self, name: str, query: NDArray[np.float32]) -> Numbers:
-        """Return the nearest tokens of all parts by the search of a name."""
+    def _near(self, name: str, query: NDArray[np.float32], count: int) -> Numbers:
+        """Return the nearest tokens of all parts by the search of a name.
+
+        Each part gives its share of `CANDIDATES`: the nearest ones are spread over the text. It
+        gives `count` at least, for they may all be in one part.
+        """
+        most = max(CANDIDATES // len(self.parts), count)
         tokens, distances = [], []
         for number, part in enumerate(self.parts):
-            found, far = part.searches[name].nearest(query, CANDIDATES)
+            found, far = part.searches[name].nearest(query, most)
             tokens.append(found + self._start(number))
             distances.append(far)
         nearest = np.argsort(np.concatenate(distances), kind="stable")[:CANDIDATES]
@@ -156,13 +163,15 @@ class NeighbourIndex:
 
     def _uses_of_near_words(self, query: NDArray[np.float32]) -> Numbers:
         """Return tokens whose words are nearest by the token layer, in which all uses are equal."""
+        words = self.frequent.nearest(query, CANDIDATES)
+        ranges = np.array([part.postings.ranges(words) for part in self.parts])  # (parts, 2, words)
         found: list[Numbers] = []
         missing = CANDIDATES
-        for word in self.frequent.nearest(query, CANDIDATES):
-            for number, part in enumerate(self.parts):
-                uses = part.uses(word, missing)
-                found.append(uses + self._start(number))
-                missing -= len(uses)
+        for word, number in np.argwhere((ranges[:, 0] < ranges[:, 1]).T).tolist():
+            start, end = ranges[number, :, word].tolist()
+            uses = self.parts[number].postings.tokens[start : min(end, start + missing)]
+            found.append(uses.astype(np.int64) + self._start(number))
+            missing -= len(uses)
             if not missing:
                 break
         return np.concatenate(found) if found else np.empty(0, np.int64)

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.neighbours.postings import Postings
 from elmo_model.neighbours.search import Numbers, Search
 from elmo_model.neighbours.word_list import WordList
 
@@ -23,6 +24,7 @@ class Part:
     the first of which has the number `first_word`.
 
     token_words: uint32 (N,), the number of each token's word.
+    postings: the tokens that are each word.
     sentence_starts: uint64 (S + 1,), the first token of each sentence, and N.
     layers: float16 (N, 2P), the vectors of the tokens in layers 1 to L.
     searches: a search among the tokens by each of these layers, by name, and by `AVERAGE`.
@@ -32,6 +34,7 @@ class Part:
     words: WordList
     word_vectors: NDArray[np.float16]
     token_words: NDArray[np.uint32]
+    postings: Postings
     sentence_starts: NDArray[np.uint64]
     layers: Sequence[NDArray[np.float16]]
     searches: Mapping[str, Search]
@@ -54,10 +57,6 @@ class Part:
     def layer(self, number: int, tokens: Numbers) -> NDArray[np.float32]:
         """Map tokens (n,) to their vectors (n, 2P) in a layer above 0."""
         return self.layers[number - 1][tokens].astype(np.float32)
-
-    def uses(self, word: int, count: int) -> Numbers:
-        """Return the first `count` tokens at most that are a word."""
-        return np.flatnonzero(self.token_words == word)[:count]
 
 
 def word_numbers(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.flat_search import FlatSearch
 from elmo_model.neighbours.part import AVERAGE, Part, word_numbers
+from elmo_model.neighbours.postings import Postings
 from elmo_model.neighbours.word_list import WordList
 
 Room = Callable[[str, tuple[int, ...]], NDArray[np.float16]]
@@ -68,6 +69,7 @@ class PartWriter:
             self._words,
             self._word_vectors,
             self._token_words,
+            Postings.of(self._token_words),
             self._starts,
             [vectors for name, vectors in self._vectors.items() if name != AVERAGE],
             {name: FlatSearch(vectors) for name, vectors in self._vectors.items()},

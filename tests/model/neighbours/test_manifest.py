@@ -27,9 +27,9 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("{", "is no JSON"),
         ("[]", "is no index of uses"),
         ('{"format": "other"}', "is no index of uses"),
-        ('{"format": "elmo-serve index of uses", "version": 0}', "version 0, expected 1"),
-        ('{"format": "elmo-serve index of uses", "version": 1, "parts": []}', "is damaged"),
-        ('{"format": "elmo-serve index of uses", "version": 1}', "is damaged"),
+        ('{"format": "elmo-serve index of uses", "version": 1}', "version 1, expected 2"),
+        ('{"format": "elmo-serve index of uses", "version": 2, "parts": []}', "is damaged"),
+        ('{"format": "elmo-serve index of uses", "version": 2}', "is damaged"),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:

@@ -1,7 +1,5 @@
 """A part: numbers of words, places of tokens."""
 
-import numpy as np
-
 from elmo_model.neighbours.part import word_numbers
 from elmo_model.neighbours.part_writer import PartWriter
 from tests.support.neighbours import centre_of, made_up
@@ -28,5 +26,3 @@ def test_a_token_is_in_its_sentence() -> None:
 
     assert [part.place(token) for token in range(5)] == [(0, 2), (0, 2), (2, 5), (2, 5), (2, 5)]
     assert (part.tokens, part.sentences) == (5, 3)
-    np.testing.assert_array_equal(part.uses(0, 10), [0, 4])
-    np.testing.assert_array_equal(part.uses(0, 1), [0])

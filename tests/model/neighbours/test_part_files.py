@@ -28,6 +28,9 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int])
     ]
     for name in ("word_vectors", "token_words", "sentence_starts"):
         np.testing.assert_array_equal(getattr(read, name), getattr(part, name))
+    words = np.arange(4)
+    np.testing.assert_array_equal(read.postings.ranges(words), part.postings.ranges(words))
+    np.testing.assert_array_equal(read.postings.tokens, part.postings.tokens)
     for layer in range(1, LAYERS):
         tokens = np.arange(4)
         np.testing.assert_array_equal(read.layer(layer, tokens), part.layer(layer, tokens))
