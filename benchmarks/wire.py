@@ -16,10 +16,11 @@ _MOST_BUFFERED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A status and a body."""
+    """A status, a body, and the lines before the body."""
 
     status: int
     body: bytes
+    head: bytes
 
 
 class Wire:
@@ -54,7 +55,7 @@ class Wire:
             writer.close()
         else:
             self._idle.append((reader, writer))
-        return Answered(int(head[9:12]), body)
+        return Answered(int(head[9:12]), body, head)
 
     async def close(self) -> None:
         """Close all connections."""
