@@ -43,10 +43,13 @@ coverage: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
-# Two processes: Ray has to be loaded before the libraries of the model.
+# Ray has to be loaded before the libraries of the model, so its tests are apart. The last line is
+# behind Ray's HAProxy, whose replicas Ray would not end for half a minute.
 test-scale: $(VENV)/.installed-scale
 	$(BIN)/python -m pytest -m scale --ignore tests/service/distributed
 	$(BIN)/python -m pytest tests/service/distributed
+	RAY_SERVE_ENABLE_HA_PROXY=1 RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=1 \
+	  $(BIN)/python -m pytest tests/service/distributed/test_ray_serve.py
 
 test-docker: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/docker

@@ -1,5 +1,10 @@
 """Vectors as a column of Arrow tables and of pandas frames."""
 
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,3 +83,41 @@ def test_dask_maps_it_over_partitions() -> None:
     expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
     for vectors, layers in zip(found["vectors"], expected, strict=True):
         close(np.asarray(vectors), layers[-1].mean(0))
+
+
+def embed_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    embedder = TableEmbedder(str(SMALL), pooling="mean")
+    for frame in frames:
+        yield embedder.pandas(frame)
+
+
+# PySpark 4.3 warns of pandas 3.
+@pytest.mark.filterwarnings("ignore")
+def test_spark_maps_it_over_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/ray.md shows it."""
+    sql = pytest.importorskip(
+        "pyspark.sql", reason="pyspark is not installed: `make test-scale` installs it"
+    )
+    if shutil.which("java") is None:
+        pytest.skip("there is no java, which Spark needs")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = spark.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    try:
+        frame = session.createDataFrame(
+            [(number, SENTENCES[number]) for number in range(20)],
+            "number int, tokens array<string>",
+        )
+        found = frame.repartition(3).mapInPandas(
+            embed_frames,
+            "number int, tokens array<string>, vectors array<float>, shape array<bigint>",
+        )
+        rows = sorted(found.collect(), key=lambda row: row.number)
+    finally:
+        session.stop()
+
+    expected = layers_of(open_model(str(SMALL)), SENTENCES[:20])
+    assert [row.number for row in rows] == list(range(20))
+    for row, layers in zip(rows, expected, strict=True):
+        close(np.asarray(row.vectors, np.float32), layers[-1].mean(0))
