@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import yaml
 from tests.docker.engine import ROOT
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.replicas import CLIENTS, FOLDER, loaded, proxied
-from tests.support.servers import Running
+from tests.support.servers import SMALL, Running, running
 
 OVERLAY = yaml.safe_load((ROOT / "docker-compose.replicas.yml").read_text().replace("!reset", ""))
 BUFFER_BYTES = 262_144
@@ -161,6 +162,30 @@ def test_a_request_over_the_buffer_fails_and_may_be_sent_again(tmp_path: Path) -
 
 
 @needs_haproxy
+@needs_haproxy
+def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> None:
+    config = tmp_path / "haproxy.cfg"
+    text = (FOLDER / "haproxy.cfg").read_text()
+    assert "timeout http-request 30s\n" in text
+    config.write_text(text.replace("timeout http-request 30s", "timeout http-request 1s"))
+    head = b"POST /embed HTTP/1.1\r\nHost: elmo\r\n"
+    body = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    with (
+        running(tmp_path / "0", model=SMALL, tasks=tmp_path / "tasks") as server,
+        proxied(tmp_path, [int(server.url.rpartition(":")[2])], config) as url,
+        ExitStack() as stack,
+    ):
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        slow = [stack.enter_context(socket.create_connection(address, 60)) for _ in range(2)]
+        for connection, sent in zip(slow, (head, head + body), strict=True):
+            connection.sendall(sent)
+        assert httpx.post(f"{url}/embed", json=SMALL_BODY, timeout=60).status_code == 200
+
+        for connection in slow:
+            assert connection.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
+        assert server.metric("elmo_http_requests_total", method="POST") == 1
+
+
 def test_the_configuration_of_compose_is_valid() -> None:
     files = ["-f", str(FOLDER / "haproxy.cfg"), "-f", str(FOLDER / "compose.cfg")]
     checked = subprocess.run(["haproxy", "-c", *files], check=False, capture_output=True, text=True)

@@ -154,7 +154,7 @@ class Replica:
 
 
 @contextmanager
-def proxied(folder: Path, ports: list[int]) -> Iterator[str]:
+def proxied(folder: Path, ports: list[int], config: Path = FOLDER / "haproxy.cfg") -> Iterator[str]:
     """Run HAProxy with the project's configuration before some servers; yield its address."""
     lines = ["backend elmo from elmo"]
     lines += [f"    server replica-{port} 127.0.0.1:{port}" for port in ports]
@@ -166,7 +166,7 @@ def proxied(folder: Path, ports: list[int]) -> Iterator[str]:
         "HAPROXY_BIND": f"127.0.0.1:{port}",
         "HAPROXY_METRICS_BIND": f"127.0.0.1:{metrics}",
     }
-    command = ["haproxy", "-f", str(FOLDER / "haproxy.cfg"), "-f", str(backend)]
+    command = ["haproxy", "-f", str(config), "-f", str(backend)]
     with (folder / "haproxy.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
