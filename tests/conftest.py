@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,16 @@ import pytest
 from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
+
+
+def pytest_configure() -> None:
+    """Pass no ignored signal on: `nohup` ignores SIGHUP, and a shell's `&` SIGINT.
+
+    Children inherit what is ignored, and get the default of what has a handler.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
