@@ -34,16 +34,6 @@ needs_haproxy = pytest.mark.skipif(
 
 
 @needs_haproxy
-def test_a_rolling_restart_fails_no_request(tmp_path: Path) -> None:
-    with loaded(tmp_path, 3) as (replicas, load):
-        for replica in replicas:
-            replica.stop()
-            load.until_answered(20)
-            replica.start()
-            load.until_answered(20)
-
-
-@needs_haproxy
 @pytest.mark.scale
 def test_three_rolling_restarts_fail_none_of_100_000_requests(tmp_path: Path) -> None:
     with loaded(tmp_path, 3) as (replicas, load):
