@@ -43,8 +43,8 @@ coverage: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults
 
-# Ray has to be loaded before the libraries of the model, so its tests are apart. The last line is
-# behind Ray's HAProxy, whose replicas Ray would not end for half a minute.
+# Ray has to be loaded before the libraries of the model, so its tests are apart. The last line
+# is Ray Serve behind HAProxy, where Ray by default waits half a minute before it ends a replica.
 test-scale: $(VENV)/.installed-scale
 	$(BIN)/python -m pytest -m scale --ignore tests/service/distributed
 	$(BIN)/python -m pytest tests/service/distributed

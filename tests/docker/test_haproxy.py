@@ -157,7 +157,7 @@ def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> N
     config = tmp_path / "haproxy.cfg"
     text = (FOLDER / "haproxy.cfg").read_text()
     assert "timeout http-request 30s\n" in text
-    config.write_text(text.replace("timeout http-request 30s", "timeout http-request 1s"))
+    config.write_text(text.replace("timeout http-request 30s", "timeout http-request 5s"))
     head = b"POST /embed HTTP/1.1\r\nHost: elmo\r\n"
     body = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
     with (

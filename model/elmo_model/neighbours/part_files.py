@@ -4,7 +4,7 @@ words.bin              the UTF-8 of the words that the part has first; `word_end
 word_vectors.npy       float16 (W, 2P), layer 0 of these words
 token_words.npy        uint32 (N,), the number of each token's word
 postings_words.npy     uint32 (W',), the different words of the part, in the order of their numbers
-postings_ends.npy      uint32 (W',), where the tokens of each of them end in the next file
+postings_starts.npy    uint32 (W' + 1,), where the tokens of each start in the next file, and N
 postings_tokens.npy    uint32 (N,), the tokens of the first of them, of the second one, ...
 sentence_starts.npy    uint64 (S + 1,), the first token of each sentence, and N
 1.npy, 2.npy           float16 (N, 2P), one for each layer above 0
@@ -31,7 +31,7 @@ from elmo_model.neighbours.postings import Postings
 from elmo_model.neighbours.search import Search
 from elmo_model.neighbours.word_list import WordList
 
-_POSTINGS: Final = ("words", "ends", "tokens")
+_POSTINGS: Final = ("words", "starts", "tokens")
 
 
 def rooms(folder: Path) -> Room:

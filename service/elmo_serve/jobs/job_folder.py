@@ -35,7 +35,6 @@ _CANCEL: Final = ".cancel"
 _CREATION: Final = ".creation"
 """Locked while a server looks for a job of the same name and writes the new one."""
 
-_CREATION_ATTEMPTS: Final = 500
 _CREATION_PAUSE: Final = 0.01  # seconds
 
 _log = logging.getLogger(__name__)
@@ -49,12 +48,16 @@ class JobFolder:
     has failed. All methods use the disk and belong in a thread.
     """
 
-    def __init__(self, tasks: Path) -> None:
-        """Use the task folder `tasks`; nothing is written before the first `write`."""
+    def __init__(self, tasks: Path, creation_attempts: int = 500) -> None:
+        """Use the task folder `tasks`; nothing is written before the first `write`.
+
+        `creation_attempts` times, 0.01 s apart, another server is waited for that creates a job.
+        """
         self.owner = secrets.token_hex(8)
         self._folder = tasks / FOLDER
         self._lock: IO[bytes] | None = None
         self._guard = threading.Lock()
+        self._creation_attempts = creation_attempts
 
     def write(self, job: Job) -> None:
         """Write the file of a job. Raises Conflict or Unavailable where that cannot be done."""
@@ -205,7 +208,7 @@ class JobFolder:
         except OSError as error:
             raise unwritable(path, error) from error
         with lock:
-            for _ in range(_CREATION_ATTEMPTS):
+            for _ in range(self._creation_attempts):
                 try:
                     with _without_locks():
                         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -40,7 +40,8 @@ class FairQueue:
     sentence runs in a small batch of its own, before the next batch of bulk and before bulk
     sentences that have reached their ageing bound, unless those are due earlier. Bulk that costs
     `BULK_COST` is background work, for which nobody waits: an interactive sentence runs before a
-    batch of it even if that is due earlier.
+    batch of it even if that is due earlier, but not before sentences of it that have reached the
+    ageing bound and are due earlier.
     """
 
     def __init__(self) -> None:

@@ -51,9 +51,11 @@ async def jobs_of(folder: Path, limits: JobLimits = LIMITS) -> AsyncIterator[Job
     async with bench(lambda: worker) as b:
         made = FitJobs(limits, Metrics())
         await made.open(folder)
-        yield Jobs(made, fit_model(b.engine, folder), worker)
-        await made.close()
-        worker.open()
+        try:
+            yield Jobs(made, fit_model(b.engine, folder), worker)
+        finally:  # a test that fails must end as well
+            await made.close()
+            worker.open()
 
 
 async def test_jobs_run_one_after_another_and_are_listed_the_newest_first(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.jobs import job_folder
 from elmo_serve.jobs.job import Job
 from elmo_serve.jobs.job_folder import MOST_KEPT, SERVER_ENDED, JobFolder
 
@@ -56,11 +55,10 @@ def test_other_servers_read_a_job_while_its_owner_lives(
 
 
 def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_waiting(
-    tmp_path: Path, open_folder: Callable[[], JobFolder], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
 ) -> None:
-    own, other = open_folder(), open_folder()
+    own, other = open_folder(), JobFolder(tmp_path, creation_attempts=2)
     own.create(job_of(own))
-    monkeypatch.setattr(job_folder, "_CREATION_ATTEMPTS", 2)
     with (tmp_path / ".jobs" / ".creation").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
@@ -69,6 +67,7 @@ def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_wait
 
     other.create(replace(job_of(other, 1), name="pos"))
     assert len(own.list()) == 2
+    other.close()
 
 
 def test_a_killed_process_loses_its_lock(tmp_path: Path) -> None:

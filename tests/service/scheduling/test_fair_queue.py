@@ -193,20 +193,6 @@ def test_background_work_is_never_due_before_an_interactive_request(after: int) 
     assert padded(queue.next_batch(1024)) == 1024
 
 
-def test_a_stream_of_new_requests_does_not_starve_background_work() -> None:
-    queue = FairQueue()
-    background = queue_request(queue, [20] * 100, is_bulk=True)
-    rounds = 0
-    while background and rounds < 200:
-        rounds += 1
-        queue_request(queue, [8], 100.0 * rounds)
-        queue_request(queue, [40], 100.0 * rounds)
-        batch = queue.next_batch(BUDGET)
-        background = [job for job in background if job not in batch]
-
-    assert rounds < 200
-
-
 def test_interactive_requests_fill_a_batch_together() -> None:
     queue = FairQueue()
     queue_request(queue, [14] * 10_000, spacing=8.0)
@@ -247,18 +233,25 @@ def test_equal_requests_that_are_queued_together_progress_equally() -> None:
     assert 0.6 < costs[0] / costs[1] < 1.67
 
 
-def test_a_stream_of_new_requests_does_not_starve_a_bulk_request() -> None:
+@pytest.mark.parametrize(
+    ("is_bulk", "most"),
+    [
+        (False, 40),  # all of it is due after 22 rounds
+        (True, 200),  # it is due by its age alone
+    ],
+)
+def test_a_stream_of_new_requests_does_not_starve_a_bulk_request(is_bulk: bool, most: int) -> None:
     queue = FairQueue()
-    bulk = queue_request(queue, [20] * 100)
+    bulk = queue_request(queue, [20] * 100, is_bulk=is_bulk)
     rounds = 0
-    while bulk and rounds < 100:
+    while bulk and rounds < most:
         rounds += 1
         queue_request(queue, [8], 100.0 * rounds)
         queue_request(queue, [40], 100.0 * rounds)
         batch = queue.next_batch(BUDGET)
         bulk = [job for job in bulk if job not in batch]
 
-    assert rounds < 40  # all of it is due after 22 rounds
+    assert rounds < most
 
 
 def test_an_advanced_sentence_comes_next() -> None:
