@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.training.run import Plan
-from elmo_model.training.schedule import learning_rate
+from elmo_model.training.schedule import rate_share
 
 
 class Figures:
@@ -38,13 +38,14 @@ class Figures:
         forward, backward = losses.tolist()
         norm = float(torch.stack(self._norms).mean())
         steps, time_taken = step - self._since[0], seconds - self._since[1]
-        tokens_per_step = self._plan.recipe.tokens_per_step
+        recipe = self._plan.recipe
+        tokens_per_step = recipe.tokens_per_step
         return {
             "step": step,
             "tokens": step * tokens_per_step,
             "seconds": round(seconds, 3),
             "tokens_per_second": round(steps * tokens_per_step / max(time_taken, 1e-9), 1),
-            "learning_rate": learning_rate(self._plan.recipe, step - 1, self._plan.steps),
+            "learning_rate": recipe.learning_rate * rate_share(recipe, step - 1, self._plan.steps),
             "gradient_norm": norm,
             "loss": (forward + backward) / 2,
             "loss_forward": forward,

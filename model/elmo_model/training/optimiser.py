@@ -1,23 +1,81 @@
 """The optimisers of the recipes, and clipping of the gradient by its norm."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adagrad, AdamW, Optimizer
+from torch.optim import Adagrad, AdamW, Muon, Optimizer
 
 from elmo_model.training.recipe import Recipe
 
 
-def optimiser_for(model: nn.Module, recipe: Recipe, device: torch.device) -> Optimizer:
-    """Return the optimiser of a recipe over a model's parameters."""
-    parameters = list(model.parameters())
+class Optimisers:
+    """One or more optimisers, each over parameters and with a peak rate of its own."""
+
+    def __init__(self, *parts: Optimizer) -> None:
+        self.parts = parts
+        self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
+
+    @torch.no_grad()
+    def step(self, share: float) -> None:
+        """Take a step of every optimiser at `share` of its peak rate."""
+        for part, peaks in zip(self.parts, self._peaks, strict=True):
+            for group, peak in zip(part.param_groups, peaks, strict=True):
+                group["lr"] = peak * share
+            part.step()
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that a continued run needs; one optimiser returns its own state."""
+        states = [part.state_dict() for part in self.parts]
+        return states[0] if len(states) == 1 else {"parts": states}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        for part, own in zip(self.parts, state.get("parts", [state]), strict=True):
+            part.load_state_dict(own)
+
+
+def optimiser_for(model: nn.Module, recipe: Recipe) -> Optimisers:
+    """Return the optimisers of a recipe over a model's parameters.
+
+    "muon" trains the weights of all linear maps (those of the LSTMs, the highways and the
+    projection of the character CNN) by Muon (Jordan et al. 2024), whose step has singular values
+    near one, scaled to the size of an AdamW step (Liu et al. 2025). Characters, convolutions,
+    softmax and biases are AdamW's.
+    """
     if recipe.optimiser == "adagrad":
         # as in TensorFlow: the sum of squares starts at 1, and no epsilon is in the denominator
-        return Adagrad(parameters, recipe.learning_rate, initial_accumulator_value=1.0, eps=0.0)
+        return Optimisers(
+            Adagrad(
+                model.parameters(), recipe.learning_rate, initial_accumulator_value=1.0, eps=0.0
+            )
+        )
+    if recipe.optimiser == "adamw":
+        return Optimisers(_adamw(model.parameters(), recipe))
+    hidden = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
+    chosen = set(map(id, hidden))
+    return Optimisers(
+        Muon(
+            hidden,
+            recipe.matrix_rate,
+            weight_decay=recipe.weight_decay,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        _adamw((p for p in model.parameters() if id(p) not in chosen), recipe),
+    )
+
+
+def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:
+    every = list(parameters)
     groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": [p for p in every if p.dim() > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in every if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return AdamW(groups, recipe.learning_rate, betas=(0.9, 0.98), fused=True)
 

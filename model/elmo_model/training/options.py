@@ -10,7 +10,7 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.config import ElmoConfig
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.recipe import RECIPES, SCHEDULES, Recipe
+from elmo_model.training.recipe import OPTIMISERS, RECIPES, SCHEDULES, SOFTMAX_BIASES, Recipe
 from elmo_model.training.run import Plan
 from elmo_model.training.shapes import SHAPES
 from elmo_model.training.trainer import RunOptions
@@ -31,6 +31,9 @@ _OF_RECIPE = (
     "weight_decay",
     "clip_norm",
     "average",
+    "softmax_bias",
+    "optimiser",
+    "matrix_rate",
 )
 
 
@@ -69,6 +72,9 @@ class TrainOptions:
     weight_decay: float | None = None
     clip_norm: float | None = None
     average: float | None = None
+    softmax_bias: str | None = None
+    optimiser: str | None = None
+    matrix_rate: float | None = None
     seed: int = 1
     name: str | None = None
     precision: str | None = None
@@ -87,7 +93,9 @@ class TrainOptions:
         _expect("--softmax", self.softmax, ("sampled", "full"))
         for option, value, known in (
             ("--state", self.state, ("fresh", "carried")),
+            ("--optimiser", self.optimiser, OPTIMISERS),
             ("--schedule", self.schedule, SCHEDULES),
+            ("--softmax-bias", self.softmax_bias, SOFTMAX_BIASES),
             ("--precision", self.precision, PRECISIONS),
             ("--device", self.device, ("cpu", "cuda")),
         ):

@@ -5,6 +5,10 @@ from typing import Literal, get_args
 
 Schedule = Literal["constant", "constant-decay", "cosine"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
+Optimiser = Literal["adagrad", "adamw", "muon"]
+OPTIMISERS: tuple[str, ...] = get_args(Optimiser)
+SoftmaxBias = Literal["zero", "unigram"]
+SOFTMAX_BIASES: tuple[str, ...] = get_args(SoftmaxBias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +18,15 @@ class Recipe:
     - `rows` counts the rows of all processes together, `unroll` the steps of truncated
       back-propagation. A step reads rows x unroll tokens in each direction.
     - `scale_by_unroll` takes the gradient of loss x unroll; `clip_norm` bounds its norm afterwards.
+    - `learning_rate` is the peak rate. With "muon" it is that of the parameters that AdamW trains,
+      and `matrix_rate` that of the matrices (`elmo_model.training.optimiser`).
     - `warmup` is a share of all steps, cut to `warmup_steps` where that is given. `decay` is the
       share of all steps in which "constant-decay" falls. `floor` is the share of the learning rate
       at which "constant-decay" and "cosine" end.
     - `average` is the decay per step of the moving average of the weights, 0 for none. The average
       is the model that is measured and exported.
+    - `softmax_bias` is what the biases of the softmax start from: "zero", as in bilm-tf, or the
+      logarithm of each word's share of the text, which Adam takes thousands of steps to learn.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
@@ -26,7 +34,7 @@ class Recipe:
       state, and its vectors are poor from one until the training is long.
     """
 
-    optimiser: Literal["adagrad", "adamw"]
+    optimiser: Optimiser
     learning_rate: float
     schedule: Schedule
     clip_norm: float
@@ -39,6 +47,8 @@ class Recipe:
     floor: float = 0.0
     weight_decay: float = 0.0
     average: float = 0.0
+    matrix_rate: float = 0.01
+    softmax_bias: SoftmaxBias = "zero"
     samples: int = 8192
     dropout: float = 0.1
     rows: int = 128
@@ -72,7 +82,7 @@ RECIPES = {
         fresh=False,
     ),
     "modern": Recipe(
-        optimiser="adamw",
+        optimiser="muon",
         learning_rate=5e-3,
         schedule="constant-decay",
         clip_norm=1.0,
@@ -84,5 +94,6 @@ RECIPES = {
         floor=0.01,
         weight_decay=0.01,
         average=0.999,
+        softmax_bias="unigram",
     ),
 }

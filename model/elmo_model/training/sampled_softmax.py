@@ -32,6 +32,16 @@ class Softmax(nn.Module):
         self.bias.zero_()
         return self
 
+    @torch.no_grad()
+    def bias_from(self, counts: Tensor) -> None:
+        """Set the biases to the logarithms of the words' shares of V counts, in place.
+
+        A network that adds nothing then has the perplexity of the unigram model. A word without an
+        occurrence counts as half of one.
+        """
+        occurrences = counts.double().clamp(min=0.5)
+        self.bias.copy_((occurrences / occurrences.sum()).log())
+
     def full(self, inputs: Tensor, targets: Tensor, held: int = LOGITS) -> Tensor:
         """Map (N, P) and N target words to N negative log probabilities over all words.
 

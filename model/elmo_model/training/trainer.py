@@ -19,7 +19,7 @@ from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
 from elmo_model.training.progress import Display, display
 from elmo_model.training.run import Folder, Plan, new_model
-from elmo_model.training.schedule import learning_rate
+from elmo_model.training.schedule import rate_share
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.training.weight_average import WeightAverage
@@ -75,8 +75,11 @@ class Trainer:
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
         self.model = new_model(plan).to(self._device).train()
+        if plan.recipe.softmax_bias == "unigram":
+            counts = vocabulary.counts(corpus.words, corpus.counts)
+            self.model.softmax.bias_from(torch.from_numpy(counts))
         use_fused_loop(self.model.elmo.bilm)
-        self._optimiser = optimiser_for(self.model, plan.recipe, self._device)
+        self._optimiser = optimiser_for(self.model, plan.recipe)
         self._average = WeightAverage(self.model, plan.recipe.average)
         self._data_parallel = processes.data_parallel(self.model)
         self._batches = self._new_batches()
@@ -152,9 +155,6 @@ class Trainer:
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
-        rate = learning_rate(recipe, self._step, self._plan.steps)
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate
         # dropout depends on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         with torch.autocast(
@@ -162,10 +162,10 @@ class Trainer:
         ):
             losses, self._state = self._data_parallel(batch, self._state)
         loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
-        self._optimiser.zero_grad(set_to_none=True)
+        self._optimiser.zero_grad()
         loss.backward()
         norm = clip_by_norm(self.model.parameters(), recipe.clip_norm)
-        self._optimiser.step()
+        self._optimiser.step(rate_share(recipe, self._step, self._plan.steps))
         return losses.detach(), norm
 
     def _refuse_infinite(self, value: float) -> None:

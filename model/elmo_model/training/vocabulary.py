@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from elmo_model.atomic_files import write_bytes
 
 BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
@@ -62,3 +65,9 @@ class Vocabulary:
         """Map words to their numbers, unknown words to the number of `<UNK>`."""
         unknown = self.index[UNKNOWN]
         return [self.index.get(word, unknown) for word in words]
+
+    def counts(self, words: Iterable[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Map the counts of `words` to those of the vocabulary (V,); `<UNK>` has all others."""
+        totals = np.zeros(len(self), dtype=np.int64)
+        np.add.at(totals, self.numbers(words), counts)
+        return totals

@@ -23,7 +23,9 @@ RECIPE_DEFAULTS = {  # modern, reference
     "--state": ("fresh", "carried"),
     "--samples": (8192, 8192),
     "--dropout": (0.1, 0.1),
+    "--optimiser": ("muon", "adagrad"),
     "--learning-rate": (0.005, 0.2),
+    "--matrix-rate": (0.01, 0.01),
     "--schedule": ("constant-decay", "constant"),
     "--warmup": (0.02, 0.0),
     "--warmup-steps": (1000, None),
@@ -31,6 +33,7 @@ RECIPE_DEFAULTS = {  # modern, reference
     "--weight-decay": (0.01, 0.0),
     "--clip-norm": (1.0, 10.0),
     "--average": (0.999, 0.0),
+    "--softmax-bias": ("unigram", "zero"),
 }
 
 
@@ -76,7 +79,7 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     "--recipe",
     type=_choice("reference", "modern"),
     default="modern",
-    help="modern is AdamW and bfloat16; reference is bilm-tf's Adagrad.",
+    help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
 )
 @click.option("--shape", type=Shape(), default="small", help="Size of the network.")
 @click.option("--cell", type=int, show_default="the shape's", help="Cells of an LSTM.")
@@ -98,7 +101,13 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
 )
 @_of_recipe("--samples", int, "Words that the sampled softmax draws.")
 @_of_recipe("--dropout", float, "Share of values that are dropped.")
+@_of_recipe(
+    "--optimiser",
+    _choice("adagrad", "adamw", "muon"),
+    "muon trains matrices by Muon, all other parameters by AdamW.",
+)
 @_of_recipe("--learning-rate", float, "Peak of the learning rate.")
+@_of_recipe("--matrix-rate", float, "Peak of Muon's learning rate.")
 @_of_recipe(
     "--schedule",
     _choice("constant", "constant-decay", "cosine"),
@@ -110,6 +119,11 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
 @_of_recipe("--weight-decay", float, "AdamW's weight decay of matrices.")
 @_of_recipe("--clip-norm", float, "Greatest norm of the whole gradient.")
 @_of_recipe("--average", float, "Decay of the weights' moving average; 0 for none.")
+@_of_recipe(
+    "--softmax-bias",
+    _choice("zero", "unigram"),
+    "What the biases of the softmax start from: the logarithms of the words' shares of the text.",
+)
 @click.option("--seed", default=1, help="Seed of weights, order of the text, samples and dropout.")
 @click.option("--name", show_default="the name of the folder", help="Name of the model.")
 @click.option(

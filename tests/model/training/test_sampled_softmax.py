@@ -14,6 +14,15 @@ def softmax(words: int = 40, width: int = 5) -> Softmax:
     return Softmax(words, width).initialise(torch.Generator().manual_seed(1))
 
 
+def test_biases_from_counts_are_the_unigram_model() -> None:
+    layer, counts = softmax(words=4), torch.tensor([6, 3, 1, 0])
+    layer.bias_from(counts)
+    nothing = torch.zeros(4, 5)
+    losses = layer.full(nothing, torch.arange(4))
+    expected = [-math.log(count / 10.5) for count in (6, 3, 1, 0.5)]
+    assert losses.tolist() == pytest.approx(expected)
+
+
 def test_candidates_are_distinct() -> None:
     for seed in range(20):
         candidates, tries = draw_candidates(30, 50, np.random.default_rng(seed))

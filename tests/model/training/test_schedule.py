@@ -6,16 +6,16 @@ from itertools import pairwise
 import pytest
 
 from elmo_model.training.recipe import RECIPES
-from elmo_model.training.schedule import learning_rate
+from elmo_model.training.schedule import rate_share
 
 
 def test_the_reference_has_a_constant_rate() -> None:
-    assert {learning_rate(RECIPES["reference"], step, 50) for step in range(50)} == {0.2}
+    assert {rate_share(RECIPES["reference"], step, 50) for step in range(50)} == {1.0}
 
 
 def test_a_cosine_warms_up_and_falls_to_its_floor() -> None:
-    recipe = replace(RECIPES["modern"], schedule="cosine", learning_rate=1.0, warmup=0.1)
-    rates = [learning_rate(recipe, step, 100) for step in range(101)]
+    recipe = replace(RECIPES["modern"], schedule="cosine", warmup=0.1)
+    rates = [rate_share(recipe, step, 100) for step in range(101)]
     assert rates[:10] == pytest.approx([n / 10 for n in range(1, 11)])
     assert rates[10] == 1.0 and rates[55] == pytest.approx(0.505)
     assert rates[100] == pytest.approx(0.01)
@@ -23,12 +23,12 @@ def test_a_cosine_warms_up_and_falls_to_its_floor() -> None:
 
 
 def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> None:
-    recipe = replace(RECIPES["modern"], schedule="constant-decay", learning_rate=1.0, floor=0.01)
+    recipe = replace(RECIPES["modern"], schedule="constant-decay", floor=0.01)
     recipe = replace(recipe, warmup=0.5, warmup_steps=4, decay=0.2)
-    short, long = ([learning_rate(recipe, step, n) for step in range(n)] for n in (50, 100))
+    short, long = ([rate_share(recipe, step, n) for step in range(n)] for n in (50, 100))
     assert short[:4] == [0.25, 0.5, 0.75, 1.0]
     assert short[:40] == long[:40]
     assert set(short[4:41]) == set(long[4:81]) == {1.0}
     assert all(a > b for a, b in pairwise(short[40:]))
     assert all(a > b for a, b in pairwise(long[80:]))
-    assert learning_rate(recipe, 50, 50) == pytest.approx(0.01)
+    assert rate_share(recipe, 50, 50) == pytest.approx(0.01)

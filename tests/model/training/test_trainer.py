@@ -9,6 +9,7 @@ import torch
 
 from elmo_model.training import snapshot
 from elmo_model.training.command import CommandError, train
+from elmo_model.training.recipe import SOFTMAX_BIASES
 from tests.support.training_runs import lines, losses, options, weights
 
 
@@ -44,9 +45,18 @@ def test_both_recipes_learn(tmp_path: Path, recipe: str, softmax: str) -> None:
     chosen = options(
         tmp_path, "run", recipe=recipe, softmax=softmax, steps=80, log_every=10, learning_rate=None
     )
-    assert train(replace(chosen, dropout=0.0)) == 0
+    # a run that starts from the unigram model has less to learn
+    assert train(replace(chosen, dropout=0.0, softmax_bias="zero")) == 0
     first, *_, last = losses(chosen.run)
     assert sum(last[1:]) < sum(first[1:]) - 0.3
+
+
+def test_a_run_from_the_unigram_model_starts_with_a_lower_loss(tmp_path: Path) -> None:
+    runs = [options(tmp_path, bias, softmax="full", softmax_bias=bias) for bias in SOFTMAX_BIASES]
+    for chosen in runs:
+        train(chosen)
+    zero, unigram = (losses(chosen.run)[0] for chosen in runs)
+    assert sum(unigram[1:]) < sum(zero[1:]) - 0.3
 
 
 def test_equal_seeds_give_equal_runs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from elmo_model.training.vocabulary import Vocabulary, VocabularyError
@@ -21,6 +22,15 @@ def test_frequent_words_come_first_and_ties_go_by_spelling() -> None:
 def test_unknown_words_are_unk() -> None:
     vocabulary = Vocabulary.of(COUNTS, 5)
     assert vocabulary.numbers(["a", "rare", "often"]) == [4, 2, 3]
+
+
+def test_counts_of_other_words_are_those_of_unk() -> None:
+    vocabulary = Vocabulary.of(COUNTS, 5)
+    counts = vocabulary.counts(["a", "rare", "often", "b", "</S>"], np.array([5, 1, 7, 5, 2]))
+    assert dict(zip(vocabulary.words, counts.tolist(), strict=True)) == {
+        **{"<S>": 0, "</S>": 2, "<UNK>": 6},
+        **{"often": 7, "a": 5},
+    }
 
 
 def test_a_file_holds_the_same_words(tmp_path: Path) -> None:
