@@ -33,9 +33,17 @@ class CharCNN(nn.Module):
         letters = functional.embedding(ids, self.characters)  # (words, characters, embedding)
         letters = letters.transpose(1, 2)  # (words, embedding, characters)
         # The activation rises, so it commutes with the maximum; after it there are fewer numbers.
-        peaks = [convolution(letters).amax(dim=2) for convolution in self.convolutions]
+        peaks = [_highest(convolution(letters)) for convolution in self.convolutions]
         vectors = self.activation(torch.cat(peaks, dim=1))  # (words, F)
         for highway in self.highways:
             vectors = highway(vectors)
         projected: Tensor = self.projection(vectors)  # (words, P)
         return projected
+
+
+def _highest(values: Tensor) -> Tensor:
+    """Map (words, filters, positions) to (words, filters): the maximum over positions."""
+    if torch.is_grad_enabled():
+        # keeps the place of the maximum, for which the backward pass of amax would have to search
+        return values.max(dim=2).values
+    return values.amax(dim=2)
