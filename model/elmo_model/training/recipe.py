@@ -47,7 +47,7 @@ class Recipe:
     floor: float = 0.0
     weight_decay: float = 0.0
     average: float = 0.0
-    matrix_rate: float = 0.01
+    matrix_rate: float = 0.006
     softmax_bias: SoftmaxBias = "zero"
     samples: int = 8192
     dropout: float = 0.1

@@ -25,7 +25,7 @@ RECIPE_DEFAULTS = {  # modern, reference
     "--dropout": (0.1, 0.1),
     "--optimiser": ("muon", "adagrad"),
     "--learning-rate": (0.005, 0.2),
-    "--matrix-rate": (0.01, 0.01),
+    "--matrix-rate": (0.006, 0.006),
     "--schedule": ("constant-decay", "constant"),
     "--warmup": (0.02, 0.0),
     "--warmup-steps": (1000, None),
