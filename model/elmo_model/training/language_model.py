@@ -1,5 +1,6 @@
 """The language model that trains a biLM: each direction predicts its next word."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -12,7 +13,7 @@ from elmo_model.layers.stack import Stack
 from elmo_model.state import State
 from elmo_model.training.batches import Batch
 from elmo_model.training.direction import Direction
-from elmo_model.training.parallel_loss import parallel_loss
+from elmo_model.training.parallel_graphs import parallel_graphs
 from elmo_model.training.sampled_softmax import Softmax
 
 
@@ -39,9 +40,9 @@ class LanguageModel(nn.Module):
         The losses, forward and backward, are negative log likelihoods in nats, over all words or,
         for a direction with candidates, over these. The state is detached from the gradient.
         """
-        cnn, bilm = self.char_cnn, self.elmo.bilm
+        bilm = self.elmo.bilm
         # a frequent word occurs many times: sum its gradient in full precision
-        vectors = torch.cat([cnn(ids) for ids in batch.characters]).to(state.h.dtype)
+        vectors = self._vectors(batch.characters).to(state.h.dtype)
         halves = zip(
             batch.directions,
             (bilm.forward_stack, bilm.backward_stack),
@@ -54,12 +55,26 @@ class LanguageModel(nn.Module):
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
             parameters = [*bilm.parameters(), *self.softmax.parameters()]
-            losses, (left, right) = parallel_loss(ahead, behind, vectors, parameters)
+            (first, second), (left, right) = parallel_graphs(ahead, behind, [vectors], parameters)
         else:
             (first, left), (second, right) = ahead(vectors), behind(vectors)
-            losses = torch.stack((first, second))
+        losses = torch.stack((first, second))
         h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
         return losses, State(h.to(state.h.dtype), c.to(state.c.dtype))
+
+    def _vectors(self, chunks: Sequence[Tensor]) -> Tensor:
+        """Map the characters of the distinct words, in chunks, to their vectors (words, P)."""
+        cnn = self.char_cnn
+
+        def encode(some: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+            return torch.cat([cnn(ids) for ids in some]), ()
+
+        if not torch.is_grad_enabled() or len(chunks) < 2 or chunks[0].device.type != "cpu":
+            return encode(chunks)[0]
+        half = len(chunks) // 2  # chunks are about equal in size, but for the last one
+        halves = partial(encode, chunks[:half]), partial(encode, chunks[half:])
+        vectors, _ = parallel_graphs(*halves, [], [*cnn.parameters()])
+        return torch.cat(vectors)
 
     def _direction_loss(
         self, direction: Direction, stack: Stack, h: Tensor, c: Tensor, vectors: Tensor

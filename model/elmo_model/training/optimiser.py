@@ -1,21 +1,27 @@
 """The optimisers of the recipes, and clipping of the gradient by its norm."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adagrad, AdamW, Muon, Optimizer
 
+from elmo_model.training.parallel_graphs import threads_of
 from elmo_model.training.recipe import Recipe
 
 
 class Optimisers:
-    """One or more optimisers, each over parameters and with a peak rate of its own."""
+    """One or more optimisers, each over parameters and with a peak rate of its own.
+
+    On a CPU every second one runs in a thread of its own.
+    """
 
     def __init__(self, *parts: Optimizer) -> None:
         self.parts = parts
         self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
+        self._device = parts[0].param_groups[0]["params"][0].device
 
     @torch.no_grad()
     def step(self, share: float) -> None:
@@ -23,7 +29,11 @@ class Optimisers:
         for part, peaks in zip(self.parts, self._peaks, strict=True):
             for group, peak in zip(part.param_groups, peaks, strict=True):
                 group["lr"] = peak * share
-            part.step()
+        if len(self.parts) == 1 or self._device.type != "cpu":
+            _step(self.parts)
+            return
+        halves = partial(_step, self.parts[::2]), partial(_step, self.parts[1::2])
+        threads_of(torch.get_num_threads()).run(*halves)
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
@@ -59,16 +69,23 @@ def optimiser_for(model: nn.Module, recipe: Recipe) -> Optimisers:
     if recipe.optimiser == "adamw":
         return Optimisers(_adamw(model.parameters(), recipe))
     hidden = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
+    hidden.sort(key=torch.numel, reverse=True)
     chosen = set(map(id, hidden))
-    return Optimisers(
-        Muon(
-            hidden,
-            recipe.matrix_rate,
-            weight_decay=recipe.weight_decay,
-            adjust_lr_fn="match_rms_adamw",
-        ),
-        _adamw((p for p in model.parameters() if id(p) not in chosen), recipe),
-    )
+    rest = [p for p in model.parameters() if id(p) not in chosen]
+    # two of about the same work, for two threads
+    halves = [half for half in (hidden[::2], hidden[1::2]) if half]
+    return Optimisers(*(_muon(half, recipe) for half in halves), _adamw(rest, recipe))
+
+
+def _step(parts: Iterable[Optimizer]) -> None:
+    with torch.no_grad():  # which belongs to a thread
+        for part in parts:
+            part.step()
+
+
+def _muon(matrices: Iterable[Tensor], recipe: Recipe) -> Muon:
+    rate, decay = recipe.matrix_rate, recipe.weight_decay
+    return Muon(list(matrices), rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
 
 
 def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.optim import Adagrad, AdamW
+from torch.optim import Adagrad, AdamW, Muon
 
 from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.recipe import RECIPES
@@ -33,11 +33,12 @@ def test_weight_decay_is_on_matrices_alone() -> None:
 
 def test_muon_trains_the_linear_maps_and_adamw_all_else(tmp_path: Path) -> None:
     model = golden.first_model(tmp_path)
-    muon, adamw = optimiser_for(model, RECIPES["modern"]).parts
+    *muon, adamw = optimiser_for(model, RECIPES["modern"]).parts
+    assert all(isinstance(part, Muon) for part in muon) and isinstance(adamw, AdamW)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     trained = [
-        {names[id(p)] for group in part.param_groups for p in group["params"]}
-        for part in (muon, adamw)
+        {names[id(p)] for part in parts for group in part.param_groups for p in group["params"]}
+        for parts in (muon, [adamw])
     ]
     assert trained[0] | trained[1] == set(names.values())
     assert not trained[0] & trained[1]
@@ -48,14 +49,15 @@ def test_muon_trains_the_linear_maps_and_adamw_all_else(tmp_path: Path) -> None:
 
 def test_a_step_of_muon_has_equal_singular_values_of_the_size_of_an_adamw_step() -> None:
     generator = torch.Generator().manual_seed(1)
-    model = nn.Linear(32, 128, bias=False)
-    before = model.weight.detach().clone()
+    model = nn.Sequential(nn.Linear(32, 128, bias=False), nn.Embedding(2, 3))
+    weight = next(model.parameters())
+    before = weight.detach().clone()
     directions = torch.randn(128, 32, generator=generator) * torch.logspace(0, -2, 32)
-    model.weight.grad = directions
+    weight.grad = directions
     recipe = replace(RECIPES["modern"], matrix_rate=0.01, weight_decay=0.0)
     optimiser_for(model, recipe).step(0.5)
 
-    moved = before - model.weight.detach()
+    moved = before - weight.detach()
     values = torch.linalg.svdvals(moved)
     assert torch.linalg.cond(directions) > 50 and values.max() / values.min() < 3
     # AdamW moves every weight by about its rate; Liu et al. take a fifth of it
@@ -73,6 +75,6 @@ def test_the_rate_of_every_optimiser_follows_the_schedule_and_is_restored(tmp_pa
     again.load_state_dict(first.state_dict())
     for optimisers, share in ((first, 0.1), (again, 0.1)):
         rates = [{group["lr"] for group in part.param_groups} for part in optimisers.parts]
-        assert rates == [{0.25 * share}, {0.5 * share}]
+        assert rates == [{0.25 * share}, {0.25 * share}, {0.5 * share}]
     again.step(1.0)
-    assert [part.param_groups[0]["lr"] for part in again.parts] == [0.25, 0.5]
+    assert [part.param_groups[0]["lr"] for part in again.parts] == [0.25, 0.25, 0.5]

@@ -1,10 +1,10 @@
-"""Losses computed in parallel have the numbers and gradients of losses in sequence."""
+"""Graphs computed in parallel have the numbers and gradients of graphs in sequence."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.training.parallel_loss import parallel_loss
+from elmo_model.training.parallel_graphs import parallel_graphs
 
 
 def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -23,12 +23,13 @@ def losses_of(*, at_once: bool, threads: int) -> tuple[Tensor, list[Tensor], lis
     torch.set_num_threads(threads)
     try:
         if at_once:
-            losses, others = parallel_loss(
+            results, others = parallel_graphs(
                 lambda inputs: run(left, inputs),
                 lambda inputs: run(right, inputs),
-                shared,
+                [shared],
                 [left, right, both],
             )
+            losses = torch.stack(results)
         else:
             pairs = [run(own, shared) for own in (left, right)]
             losses = torch.stack([loss for loss, _ in pairs])
@@ -50,6 +51,18 @@ def test_losses_and_gradients_are_those_of_a_sequence(threads: int) -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_graphs_without_an_input_may_use_parameters_of_their_own() -> None:
+    left, right, idle = (torch.ones(3, requires_grad=True) for _ in range(3))
+    outputs, others = parallel_graphs(
+        lambda: (left * 2, ()), lambda: (right * 3, (torch.ones(1),)), [], [left, right, idle]
+    )
+    torch.autograd.backward(torch.cat(outputs).sum())
+    assert left.grad is not None and left.grad.tolist() == [2.0] * 3
+    assert right.grad is not None and right.grad.tolist() == [3.0] * 3
+    assert idle.grad is None
+    assert [len(other) for other in others] == [0, 1]
+
+
 def test_an_error_is_raised_when_both_have_ended() -> None:
     done = []
 
@@ -61,5 +74,5 @@ def test_an_error_is_raised_when_both_have_ended() -> None:
         return inputs.sum(), ()
 
     with pytest.raises(ArithmeticError, match="no loss"):
-        parallel_loss(works, fails, torch.zeros(2, requires_grad=True), [])
+        parallel_graphs(works, fails, [torch.zeros(2, requires_grad=True)], [])
     assert done == [True]
