@@ -59,16 +59,27 @@ def test_alerts_say_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["annotations"].keys() == {"summary", "description"}
 
 
-def test_alerts_name_only_failures_that_are_counted() -> None:
-    reasons = {
+def failures() -> set[str]:
+    """Return the reasons that `elmo_failures_total` counts."""
+    return {
         sample.labels["reason"]
         for family in Metrics().registry.collect()
         if family.name == "elmo_failures"
         for sample in family.samples
     }
+
+
+def test_operations_explain_every_reason_of_a_failure() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    (section,) = re.findall(r"^### ElmoFailures$(.*?)^###", text, re.MULTILINE | re.DOTALL)
+    firsts = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    assert {reason for cell in firsts for reason in re.findall(r"\w+", cell)} == failures()
+
+
+def test_alerts_name_only_failures_that_are_counted() -> None:
     (rule,) = (rule for rule in RULES if rule["alert"] == "ElmoFailures")
     explained = set(re.findall(r"(\w+)(?:, (\w+))?:", rule["annotations"]["description"]))
-    assert {name for pair in explained for name in pair if name} == reasons - {"deadline"}
+    assert {name for pair in explained for name in pair if name} == failures() - {"deadline"}
 
 
 def test_every_alert_has_a_case_that_sets_it_off() -> None:

@@ -39,7 +39,7 @@ class RunOptions:
     """The options of a run that change no number: how often it reports, measures and saves.
 
     Intervals are in steps; `save_seconds` is the longest time between two snapshots. `seconds` ends
-    this sitting early, saved; None trains to the last step.
+    this call early, saved; None trains to the last step.
     """
 
     log_every: int = 100

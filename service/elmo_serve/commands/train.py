@@ -64,7 +64,8 @@ def _choice(*names: str) -> click.Choice[str]:
 def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     """Return an option whose default is the recipe's, which the help shows for both recipes."""
     modern, reference = RECIPE_DEFAULTS[name]
-    default = str(modern) if modern == reference else f"{modern}; with reference {reference}"
+    other = "none" if reference is None else reference
+    default = str(modern) if modern == reference else f"{modern}; with reference {other}"
     return click.option(name, type=kind, show_default=default, help=text)
 
 
@@ -138,7 +139,9 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     show_default="cuda if there is one",
     help="Device of the network.",
 )
-@click.option("--minutes", type=float, help="Stop after so many minutes of this sitting, saved.")
+@click.option(
+    "--minutes", type=float, help="Stop after so many minutes, saved; the same command continues."
+)
 @click.option("--log-every", default=100, help="Steps between two lines of the log.")
 @click.option("--measure-every", default=5000, help="Steps between two held-out perplexities.")
 @click.option("--save-every", default=5000, help="Steps between two snapshots.")
