@@ -22,6 +22,9 @@ from elmo_model.training.vocabulary import BEGIN, END, Vocabulary
 _VERSION = 1
 _BLOCK = 1 << 20  # numbers written at once; bounds memory
 
+_FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "words.txt"})
+"""The files of an encoded corpus: a folder with any other file is never replaced."""
+
 Numbers = NDArray[np.int64]
 
 
@@ -137,10 +140,12 @@ def encode(
     """Encode text into `folder`, unless that holds it already, and map it.
 
     Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
-    is called after every shard. Raises CorpusError or TextError for text that cannot be read.
+    is called after every shard. Raises CorpusError or TextError for text that cannot be read, and
+    CorpusError for a folder that holds anything else than an encoded corpus.
     """
     if (known := _encoded(shards, folder)) is not None:
         return known
+    _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
         whole = Path(temporary) / "whole"
@@ -186,11 +191,27 @@ def _glob(path: Path) -> list[Path]:
 def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:
     if not (folder / "corpus.json").exists():
         return None
-    about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-    found = [(each["name"], each["bytes"], each["changed"]) for each in about["shards"]]
-    if about["version"] != _VERSION or found != [_signature(path) for path in shards]:
+    try:
+        about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+        found = [(each["name"], each["bytes"], each["changed"]) for each in about["shards"]]
+        version = about["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorpusError(f"{folder}: corpus.json is of no encoded corpus: {error!r}") from error
+    if version != _VERSION or found != [_signature(path) for path in shards]:
         return None
     return Corpus.open(folder)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Raise CorpusError where an encoded corpus would take the place of files of the user."""
+    if folder.exists() and not folder.is_dir():
+        raise CorpusError(f"{folder}: is a file, expected a folder for the encoded text")
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    if foreign := next((name for name in names if name not in _FILES), None):
+        raise CorpusError(
+            f"{folder}: holds {foreign!r}, expected an encoded corpus, or a folder that is empty "
+            "or missing: the encoded text takes its place"
+        )
 
 
 def _signature(path: Path) -> tuple[str, int, int]:

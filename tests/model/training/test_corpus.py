@@ -80,6 +80,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "corpus").exists()
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"shards": [1]}'])
+def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+    files = shards(tmp_path / "text")
+    with pytest.raises(CorpusError, match=r"text: holds 'a\.txt', expected an encoded corpus"):
+        encode(files, tmp_path / "text", 1, lambda _: None)
+    with pytest.raises(CorpusError, match=r"a\.txt: is a file, expected a folder"):
+        encode(files, files[0], 1, lambda _: None)
+    (tmp_path / "text" / "corpus.json").write_text(content)
+    with pytest.raises(CorpusError, match=r"text: corpus\.json is of no encoded corpus"):
+        encode(files, tmp_path / "text", 1, lambda _: None)
+    assert list(sentences_of(files[0])) == SENTENCES
+
+
 def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
     encode(shards(tmp_path / "text"), tmp_path / "corpus", 1, lambda _: None)
     tokens = tmp_path / "corpus" / "tokens.i32"
