@@ -84,6 +84,7 @@ class FitJobs:
                 active.running.cancel()
                 await active.ended.wait()
         await asyncio.gather(*self._saving, return_exceptions=True)
+        await self._write_ends()
         if self._folder is not None:
             await asyncio.to_thread(self._folder.close)
 
@@ -115,6 +116,7 @@ class FitJobs:
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
         self._limits.check_size(plan.starts[-1] * model.row_bytes)
+        await self._write_ends()
         job = Job(
             id=secrets.token_hex(8),
             name=name,
@@ -264,9 +266,19 @@ class FitJobs:
                 return False
         return True
 
+    async def _write_ends(self) -> None:
+        """Write the ends of jobs that could not be written when they came.
+
+        The file of such a job says that it runs, which refuses every further fit of its task.
+        """
+        for active in list(self._active.values()):
+            if active.ended.is_set() and await self._written(active):
+                self._active.pop(active.job.id, None)
+
     async def _tidy(self, folder: JobFolder) -> None:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
+            await self._write_ends()
             await asyncio.to_thread(folder.tidy, self._limits.keep_seconds)
 
     def _known_folder(self) -> JobFolder | None:

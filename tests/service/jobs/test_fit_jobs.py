@@ -99,6 +99,25 @@ async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
         await j.submit("one")
 
 
+async def test_an_end_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    """Its file says that the job runs, and would refuse every further fit of the task."""
+    async with jobs_of(tmp_path) as j, jobs_of(tmp_path) as other:
+        first = await j.submit("one")
+        while not j.worker.batches:  # noqa: ASYNC110  # it comes through threads
+            await asyncio.sleep(0.001)
+        (tmp_path / ".jobs").rename(tmp_path / "away")
+        (tmp_path / ".jobs").touch()
+        assert (await j.jobs.cancel(first.id)).state == "cancelled"
+        (tmp_path / ".jobs").unlink()
+        (tmp_path / "away").rename(tmp_path / ".jobs")
+        assert (await other.jobs.get(first.id)).state == "running"
+
+        second = await j.submit("one")
+
+        assert (await other.jobs.get(first.id)).state == "cancelled"
+        assert (await j.jobs.cancel(second.id)).state == "cancelled"
+
+
 @pytest.mark.parametrize("attempt", range(5))
 async def test_two_servers_do_not_queue_a_fit_of_one_name_in_the_same_instant(
     tmp_path: Path, attempt: int
