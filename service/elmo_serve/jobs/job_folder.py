@@ -101,16 +101,12 @@ class JobFolder:
         if not JOB_ID.fullmatch(job_id):
             return None
         path = self._folder / (job_id + _SUFFIX)
-        try:
-            job = decode(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            _log.warning("Job file %s is left out: %s", path, error)
-            return None
-        if job.has_ended or job.owner == self.owner or self._lives(job.owner):
+        job = _decoded(path)
+        if job is None or job.has_ended or job.owner == self.owner or self._lives(job.owner):
             return job
-        return self._ended(path, job)
+        # The owner may have ended the job, and then itself, since the file was read.
+        job = _decoded(path)
+        return job if job is None or job.has_ended else self._ended(path, job)
 
     def list(self) -> list[Job]:
         """Return all jobs, the newest first."""
@@ -242,6 +238,17 @@ class JobFolder:
     def _forget_request(self, job_id: str) -> None:
         with suppress(OSError):
             (self._folder / (job_id + _CANCEL)).unlink(missing_ok=True)
+
+
+def _decoded(path: Path) -> Job | None:
+    """Return the job of a file; None if there is none, or it is damaged, which is logged."""
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("Job file %s is left out: %s", path, error)
+        return None
 
 
 @contextmanager

@@ -54,6 +54,27 @@ def test_other_servers_read_a_job_while_its_owner_lives(
     assert other.read(job.id) == failed, "it is written"
 
 
+def test_a_job_that_ends_with_its_server_while_it_is_read_stays_done(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    """The owner ends between the look at the file and the look at its lock."""
+    own = open_folder()
+    job = job_of(own, state="running")
+    own.write(job)
+
+    class Slow(JobFolder):
+        def _lives(self, owner: str) -> bool:
+            own.write(replace(job, state="done"))
+            own.artefacts(job.id).mkdir()
+            own.close()
+            return super()._lives(owner)
+
+    other = Slow(tmp_path)
+    assert other.read(job.id) == replace(job, state="done")
+    assert own.artefacts(job.id).is_dir()
+    other.close()
+
+
 def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_waiting(
     tmp_path: Path, open_folder: Callable[[], JobFolder]
 ) -> None:
