@@ -7,7 +7,7 @@ from typing import Any, Literal
 import orjson
 
 from elmo_client.errors import BadAnswer, CannotSend
-from elmo_client.selection import Mix
+from elmo_client.selection import Mix, mix_of
 from elmo_client.sentences import check_sentence
 
 Layer = Literal["top", "average"] | int
@@ -60,15 +60,15 @@ def body_of(
     tokenizer: str | None,
     model: str | None,
 ) -> bytes:
-    """Return the body of POST /neighbours. Raises CannotSend for a sentence of another form."""
+    """Return the body of POST /neighbours. Raises CannotSend for arguments of another form."""
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
     members: dict[str, Any] = {
-        "text" if isinstance(sentence, str) else "tokens": sentence,
+        **({"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}),
         "token": token,
         "layers": layers,
         "task": task,
-        "mix": mix if mix is None or isinstance(mix, Mapping) else {"weights": list(mix)},
+        "mix": None if mix is None else mix_of(mix),
         "k": k,
         "tokenizer": tokenizer,
         "model": model,

@@ -64,7 +64,7 @@ class RequestBatches:
         if "word_vectors" in selection.members and info.get("word_vectors"):
             self._dimension += int(info["word_vectors"]["dimension"])
         self._layers = int(info["layers"])
-        self._head = orjson.dumps({**selection.members, self._member: []})[: -len(b"]}")]
+        self._head = _head({**selection.members, self._member: []})[: -len(b"]}")]
         self._next = 0
         self._clear()
 
@@ -151,6 +151,13 @@ class TextBatches(RequestBatches):
         text = check_text(sentence, number)
         tokens = min(len(text) // _CHARACTERS_PER_TOKEN + 1, self._limits["max_sentence_tokens"])
         return _json(text, f"text {number}"), tokens
+
+
+def _head(members: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        raise CannotSend(f"the options cannot be written as JSON: {error}") from error
 
 
 def _json(value: object, name: str) -> bytes:

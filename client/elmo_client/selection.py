@@ -59,11 +59,8 @@ class Selection:
             names = ", ".join(f'"{name}"' for name in LAYER_NAMES)
             members["layers"] = _listed("layers", layers, f"{names} or [0, 2]")
             layer_count = len(members["layers"])
-        if isinstance(mix, Mapping):
-            members["mix"] = dict(mix)
-        elif mix is not None:
-            expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
-            members["mix"] = {"weights": _listed("mix", mix, expected)}
+        if mix is not None:
+            members["mix"] = mix_of(mix)
         if normalize:
             members["normalize"] = True
         if word_vectors is not None:
@@ -90,6 +87,14 @@ class Selection:
 
 NOTHING = Selection({}, 0, "none", "float32")
 """No vectors, for requests that return tokens alone."""
+
+
+def mix_of(mix: Mix) -> dict[str, Any]:
+    """Return a mix as the member of a request. Raises CannotSend for one of a wrong type."""
+    if isinstance(mix, Mapping):
+        return dict(mix)
+    expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
+    return {"weights": _listed("mix", mix, expected)}
 
 
 def _listed(name: str, value: object, expected: str) -> list[Any]:

@@ -1,6 +1,6 @@
 """Checks of sentences before they are embedded: the mistakes that newcomers make, explained."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 
 from elmo_client.errors import CannotSend
 
@@ -24,7 +24,8 @@ def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
     name = "sentence" if number is None else f"sentence {number}"
     if isinstance(sentence, str | bytes):
         raise CannotSend(f"{name} is the string {sentence!r:.60}; expected its tokens: {_SPLIT}")
-    if not isinstance(sentence, Iterable):
+    # An iterator, which has no length, would be empty after this check.
+    if not isinstance(sentence, Iterable) or not isinstance(sentence, Sized):
         raise CannotSend(f"{name} is {sentence!r:.60}, not a list of tokens")
     for place, token in enumerate(sentence):
         if not isinstance(token, str):

@@ -25,6 +25,7 @@ def test_a_sentence_is_a_text_or_tokens() -> None:
     assert sent("The bank") == {"text": "The bank", "token": 1}
     assert sent(["The", "bank"]) == {"tokens": ["The", "bank"], "token": 1}
     assert sent(("The", "bank")) == {"tokens": ["The", "bank"], "token": 1}
+    assert sent(np.array(["The", "bank"])) == {"tokens": ["The", "bank"], "token": 1}
 
 
 def test_options_are_sent_when_they_are_given() -> None:
@@ -36,10 +37,16 @@ def test_options_are_sent_when_they_are_given() -> None:
     assert sent("a b", mix={"weights": [1], "gamma": 2})["mix"] == {"weights": [1], "gamma": 2}
 
 
-@pytest.mark.parametrize("sentence", [3, None, [1], ["a", 2], b"a"])
+@pytest.mark.parametrize("sentence", [3, None, [1], ["a", 2], b"a", iter("ab")])
 def test_another_form_is_refused(sentence: Any) -> None:
     with pytest.raises(CannotSend):
         sent(sentence)
+
+
+@pytest.mark.parametrize("mix", [5, "abc"])
+def test_another_form_of_a_mix_is_refused(mix: Any) -> None:
+    with pytest.raises(CannotSend, match=f"mix is {mix!r}; expected one weight per layer"):
+        sent("a b", mix=mix)
 
 
 def test_a_response_becomes_neighbours() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from elmo_client import CannotSend
@@ -43,6 +44,20 @@ def test_the_body_holds_the_options_and_the_sentences() -> None:
         "sentences": [["a", "é"], []],
     }
     assert list(batches().cut([])) == []
+
+
+def test_options_may_be_numpy_arrays_and_are_checked_before_anything_is_sent() -> None:
+    info = {"layers": 3, "dimension": 4, "limits": LIMITS}
+
+    def body(weights: Any) -> Any:
+        mix = {"weights": weights, "gamma": np.float32(0.5)}
+        selection = Selection.of(None, None, mix, "none", "float32")
+        (request,) = RequestBatches(info, selection, 1).cut([["a"]])
+        return json.loads(request.body)
+
+    assert body(np.array([1.0, 2.0]))["mix"] == {"weights": [1, 2], "gamma": 0.5}
+    with pytest.raises(CannotSend, match=r"the options cannot be written as JSON: .* set"):
+        body({1, 2})
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from elmo_client.sentences import check_sentence, refuse_text
         (["a", math.nan], "token 1 of sentence 1 is nan, not a string"),
         (math.nan, "sentence 1 is nan, not a list of tokens"),
         (None, "sentence 1 is None, not a list of tokens"),
+        (iter(["a", "b"]), "sentence 1 is <list_iterator object .*>, not a list of tokens"),
     ],
 )
 def test_other_things_than_lists_of_strings_are_refused(sentence: Any, message: str) -> None:
