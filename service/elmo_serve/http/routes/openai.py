@@ -133,8 +133,8 @@ def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]
     try:
         model, task = server.models.get(name), ""
     except UnknownModel:
-        of_model, separator, task = (name or "").rpartition(TASK_SEPARATOR)
-        if not separator:
+        of_model, _, task = (name or "").rpartition(TASK_SEPARATOR)
+        if not of_model or not task:
             raise
         model = server.models.get(of_model)
     if not task:

@@ -123,7 +123,7 @@ def test_a_faulty_request_is_400_and_names_the_field(
     assert answer.headers["x-request-id"]
 
 
-@pytest.mark.parametrize("name", ["text-embedding-3-small", "other@ner", "@"])
+@pytest.mark.parametrize("name", ["text-embedding-3-small", "other@ner", "@", "small@"])
 def test_an_unknown_model_is_404_with_the_names(client: httpx.Client, name: str) -> None:
     for answer in (
         client.post("/v1/embeddings", json={"input": "a", "model": name}),
