@@ -98,10 +98,12 @@ class FitRun:
             finally:
                 await child.stop()
         publishing = asyncio.ensure_future(asyncio.to_thread(self._publish, trained))
-        try:
-            return await asyncio.shield(publishing)
-        except asyncio.CancelledError:  # too late: the files are being written
-            return await publishing
+        while True:
+            try:
+                return await asyncio.shield(publishing)
+            except asyncio.CancelledError:  # too late, each time: the files are being written
+                if publishing.cancelled():
+                    raise
 
     async def _train(self, child: FitChild, files: ScratchFiles) -> Trained:
         model, plan = self._model, self._plan

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,40 @@ async def test_a_cancelled_fit_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnknownTask):
         model.registry.get("mine")
     assert not files_of(tmp_path, "mine")
+
+
+async def test_a_fit_that_is_cancelled_while_it_is_published_is_done(tmp_path: Path) -> None:
+    """Every cancellation is too late, also a second one: the task is there."""
+    async with bench() as b:
+        model = fit_model(b.engine, tmp_path)
+        text, plan = fit_request()
+        jobs = SlowFolder(tmp_path)
+        (tmp_path / ".jobs").mkdir()
+        run = FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics())
+        running = asyncio.ensure_future(run.run(lambda: None))
+        await asyncio.to_thread(jobs.begun.wait)
+
+        for _ in range(3):
+            running.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        jobs.gate.set()
+
+        assert (await running)["name"] == model.registry.get("mine").name
+        jobs.close()
+
+
+class SlowFolder(JobFolder):
+    """A folder that publishes when its gate is set."""
+
+    def __init__(self, tasks: Path) -> None:
+        super().__init__(tasks)
+        self.begun, self.gate = threading.Event(), threading.Event()
+
+    def publish(self, job_id: str, name: str) -> None:
+        self.begun.set()
+        self.gate.wait()
+        super().publish(job_id, name)
 
 
 async def test_a_model_that_fails_on_a_sentence_stops_the_fit(tmp_path: Path) -> None:
