@@ -92,6 +92,8 @@ class BulkQueue:
                 failures += 1
                 if failures == _ATTEMPTS:
                     raise BulkFailedError(f"no vectors came: {error.detail}") from error
+                if isinstance(error, Unavailable):  # memory is short, for one: it may pass
+                    await asyncio.sleep(error.retry_after)
 
     async def _attempt(
         self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int

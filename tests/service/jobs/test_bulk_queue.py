@@ -56,6 +56,19 @@ async def test_a_piece_that_is_never_answered_fails(word: str, error: type[Excep
 
 
 @in_virtual_time
+async def test_a_piece_waits_while_memory_is_short() -> None:
+    """A refusal says after which time it is worth to ask again."""
+    async with bench(lambda: GatedWorker(memory_tokens=1)) as b:
+        work = asyncio.ensure_future(
+            answer(BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0), same_length("a", 1))
+        )
+        await asyncio.sleep(8)
+        assert not work.done()
+        b.workers[0].memory_tokens = 100
+        await work
+
+
+@in_virtual_time
 async def test_a_piece_beyond_the_queue_fails_at_once() -> None:
     async with bench(queue_tokens=10) as b:
         queue = BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
