@@ -194,7 +194,8 @@ class _Reader:
         length = len(self._sentences[sentence])
         if token is not None and token >= length:
             raise _fault(
-                (*at, "token"), f"is {token}, expected from 0 to {length - 1}: {length} tokens"
+                (*at, "token"),
+                f"is {shown(token)}, expected from 0 to {length - 1}: {length} tokens",
             )
         return Place(sentence, token)
 

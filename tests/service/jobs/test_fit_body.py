@@ -86,6 +86,13 @@ def test_limits_are_named() -> None:
         read({"kind": "sentence", "examples": many})
 
 
+def test_a_number_of_many_digits_is_cut_in_the_message() -> None:
+    example = {"tokens": ["a"], "token": 10**4_000, "label": "x"}
+    with pytest.raises(InvalidRequest, match=r"/0/token: is 10+\.\.\., expected") as refused:
+        read({"kind": "token", "examples": [example]})
+    assert len(refused.value.detail) < 200
+
+
 def test_a_text_that_a_tokenizer_refuses_is_pointed_to() -> None:
     with pytest.raises(InvalidRequest, match="must be one of ptb, moses"):
         read({"kind": "sentence", "tokenizer": "x", "examples": [{"text": "a", "label": "y"}]})

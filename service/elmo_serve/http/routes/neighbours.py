@@ -26,6 +26,7 @@ from elmo_serve.errors import (
     UnknownModel,
     UnknownTask,
     UnsupportedMediaType,
+    shown,
 )
 from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.plain_route import PlainRoute
@@ -145,7 +146,8 @@ def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]
         return (1 / count,) * count
     number = count - 1 if wanted.layers == "top" else wanted.layers
     if number >= count:
-        raise _invalid("/layers", f"there is no layer {number}; there are 0 to {count - 1}")
+        detail = f"there is no layer {shown(number)}; there are 0 to {count - 1}"
+        raise _invalid("/layers", detail)
     return tuple(float(layer == number) for layer in range(count))
 
 
@@ -161,7 +163,8 @@ def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
 
 def _check_token(token: int, length: int) -> None:
     if token >= length:
-        raise _invalid("/token", f"there is no token {token}; there are 0 to {length - 1}")
+        detail = f"there is no token {shown(token)}; there are 0 to {length - 1}"
+        raise _invalid("/token", detail)
 
 
 def _invalid(at: str, detail: str) -> InvalidRequest:

@@ -23,6 +23,7 @@ from elmo_serve.errors import (
     Unavailable,
     UnknownModel,
     UnsupportedMediaType,
+    shown,
 )
 from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.plain_route import PlainRoute
@@ -106,7 +107,7 @@ async def similarity(request: Request) -> Response:
 def _check_places(options: SimilarityOptions, body: TextBody, texts: Texts) -> None:
     for place, pointer, length in zip(options.places, body.pointers, texts.lengths, strict=True):
         if place is not None and place >= length:
-            detail = f"there is no token {place}; there are 0 to {length - 1}"
+            detail = f"there is no token {shown(place)}; there are 0 to {length - 1}"
             fault = FieldError(f"{pointer}/token", detail)
             raise InvalidRequest(f"{fault.pointer}: {detail}", errors=[fault])
 
