@@ -57,7 +57,7 @@ class Manifest:
         except OSError as error:
             detail = f"{FILE} cannot be read: {error.strerror}"
             raise IndexFolderError(f"{folder} is no index of uses: {detail}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise IndexFolderError(f"{path} is no JSON: {error}") from error
         if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
             raise IndexFolderError(f"{folder} is no index of uses: {FILE} is of something else")
@@ -67,9 +67,31 @@ class Manifest:
                 f"{folder} is an index of version {version}, expected {VERSION}: make it anew"
             )
         try:
-            return cls(**_with_parts(facts))
+            found = cls(**_with_parts(facts))
         except (TypeError, KeyError) as error:
             raise IndexFolderError(f"{path} is damaged: {error}") from error
+        if (fault := found.fault()) is not None:
+            raise IndexFolderError(f"{path} is damaged: {fault}")
+        return found
+
+    def fault(self) -> str | None:
+        """Return what makes a manifest that was read useless; None for nothing."""
+        numbers: dict[str, Any] = {"layers": self.layers, "dimension": self.dimension}
+        tables: dict[str, Any] = {} if self.words is None else {"words": self.words}
+        for number, part in enumerate(self.parts):
+            own = {name: getattr(part, name) for name in ("tokens", "sentences", "words", "lines")}
+            numbers |= {f"parts[{number}].{name}": value for name, value in own.items()}
+            tables[f"parts[{number}].files"] = part.files
+        for name, table in tables.items():
+            if not isinstance(table, dict):
+                return f"{name} is {table!r:.60}, expected the sizes of files"
+            numbers |= {f"{name}[{file!r}]": size for file, size in table.items()}
+        for name, value in numbers.items():
+            if not isinstance(value, int):
+                return f"{name} is {value!r:.60}, expected a number"
+        if self.words is not None and not self.parts:
+            return "it is finished and has no part"
+        return None
 
     def write(self, folder: Path) -> None:
         """Write the manifest, whole or not at all. Raises OSError."""

@@ -100,6 +100,8 @@ def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: i
     another size.
     """
     check(folder, files)
+    if "words.bin" not in files:
+        raise IndexFolderError(f"{folder}: the manifest names no words.bin: it is damaged")
     names = list(map(str, range(1, layers)))
     text = np.empty(0, np.uint8)
     if files["words.bin"]:  # a file of no bytes cannot be mapped

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "is no index of uses"),
+        ("[" * 100_000, "is no JSON"),
         ('{"format": "other"}', "is no index of uses"),
         ('{"format": "elmo-serve index of uses", "version": 1}', "version 1, expected 2"),
         ('{"format": "elmo-serve index of uses", "version": 2, "parts": []}', "is damaged"),
@@ -38,6 +40,27 @@ def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
     with pytest.raises(IndexFolderError, match=reason) as error:
         Manifest.read(tmp_path)
     assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"words": 5}, "damaged: words is 5, expected the sizes of files"),
+        ({"words": {"numbers.npy": "a"}}, r"damaged: words\['numbers.npy'\] is 'a', expected"),
+        ({"layers": "3"}, "damaged: layers is '3', expected a number"),
+        ({"parts": [5]}, "is damaged"),
+        ({"parts": []}, "damaged: it is finished and has no part"),
+    ],
+)
+def test_members_of_another_type_are_named(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    manifest_of().with_part(PART).with_words({"numbers.npy": 3}).write(tmp_path)
+    facts = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**facts, **change}))
+
+    with pytest.raises(IndexFolderError, match=reason):
+        Manifest.read(tmp_path)
 
 
 def test_a_folder_without_one_is_no_index(tmp_path: Path) -> None:

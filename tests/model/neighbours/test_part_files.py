@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.neighbours import part_files
+from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.part_writer import PartWriter
 from tests.support.neighbours import LAYERS, centre_of, made_up
 
@@ -35,3 +36,8 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int])
         tokens = np.arange(4)
         np.testing.assert_array_equal(read.layer(layer, tokens), part.layer(layer, tokens))
     assert read.searches.keys() == part.searches.keys()
+
+
+def test_a_manifest_without_the_words_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(IndexFolderError, match=r"the manifest names no words\.bin"):
+        part_files.open_part(tmp_path, {}, 0, LAYERS)
