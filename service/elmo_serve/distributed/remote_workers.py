@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,6 +24,9 @@ _PING_SECONDS = 2.0
 _ANSWER_SECONDS = 10.0
 """Seconds after which a replica that does not answer a question counts as lost. A smaller value
 refuses requests while replicas are only slow."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class ReplicaLostError(Exception):
@@ -114,6 +118,10 @@ class RemoteWorkers:
             # Another one may be there: only silence counts as the loss of all.
             if time.monotonic() - self._answered_at > self._answer_seconds:
                 self._note(f"no replica answers: {error}")
+            return
+        except Exception as error:  # a fault of the program; another replica may not have it
+            _log.exception("a replica cannot describe model %s", self._name)
+            self._note(f"a replica fails: {type(error).__name__}: {error}".splitlines()[0])
             return
         self._answered_at = time.monotonic()
         match found:

@@ -48,6 +48,21 @@ async def test_the_first_answer_is_waited_for_while_replicas_are_lost_or_load() 
     await workers.stop()
 
 
+async def test_a_replica_that_raises_is_asked_again() -> None:
+    """A fault of the program in one answer: without further questions the state would stay."""
+    fault = RuntimeError("no such layer")
+    gate = asyncio.Event()
+    workers = workers_of(fault, DESCRIPTION, fault, gate, DESCRIPTION, answer_seconds=1e9)
+    workers.start()
+
+    assert await asyncio.wait_for(workers.first_outcome(), 60) is None
+    await asyncio.wait_for(workers.until_down(), 60)
+    assert workers.reason == "a replica fails: RuntimeError: no such layer"
+    gate.set()
+    await until(lambda: workers.is_ready)
+    await workers.stop()
+
+
 async def test_silence_makes_a_model_not_ready_until_a_replica_answers_again() -> None:
     gate = asyncio.Event()
     workers = workers_of(DESCRIPTION, gate, gate, DESCRIPTION)
