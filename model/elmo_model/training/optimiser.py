@@ -23,7 +23,6 @@ class Optimisers:
         self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
         self._device = parts[0].param_groups[0]["params"][0].device
 
-    @torch.no_grad()
     def step(self, share: float) -> None:
         """Take a step of every optimiser at `share` of its peak rate."""
         for part, peaks in zip(self.parts, self._peaks, strict=True):
@@ -78,9 +77,8 @@ def optimiser_for(model: nn.Module, recipe: Recipe) -> Optimisers:
 
 
 def _step(parts: Iterable[Optimizer]) -> None:
-    with torch.no_grad():  # which belongs to a thread
-        for part in parts:
-            part.step()
+    for part in parts:
+        part.step()
 
 
 def _muon(matrices: Iterable[Tensor], recipe: Recipe) -> Muon:
