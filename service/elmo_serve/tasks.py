@@ -22,6 +22,7 @@ from elmo_serve.errors import (
     UnknownTask,
     shown,
 )
+from elmo_serve.folder_lock import locked
 from elmo_serve.settings import variable
 from elmo_serve.task_file import ForeignTaskError, TaskOwner, check, encode, load
 from elmo_serve.task_schema import TASK_NAME
@@ -36,6 +37,7 @@ FIT_SUFFIX: Final = ".fit"
 """End of the name of a folder with the head and the report of a fitted task."""
 
 _SUFFIX: Final = ".json"
+_LOCK: Final = ".lock"
 _NAMES_SHOWN: Final = 5
 _NAME: Final = re.compile(TASK_NAME)
 _TRANSIENT: Final = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # of network file systems
@@ -121,18 +123,21 @@ class TaskRegistry:
         data = encode(task, self.owner, fit)
         check(data, task.name, self.owner)
         folder = self._kept()
+        path = folder / (task.name + _SUFFIX)
         with self._lock:
             self._refresh(folder)
-            before = self._files.get(task.name)
-            if before is None:
-                self._check_room(task.name)
-            elif before.is_foreign:
-                raise Conflict(f"Task {task.name!r} cannot be replaced: {before.fault}")
-            path = folder / (task.name + _SUFFIX)
             try:
-                if path.is_dir() and not path.is_symlink():
-                    path.rmdir()  # a file cannot replace a folder
-                atomic_files.write_bytes(path, data)
+                # Of the other models and servers: else two of them could give a name away at once.
+                with locked(folder / _LOCK):
+                    self._refresh(folder)
+                    before = self._files.get(task.name)
+                    if before is None:
+                        self._check_room(task.name)
+                    elif before.is_foreign:
+                        raise Conflict(f"Task {task.name!r} cannot be replaced: {before.fault}")
+                    if path.is_dir() and not path.is_symlink():
+                        path.rmdir()  # a file cannot replace a folder
+                    atomic_files.write_bytes(path, data)
             except OSError as error:
                 raise unwritable(path, error) from error
             self._files = self._with(task.name, self._read(path, task.name))

@@ -9,6 +9,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_deleted_task_is_gone(registry: TaskRegistry, tmp_path: Path) -> None:
         registry.get("ner")
     with pytest.raises(UnknownTask):
         registry.delete("ner")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_tasks_are_listed_by_name(registry: TaskRegistry) -> None:
@@ -410,7 +411,27 @@ def test_a_reader_never_meets_half_a_file(tmp_path: Path) -> None:
     thread.join()
 
     assert reads > 0
-    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "t.json"]
+
+
+def test_one_of_several_models_gets_a_name(tmp_path: Path) -> None:
+    registries = [TaskRegistry(tmp_path, TaskOwner(LAYERS, f"model{n}")) for n in range(4)]
+    begin = threading.Barrier(len(registries))
+
+    def won(registry: TaskRegistry, name: str) -> bool:
+        begin.wait()
+        try:
+            return registry.put(Task(name, (0.0,) * LAYERS))
+        except Conflict:
+            return False
+
+    with ThreadPoolExecutor(len(registries)) as pool:
+        for round_ in range(25):
+            name = f"t{round_}"
+            winners = list(pool.map(lambda registry, name=name: won(registry, name), registries))
+
+            assert winners.count(True) == 1
+            assert registries[winners.index(True)].get(name).name == name
 
 
 def test_a_full_registry_takes_no_more(registry: TaskRegistry, tmp_path: Path) -> None:

@@ -134,7 +134,11 @@ class FitJobs:
             await asyncio.to_thread(folder.create, job)
         except BaseException:
             del self._active[job.id]
+            active.ended.set()
             raise
+        if active.is_cancelled:  # a job can be found, and cancelled, as soon as its file is there
+            await self._end(active, "cancelled")
+            return active.job
         self._waiting.append(active)
         self._count()
         if self._cancel_requests is not None:
@@ -180,7 +184,9 @@ class FitJobs:
         elif active in self._waiting:
             self._waiting.remove(active)
             await self._end(active, "cancelled")
-        return active.job
+        else:  # it is being created, or somebody else has cancelled it
+            await active.ended.wait()
+        return active.job if active.job.has_ended else await self.get(job_id)
 
     async def head(self, job_id: str) -> bytes:
         """Return the head of a job that is done. Raises UnknownJob, and Conflict before that."""

@@ -1,6 +1,5 @@
 """The states of jobs: a file each in `.jobs` of the task folder, shared by all servers of it."""
 
-import errno
 import fcntl
 import logging
 import os
@@ -9,13 +8,13 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
 from elmo_model import atomic_files
-from elmo_serve.errors import Unavailable
+from elmo_serve.folder_lock import ATTEMPTS, locked, without_locks
 from elmo_serve.jobs.job import JOB_ID, Job, decode, encode, refuse_twin
 from elmo_serve.tasks import FIT_SUFFIX, unwritable
 
@@ -35,8 +34,6 @@ _CANCEL: Final = ".cancel"
 _CREATION: Final = ".creation"
 """Locked while a server looks for a job of the same name and writes the new one."""
 
-_CREATION_PAUSE: Final = 0.01  # seconds
-
 _log = logging.getLogger(__name__)
 
 
@@ -48,10 +45,10 @@ class JobFolder:
     has failed. All methods use the disk and belong in a thread.
     """
 
-    def __init__(self, tasks: Path, creation_attempts: int = 500) -> None:
+    def __init__(self, tasks: Path, creation_attempts: int = ATTEMPTS) -> None:
         """Use the task folder `tasks`; nothing is written before the first `write`.
 
-        `creation_attempts` times, 0.01 s apart, another server is waited for that creates a job.
+        Another server that creates a job is waited for; see `folder_lock`.
         """
         self.owner = secrets.token_hex(8)
         self._folder = tasks / FOLDER
@@ -80,9 +77,13 @@ class JobFolder:
                 self._be_owner()
             except OSError as error:
                 raise unwritable(self._folder, error) from error
-        with self._alone():
-            refuse_twin(job.name, self.list())
-            self.write(job)
+        path = self._folder / _CREATION
+        try:
+            with locked(path, self._creation_attempts):
+                refuse_twin(job.name, self.list())
+                self.write(job)
+        except OSError as error:
+            raise unwritable(path, error) from error
 
     def ask_to_cancel(self, job_id: str) -> None:
         """Leave a request for the owner of a job; raises Conflict or Unavailable as `write`."""
@@ -184,36 +185,13 @@ class JobFolder:
         hidden = path.with_name(f".{self.owner}")
         lock = hidden.open("wb")
         try:
-            with _without_locks():
+            with without_locks():
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             hidden.rename(path)
         except OSError:
             lock.close()
             raise
         self._lock = lock
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other servers from creating a job.
-
-        Raises Unavailable where one of them keeps this one waiting; it may be stopped.
-        """
-        path = self._folder / _CREATION
-        try:
-            lock = path.open("wb")
-        except OSError as error:
-            raise unwritable(path, error) from error
-        with lock:
-            for _ in range(self._creation_attempts):
-                try:
-                    with _without_locks():
-                        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(_CREATION_PAUSE)
-            else:
-                raise Unavailable(f"Another server has locked {path}.", retry_after=10)
-            yield
 
     def _lives(self, owner: str) -> bool:
         """Tell whether a server holds its lock; True as well where the folder knows no locks."""
@@ -249,13 +227,3 @@ def _decoded(path: Path) -> Job | None:
     except (OSError, ValueError) as error:
         _log.warning("Job file %s is left out: %s", path, error)
         return None
-
-
-@contextmanager
-def _without_locks() -> Iterator[None]:
-    """Go on where a file system knows no locks: its jobs then count as alive for ever."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-            raise

@@ -1,6 +1,7 @@
 """The jobs of a server: one runs, the others wait, every end is kept."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from elmo_serve.errors import Conflict, TooLarge, Unavailable, UnknownJob
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED, FitJobs
 from elmo_serve.jobs.fit_run import FitModel
 from elmo_serve.jobs.job import Job
+from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from tests.support.engines import bench
@@ -84,6 +86,59 @@ async def test_jobs_that_wait_and_run_are_cancelled(tmp_path: Path) -> None:
         assert (await j.jobs.cancel(second.id)).state == "cancelled"
         assert (await j.jobs.cancel(first.id)).state == "cancelled"
         assert (await j.jobs.cancel(first.id)).state == "cancelled"  # it has ended: nothing changes
+
+
+async def test_a_job_is_cancelled_before_its_client_knows_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is there, so that a list shows it, while its request has not been answered."""
+    is_written, may_go_on = threading.Event(), threading.Event()
+    create = JobFolder.create
+
+    def slowly_created(folder: JobFolder, job: Job) -> None:
+        create(folder, job)
+        is_written.set()
+        may_go_on.wait()
+
+    async with jobs_of(tmp_path) as j:
+        monkeypatch.setattr(JobFolder, "create", slowly_created)
+        submitted = asyncio.create_task(j.submit("one"))
+        await asyncio.to_thread(is_written.wait)
+        (listed,) = await j.jobs.list()
+        cancelled = [asyncio.create_task(j.jobs.cancel(listed.id)) for _ in range(2)]
+        await asyncio.sleep(0)  # both have begun
+        may_go_on.set()
+
+        assert [(await each).state for each in (submitted, *cancelled)] == ["cancelled"] * 3
+        assert not j.worker.batches
+
+
+async def test_a_job_that_cannot_be_created_is_unknown_to_those_who_cancel_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_written, may_go_on = threading.Event(), threading.Event()
+    create = JobFolder.create
+
+    def failed(folder: JobFolder, job: Job) -> None:
+        create(folder, job)
+        is_written.set()
+        may_go_on.wait()
+        (tmp_path / ".jobs" / f"{job.id}.json").unlink()
+        raise Unavailable("no room", retry_after=1)
+
+    async with jobs_of(tmp_path) as j:
+        monkeypatch.setattr(JobFolder, "create", failed)
+        submitted = asyncio.create_task(j.submit("one"))
+        await asyncio.to_thread(is_written.wait)
+        (listed,) = await j.jobs.list()
+        cancelled = asyncio.create_task(j.jobs.cancel(listed.id))
+        await asyncio.sleep(0)
+        may_go_on.set()
+
+        with pytest.raises(Unavailable):
+            await submitted
+        with pytest.raises(UnknownJob):
+            await cancelled
 
 
 async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
