@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import secrets
 import shutil
@@ -146,11 +147,19 @@ def _write(part: PartWriter, piece: Sequence[int], embedded: Embedded) -> None:
 
 
 def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
-    """Finish the index in `folder` and rename that to `target`."""
+    """Finish the index in `folder` and rename that to `target`, unless a whole one is there."""
     text = uses.sentences()
     index.add(new, len(text), uses.digest())
     index.finish()
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(target)  # damaged, or of another process that was as fast
-    atomic_files.publish(folder, target)
-    return open_index(target)
+    while True:
+        try:
+            atomic_files.publish(folder, target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        try:
+            return open_index(target)  # or that of another server, which was faster
+        except IndexFolderError:
+            if not folder.exists():
+                raise
+            shutil.rmtree(target, ignore_errors=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
+from elmo_model import atomic_files
 from elmo_model.neighbours import uses
 from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench
@@ -47,6 +50,41 @@ async def test_a_second_server_opens_what_the_first_has_kept(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "neighbours").iterdir()] == [
         cached_folder(tmp_path, INFO).name
     ]
+
+
+async def test_servers_that_embed_at_the_same_time_share_one_index(tmp_path: Path) -> None:
+    async with bench(budget=4_000) as b:
+        queue = bulk_queue_of(b)
+        both = await asyncio.gather(
+            *(embed_uses(queue, tmp_path, lambda _: None) for _ in range(2))
+        )
+
+    first, second = (index.parts[0].layer(0, np.arange(3)) for index in both)
+    np.testing.assert_array_equal(first, second)
+    assert len(list((tmp_path / "neighbours").iterdir())) == 1
+
+
+async def test_an_index_that_comes_between_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server may rename its folder between any two steps of this one."""
+    publish = atomic_files.publish
+
+    def overtaken(written: Path, target: Path) -> None:
+        if target == cached_folder(tmp_path, INFO):
+            shutil.copytree(written, target)
+            (target / "theirs").touch()
+        publish(written, target)
+
+    monkeypatch.setattr(atomic_files, "publish", overtaken)
+    async with bench(budget=4_000) as b:
+        index = await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
+
+    assert index.info.tokens == TOKENS
+    assert [path.name for path in (tmp_path / "neighbours").iterdir()] == [
+        cached_folder(tmp_path, INFO).name
+    ]
+    assert (cached_folder(tmp_path, INFO) / "theirs").exists()
 
 
 async def test_a_damaged_index_is_made_anew(
