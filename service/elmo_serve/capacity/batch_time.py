@@ -35,11 +35,13 @@ class BatchTime:
         Each is the sum over many batches, so its mean batch is a point of the line. The deviation
         relative to the seconds is least in the squares, and neither part is negative. Where all
         mean batches have about one size, `per_token` takes all of it. Raises ValueError without
-        measurements.
+        measurements, and for batches without a time or tokens.
         """
-        points = [(each.tokens / each.count, each.seconds / each.count) for each in measured]
-        if not points:
+        if not measured:
             raise ValueError("no batches were measured")
+        if any(min(each.tokens, each.count, each.seconds) <= 0 for each in measured):
+            raise ValueError("batches took no time or had no tokens")
+        points = [(each.tokens / each.count, each.seconds / each.count) for each in measured]
         sizes = [tokens for tokens, _ in points]
         weights = [1 / seconds**2 for _, seconds in points]
         proportional = cls(

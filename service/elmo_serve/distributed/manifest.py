@@ -55,8 +55,11 @@ class Manifest:
         Raises:
             FileError: the folder holds files of somebody else, another process writes to it, it is
                 complete, or it belongs to another run; the last two are removed with `discard`.
+                Or a part would lie where the manifest lies.
         """
         path = folder / NAME
+        if any(Path(file).parts[0] == NAME for file in parts):
+            raise FileError(f"the corpus has a file or folder {NAME}, the name of the manifest")
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists() and any(folder.iterdir()):
             raise FileError(f"{folder} is not empty and has no {NAME}; name another folder")

@@ -91,5 +91,5 @@ class LoadShedder:
 
     def _write_log(self) -> None:
         fields = {"requests": self._refused, "why": Overloaded.title}
-        _log.info("refused unread", extra=fields)
+        _log.info("requests shed", extra=fields)
         self._refused = 0

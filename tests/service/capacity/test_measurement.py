@@ -46,3 +46,14 @@ def test_a_file_that_is_no_measurement_is_one_line(tmp_path: Path) -> None:
     path.write_text(json.dumps(body))
     with pytest.raises(MeasurementError, match="no batches were measured: measure one server"):
         read(path)
+
+
+@pytest.mark.parametrize("member", ["seconds", "tokens", "count"])
+def test_batches_without_a_time_are_refused(tmp_path: Path, member: str) -> None:
+    path = tmp_path / "bench.json"
+    body = measurement()
+    body["phases"][0]["batches"][member] = 0
+    path.write_text(json.dumps(body))
+
+    with pytest.raises(MeasurementError, match="batches took no time or had no tokens"):
+        read(path)

@@ -46,6 +46,17 @@ def test_a_line_that_a_kill_cut_off_does_not_count(tmp_path: Path) -> None:
     assert finished(folder) == {FIRST.part, SECOND.part}
 
 
+@pytest.mark.parametrize("file", [NAME, f"{NAME}/a.txt"])
+def test_a_corpus_that_has_the_name_of_the_manifest_is_refused(tmp_path: Path, file: str) -> None:
+    with (
+        pytest.raises(FileError, match=r"manifest\.jsonl, the name of the manifest"),
+        Manifest.open(tmp_path / "out", RUN, {file: 1}, discard=False),
+    ):
+        pass
+
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("damage", ["missing", "shorter"])
 def test_a_part_whose_file_is_not_whole_is_written_again(tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "out"

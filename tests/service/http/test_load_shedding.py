@@ -193,7 +193,7 @@ def test_refusals_are_counted_one_by_one_and_logged_together(tmp_path: Path) -> 
 
 def logged(server: Running) -> list[int]:
     """Return the numbers of requests in the log lines about refusals."""
-    return [int(number) for number in re.findall(r"refused unread requests=(\d+)", server.log)]
+    return [int(number) for number in re.findall(r"requests shed requests=(\d+)", server.log)]
 
 
 def test_the_estimate_is_the_sparsest_recent_body_of_a_size(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_the_estimate_is_the_sparsest_recent_body_of_a_size(tmp_path: Path) -> N
 
             _, _, body = answer(connection)
         assert "tokens are queued" in json.loads(body)["detail"], "it was read, and refused then"
-        assert "refused unread" not in server.log
+        assert "requests shed" not in server.log
