@@ -18,7 +18,7 @@ from elmo_model.checkpoints import (
     tf_hub,
     token_embeddings,
 )
-from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
@@ -116,5 +116,6 @@ __all__ = [
     "load",
     "load_pair",
     "read",
+    "round_weights",
     "save",
 ]

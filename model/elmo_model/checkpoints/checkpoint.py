@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -71,6 +71,27 @@ def checkpoint_of(elmo: Elmo) -> Checkpoint:
             )
     origin = elmo.origin
     return Checkpoint(origin.name, origin.format, elmo.config, elmo.alphabet, tensors, elmo.tasks)
+
+
+def round_weights(elmo: Elmo, dtype: torch.dtype) -> None:
+    """Round the weights of a network, in place, to what a 16-bit `dtype` can hold.
+
+    The network stays float32 and gets the revision of its new weights. Raises CheckpointError,
+    which names the tensor, for a number that is too large; the network is then as it was.
+    """
+    rounded = {
+        name: tensor.to(dtype).to(tensor.dtype) for name, tensor in elmo.state_dict().items()
+    }
+    for name, tensor in rounded.items():
+        if not tensor.isfinite().all():
+            largest = elmo.state_dict()[name].abs().max().item()
+            raise CheckpointError(
+                f"{elmo.origin.name}: {name} holds {largest:.4g}, expected at most "
+                f"{torch.finfo(dtype).max:.6g}, the largest {str(dtype).removeprefix('torch.')}"
+            )
+    elmo.load_state_dict(rounded, assign=True)  # the old ones may be read-only
+    digest = revision(elmo.config, checkpoint_of(elmo).tensors, elmo.alphabet)
+    elmo.origin = replace(elmo.origin, revision=digest)
 
 
 def revision(

@@ -16,6 +16,8 @@ from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 if TYPE_CHECKING:
+    import torch
+
     from elmo_model.elmo import Elmo
 
 _NATIVE: Final = ".safetensors"
@@ -31,8 +33,15 @@ _FILE_ENDINGS: Final = (
 @click.argument("source")
 @click.argument("destination", type=click.Path(path_type=Path, resolve_path=True))
 @click.option("--name", help="Name kept in the .safetensors file. Default: the name of SOURCE.")
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "float16", "bfloat16")),
+    default="float32",
+    show_default=True,
+    help="Numbers of the .safetensors file: 16 bits halve it, and round the weights.",
+)
 @click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
-def convert(source: str, destination: Path, name: str | None, force: bool) -> None:
+def convert(source: str, destination: Path, name: str | None, dtype: str, force: bool) -> None:
     """Write a model in another format.
 
     SOURCE is a path, a built-in name or a published name. A DESTINATION that ends in .safetensors
@@ -44,26 +53,31 @@ def convert(source: str, destination: Path, name: str | None, force: bool) -> No
     Examples:
       $ elmo convert elmo_2x1024 small.safetensors --name small
       $ elmo convert small.safetensors folder-for-allennlp
+      $ elmo convert runs/mine mine.safetensors --dtype float16
     """
     native = destination.suffix == _NATIVE
     if name is not None and not native:
         fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
+    if dtype != "float32" and not native:
+        fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import CheckpointError
 
     source = resolve_model(source)
     try:
-        _convert(source, destination, name)
+        _convert(source, destination, name, dtype)
     except CheckpointError as error:
         fail(str(error), code=1)
     except OSError as error:
         fail(f"{destination} cannot be written: {error.strerror or error}", code=1)
 
 
-def _convert(source: str, destination: Path, name: str | None) -> None:
+def _convert(source: str, destination: Path, name: str | None, dtype: str) -> None:
     """Write into a temporary folder of the same file system, verify, and move into place."""
-    from elmo_model.checkpoints import describe
+    import torch
+
+    from elmo_model.checkpoints import describe, round_weights
     from elmo_model.pretrained import open_model
 
     with steps() as step:
@@ -71,10 +85,12 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
         elmo = open_model(source)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
+        if dtype != "float32":
+            round_weights(elmo, getattr(torch, dtype))
         with tempfile.TemporaryDirectory(prefix=".elmo-", dir=destination.parent) as aside:
             step(f"Writing {destination}")
             written = Path(aside) / destination.name
-            _write(elmo, written, destination)
+            _write(elmo, written, destination, getattr(torch, dtype))
             step("Comparing")
             _, origin, _ = describe(written)
             if origin.revision != elmo.origin.revision:
@@ -91,12 +107,14 @@ def _convert(source: str, destination: Path, name: str | None) -> None:
         )
 
 
-def _write(elmo: Elmo, written: Path, destination: Path) -> None:
+def _write(elmo: Elmo, written: Path, destination: Path, dtype: torch.dtype) -> None:
     from elmo_model.checkpoints import CheckpointError, allennlp, save
 
-    write = save if destination.suffix == _NATIVE else allennlp.write
     try:
-        write(elmo, written)
+        if destination.suffix == _NATIVE:
+            save(elmo, written, dtype)
+        else:
+            allennlp.write(elmo, written)
     except CheckpointError as error:
         # The user does not know the temporary folder.
         raise CheckpointError(str(error).replace(str(written), str(destination))) from error

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from elmo_model.checkpoints import save
 from elmo_model.pretrained import open_model
 from tests.support.command_line import assert_equal_to_the_bit, elmo
 from tests.support.full_disk import full_disk
@@ -44,6 +46,42 @@ def test_a_name_is_kept_in_the_file(published: Path, tmp_path: Path) -> None:
 
     assert json.loads(elmo("info", path, "--json").stdout)["name"] == "my model"
     assert "--name" in elmo("convert", published, tmp_path / "b", "--name", "x").stderr
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_are_rounded_to_16_bits(published: Path, tmp_path: Path, dtype: str) -> None:
+    whole, half, again = (tmp_path / f"{name}.safetensors" for name in ("whole", "half", "again"))
+    elmo("convert", published, whole)
+
+    done = elmo("convert", published, half, "--dtype", dtype)
+
+    assert done.exit_code == 0, done.output
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+    before, after = open_model(whole).state_dict(), open_model(half).state_dict()
+    for name, tensor in before.items():
+        assert torch.equal(after[name], tensor.to(getattr(torch, dtype)).float())
+    assert open_model(half).origin.revision != open_model(whole).origin.revision
+    elmo("convert", half, again)
+    assert open_model(half).origin.revision == open_model(again).origin.revision
+
+
+def test_a_weight_that_16_bits_cannot_hold_is_named(tmp_path: Path) -> None:
+    model = open_model(SMALL)
+    with torch.no_grad():
+        model.get_parameter("bilm.forward_stack.layers.0.bias")[3] = 70_000
+    save(model, tmp_path / "large.safetensors")
+
+    refused = elmo(
+        "convert", tmp_path / "large.safetensors", tmp_path / "h.safetensors", "--dtype", "float16"
+    )
+
+    assert refused.exit_code == 1
+    assert "bias holds 7e+04, expected at most 65504, the largest float16" in refused.stderr
+    assert (
+        "a pair holds float32"
+        in elmo("convert", SMALL, tmp_path / "p", "--dtype", "float16").stderr
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["large.safetensors"]
 
 
 def test_a_destination_is_replaced_only_by_force(published: Path, tmp_path: Path) -> None:
