@@ -9,6 +9,7 @@ and no temporary file; a killed process may leave a temporary file, `.elmo-*.tmp
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,9 +28,13 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}.tmp")
     # tempfile.mkstemp would make the file readable for its owner alone.
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    mode = stat.S_IMODE(os.fstat(file).st_mode)
+    os.close(file)
     try:
         yield temporary
+        if stat.S_IMODE(temporary.stat().st_mode) != mode:
+            temporary.chmod(mode)  # safetensors 0.8 puts a file of its owner alone in its place
         publish(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

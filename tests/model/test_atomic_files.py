@@ -22,11 +22,23 @@ def by_file(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def by_another_file(path: Path, data: bytes) -> None:
+    """Replace the temporary file by one of the owner alone, as the safetensors library does."""
+    with replacing(path) as temporary:
+        other = temporary.with_name("other")
+        try:
+            os.close(os.open(other, os.O_WRONLY | os.O_CREAT, 0o600))
+            other.write_bytes(data)
+            other.replace(temporary)
+        finally:
+            other.unlink(missing_ok=True)
+
+
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-WRITERS = pytest.mark.parametrize("write", [by_path, by_file, write_bytes])
+WRITERS = pytest.mark.parametrize("write", [by_path, by_file, by_another_file, write_bytes])
 Writer = Callable[[Path, bytes], None]
 
 
