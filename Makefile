@@ -34,12 +34,11 @@ help:
 serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
-# More processes than the two cores of a small machine: many tests wait for servers and browsers.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not docker and not faults and not scale'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale'
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not docker and not faults and not scale' --cov --cov-branch
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale' --cov --cov-branch
 
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults

@@ -24,11 +24,6 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let README's tests begin first: at the end one process would run them while others wait."""
-    items.sort(key=lambda item: item.path.name != "test_readme.py")
-
-
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The golden model with a folder of tasks, and every limit as it comes."""
