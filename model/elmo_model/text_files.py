@@ -3,12 +3,14 @@
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
 class TextError(ValueError):
@@ -19,31 +21,33 @@ class TextError(ValueError):
 def open_text(path: Path) -> Iterator[IO[str]]:
     """Open a file of UTF-8 text; the suffixes .gz, .xz and .bz2 mean compression.
 
-    Lines end at newlines alone. Raises TextError, also while lines are read, for a file that is
-    missing, truncated or not UTF-8.
+    Lines end at newlines alone, and a byte order mark at the start is left out. Raises TextError,
+    also while lines are read, for a file that is missing, damaged or not UTF-8.
     """
     opener = _OPENERS.get(path.suffix, open)
     try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
+        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
             yield lines
-    except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
+    except (*_DAMAGED, UnicodeDecodeError) as error:
         raise TextError(f"{path}: cannot be read as text: {error}") from error
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, str]]:
     """Yield the number, from 1, the bytes and the text of each line, without its end.
 
-    Lines end at newlines alone; the suffixes are those of `open_text`. Raises TextError, with the
-    number of the line, for a file that is missing, truncated or not UTF-8.
+    Lines end at newlines alone; the suffixes are those of `open_text`. The text of the first line
+    is without a byte order mark. Raises TextError, with the number of the line, for a file that is
+    missing, damaged or not UTF-8.
     """
     opener = _OPENERS.get(path.suffix, open)
     number = 0
     try:
         with opener(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
-                yield number, line, line.decode("utf-8").rstrip("\r\n")
+                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise TextError(f"{path}, line {number}: is not UTF-8: {error.reason}") from error
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except _DAMAGED as error:
         place = f"{path}, after line {number}" if number else str(path)
         raise TextError(f"{place}: cannot be read: {error}") from error

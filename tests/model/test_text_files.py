@@ -3,13 +3,29 @@
 import bz2
 import gzip
 import lzma
+import zlib
 from pathlib import Path
 
 import pytest
 
-from elmo_model.text_files import TextError, open_text
+from elmo_model.text_files import TextError, numbered_lines, open_text
 
 TEXT = "Ein Satz .\nzwei\u2028Zeilen\r\n東京\n"
+
+
+def broken_stream() -> bytes:
+    """Return a gzip file of which one byte has changed so that the stream itself is wrong."""
+    data = bytearray(gzip.compress(str(list(range(3000))).encode(), mtime=0))
+    for place in range(20, len(data) - 8):
+        data[place] ^= 0xFF
+        try:
+            gzip.decompress(bytes(data))
+        except zlib.error:
+            return bytes(data)
+        except (gzip.BadGzipFile, EOFError):
+            pass
+        data[place] ^= 0xFF
+    raise AssertionError("no byte breaks it")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +44,7 @@ def test_lines_end_at_newlines_alone(tmp_path: Path, name: str, compress: type) 
         ("missing.txt", None),
         ("latin.txt", "Fluß\n".encode("latin-1")),
         ("cut.gz", gzip.compress(TEXT.encode(), mtime=0)[:-9]),
+        ("broken.gz", broken_stream()),
         ("plain.xz", b"not compressed"),
         ("plain.bz2", b"not compressed"),
     ],
@@ -41,3 +58,19 @@ def test_an_error_names_the_file(tmp_path: Path, name: str, content: bytes | Non
         open_text(path) as lines,
     ):
         list(lines)
+
+    with pytest.raises(TextError, match=name):
+        list(numbered_lines(path))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffa\n\ufeffb\n".encode())
+
+    with open_text(path) as lines:
+        assert list(lines) == ["a\n", "\ufeffb\n"]
+    assert [(number, text) for number, _, text in numbered_lines(path)] == [
+        (1, "a"),
+        (2, "\ufeffb"),
+    ]
+    assert sum(len(line) for _, line, _ in numbered_lines(path)) == path.stat().st_size

@@ -74,6 +74,4 @@ def _matrices(source: Source) -> list[str]:
 
 def _holds_pair(source: Source) -> bool:
     files = source.files()
-    return any(file.endswith("options.json") for file in files) and any(
-        file.endswith(".hdf5") for file in files
-    )
+    return any(map(allennlp.is_options, files)) and any(file.endswith(".hdf5") for file in files)

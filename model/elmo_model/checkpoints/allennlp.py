@@ -17,13 +17,15 @@ from elmo_model.elmo import Elmo
 
 NAME = "allennlp"
 
+_OPTIONS = ("options.json", "options262.json")  # the multilingual models share the second
+
 
 def recognises(path: Path) -> bool:
     """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
     source = source_at(path)
     if source is not None:
-        return any(_is_options(file) or file.endswith(".hdf5") for file in source.files())
-    return hdf5.is_hdf5(path) or _is_options(path.name)
+        return any(is_options(file) or file.endswith(".hdf5") for file in source.files())
+    return hdf5.is_hdf5(path) or is_options(path.name)
 
 
 def read(path: Path) -> Checkpoint:
@@ -133,8 +135,8 @@ class PublishedPair:
     @property
     def name(self) -> str:
         """The model's name: the prefix of `..._options.json`, or the folder's name."""
-        prefix = PurePosixPath(self.options).name.removesuffix("options.json").rstrip("_-. ")
-        return prefix if prefix and _is_options(self.options) else self.source.name
+        prefix = _prefix(PurePosixPath(self.options).name).rstrip("_-. ")
+        return prefix if prefix and is_options(self.options) else self.source.name
 
 
 def find(path: Path) -> PublishedPair:
@@ -143,8 +145,8 @@ def find(path: Path) -> PublishedPair:
     if source is not None:
         return pair_in(source)
     folder = FolderSource(path.parent)
-    if _is_options(path.name):
-        prefix = path.name.removesuffix("options.json")
+    if is_options(path.name):
+        prefix = _prefix(path.name)
         same_prefix = [file for file in folder.files() if file.startswith(prefix)]
         return PublishedPair(folder, path.name, _weights_among(folder, same_prefix))
     # elmo_x_weights.hdf5 and elmo_x_weights_PubMed_only.hdf5 belong to elmo_x_options.json.
@@ -166,7 +168,7 @@ def pair_in(source: Source, without: str | None = None) -> PublishedPair:
 
 
 def _options_among(source: Source, files: Sequence[str]) -> str:
-    found = [file for file in files if _is_options(file)]
+    found = [file for file in files if is_options(file)]
     exact = [file for file in found if PurePosixPath(file).name == "options.json"]
     return _only(source, exact or found, "options.json")
 
@@ -191,5 +193,13 @@ def _only(source: Source, found: Sequence[str], wanted: str) -> str:
     )
 
 
-def _is_options(file: str) -> bool:
-    return file.endswith("options.json")
+def is_options(file: str) -> bool:
+    """Tell whether a file has the name of an options file."""
+    return file.endswith(_OPTIONS)
+
+
+def _prefix(file: str) -> str:
+    """Return the name of an options file without its ending."""
+    for ending in _OPTIONS:
+        file = file.removesuffix(ending)
+    return file

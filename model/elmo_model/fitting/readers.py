@@ -16,12 +16,13 @@ from pathlib import Path
 from elmo_model import conllu
 from elmo_model.fitting.examples import Examples, FitError, Kind
 from elmo_model.text_files import open_text
-from elmo_model.tokenizers import Tokenize
+from elmo_model.tokenizers import Tokenize, TokenizeError
 
 _COMPRESSED = (".gz", ".xz", ".bz2")
 _CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _TEXT = ("text", "sentence")
 _WORD = ("token_index", "sentence")
+_FIELD_CHARACTERS = 1 << 24  # longest text in a field; the csv library's own limit is 128 Ki
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,12 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
     labels: list[str] = []
     with open_text(path) as lines:
         for number, line in enumerate(lines, 1):
-            fields = line.rstrip("\r\n").split("\t")
-            fields = fields if len(fields) > 1 else line.split()
-            if not fields:
+            fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+            if not line.strip():
                 if tokens:
                     yield tokens, labels
                 tokens, labels = [], []
-            elif len(fields) == 1:
+            elif len(fields) == 1 or not fields[0] or not fields[-1]:
                 raise FitError(
                     f"{path}:{number}: found {line.strip()!r:.60}, expected a token, a TAB and its "
                     "label, or a blank line"
@@ -154,19 +154,23 @@ def _table(path: Path, ending: str) -> Iterator[Row]:
         if ending == ".jsonl":
             yield from _json_rows(path, lines)
             return
+        csv.field_size_limit(_FIELD_CHARACTERS)
         # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
         if ending == ".tsv":
             reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         else:
             reader = csv.reader(lines)
-        head = next(reader, [])
-        for fields in reader:
-            if len(fields) != len(head):
-                raise FitError(
-                    f"{path}:{reader.line_num}: has {len(fields)} columns, expected {len(head)}: "
-                    f"{', '.join(head)}"
-                )
-            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
+        try:
+            head = next(reader, [])
+            for fields in reader:
+                if len(fields) != len(head):
+                    raise FitError(
+                        f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
+                        f"{len(head)}: {', '.join(head)}"
+                    )
+                yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
+        except csv.Error as error:
+            raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
 
 
 def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[Row]:
@@ -183,8 +187,20 @@ def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[Row]:
 
 
 def _joined(value: object) -> str:
-    """Return a JSON value as the text of a column; a list of tokens with spaces between them."""
+    """Return a JSON value as the text of a column; a list of tokens with spaces between them.
+
+    `null` is a missing value, as an empty column is.
+    """
+    if value is None:
+        return ""
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
+    try:
+        return list(tokenize(text).tokens)
+    except TokenizeError as error:
+        raise FitError(f"{row.place}: {error}") from error
 
 
 def _word(row: Row, label: str) -> tuple[list[str], int, str]:
@@ -194,7 +210,7 @@ def _word(row: Row, label: str) -> tuple[list[str], int, str]:
 
 def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
     text = row.field(*_TEXT)
-    tokens = list(tokenize(text).tokens) if "text" in row else text.split()
+    tokens = _split(row, text, tokenize) if "text" in row else text.split()
     return tokens, row.label(label)
 
 
@@ -205,7 +221,7 @@ def _pair(
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:
-            tokens = list(tokenize(row.field(text)).tokens)
+            tokens = _split(row, row.field(text), tokenize)
         else:
             tokens = row.field(f"sentence{number}", text).split()
         sides.append((tokens, row.token(index, tokens) if index in row else None))

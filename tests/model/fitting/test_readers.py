@@ -39,6 +39,19 @@ def test_columns_of_tokens(tmp_path: Path) -> None:
     assert examples.labels == ("B-ORG", "O", "B-PER")
 
 
+def test_a_line_of_tabs_ends_a_sentence(tmp_path: Path) -> None:
+    examples = read(tmp_path / "a.tsv", "EU\tB-ORG\n\t\nPeter\tB-PER\n", "token")
+
+    assert examples.sentences == (("EU",), ("Peter",))
+
+
+def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Spreadsheets write the mark, which is no part of the first column's name."""
+    examples = read(tmp_path / "a.csv", f"\ufefflabel,text\nx,{'a ' * 200_000}\ny,b\n", "sentence")
+
+    assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 200_000
+
+
 def test_words_in_sentences(tmp_path: Path) -> None:
     text = 'word\tsense\ttoken_index\tsentence\nbank\triver\t2\tthe "steep bank\n'
 
@@ -104,6 +117,14 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
         ("a.jsonl", "{\n", "sentence", "label", "a.jsonl:1: is not JSON"),
         ("a.tsv", "s\ttoken_index\tsentence\nx\t2\ta b\n", "token", "s",
          "a.tsv:2: token_index is '2', expected from 0 to 1: the sentence has 2 tokens"),
+        ("a.tsv", "label\ttext\nx\ta\rb\n", "sentence", "label", "a.tsv:2: is no table: new-line"),
+        ("a.csv", 'label,text\nx,"' + "y" * (1 << 24) + "y\n", "sentence", "label",
+         "a.csv:2: is no table: field larger than"),
+        ("a.tsv", "label\ttext\nx\tHe said ''yes'' twice.\n", "sentence", "label",
+         "a.tsv:2: .*tokenizer"),
+        ("a.tsv", "EU\tB-ORG\nrejects\t\n", "token", "label", "a.tsv:2: found 'rejects'"),
+        ("a.jsonl", '{"label": null, "text": "x"}\n', "sentence", "label",
+         "a.jsonl:1: the column label is empty"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_their_line(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo_model.catalogue import CATALOGUE, published_model
 from elmo_model.checkpoints import allennlp
@@ -101,6 +102,24 @@ def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: 
     assert json.loads(facts.stdout)["name"] == "basque", facts.output
     paths = [path for path, _ in mirror.requests]
     assert paths[0] == "/mirror/schweter.eu/cloud/eu-elmo/options.json"
+
+
+def test_a_multilingual_model_is_fetched_and_read(mirror: Mirror, tmp_path: Path) -> None:
+    """Its options file has another name than that of every other model."""
+    pair = tmp_path / "pair"
+    allennlp.write(load_built_in("random-small"), pair)
+    matrix = io.BytesIO()
+    torch.save(torch.eye(256), matrix)
+    options, weights, mapping = CATALOGUE["multilingual-de"].files
+    mirror.files[f"/mirror/{options.path}"] = (pair / "options.json").read_bytes()
+    mirror.files[f"/mirror/{weights.path}"] = (pair / "weights.hdf5").read_bytes()
+    mirror.files[f"/mirror/{mapping.path}"] = matrix.getvalue()
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
+
+    facts = elmo("info", "multilingual-de", "--json", **places)
+
+    found = json.loads(facts.stdout)
+    assert (found["name"], found["format"]) == ("multilingual-de", "aligned"), facts.output
 
 
 @pytest.fixture
