@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_model.atomic_files import write_bytes
+from elmo_model.catalogue import tokenization
 from elmo_model.elmo import Origin
 from elmo_model.fitting import report
 from elmo_model.fitting.comparison import compare
@@ -18,7 +19,7 @@ from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import describe_model, open_model
-from elmo_model.tokenizers import tokenizer
+from elmo_model.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.word_vectors import WordVectors
 
 DESCRIPTION = "Learned by elmo fit."
@@ -28,7 +29,7 @@ DESCRIPTION = "Learned by elmo fit."
 class FitCommand:
     """The options of `elmo fit`. `model` is a path or a built-in name.
 
-    `tokenizer` and `language` split the columns that hold text.
+    `tokenizer` splits the columns that hold text; None: that of the model.
     `vectors` is an HDF5 file of the layers of all sentences, which are then not computed.
     `word_vectors` is the folder of a map of static word vectors, which the head sees as well.
     """
@@ -43,8 +44,7 @@ class FitCommand:
     vectors: Path | None = None
     word_vectors: Path | None = None
     limit: int | None = None
-    tokenizer: str = "whitespace"
-    language: str = "en"
+    tokenizer: str | None = None
     precision: str = "float32"
     force: bool = False
     options: FitOptions = field(default_factory=FitOptions)
@@ -64,7 +64,7 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     for path in (task, folder):
         if path.exists() and not command.force:
             raise FitError(f"{path}: exists; --force replaces it")
-    tokenize = tokenizer(command.tokenizer, command.language)
+    tokenize = _tokenize(command)
     train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
     train.check(str(command.train))
     test = None
@@ -83,6 +83,13 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
     return f"{report.text(found)}\nWrote {task} and {folder}"
+
+
+def _tokenize(command: FitCommand) -> Tokenize:
+    """Return the tokenizer that was asked for, else that of the model, as the service has it."""
+    _, origin, _ = describe_model(command.model)
+    usual, language = tokenization(origin.name, command.model)
+    return tokenizer(command.tokenizer or usual, language)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from elmo_model.tokenizers.tokenized import TokenizeError
 
-_QUOTES = {"``": '"', "''": '"'}
-"""The Penn Treebank's forms of a double quote, by the character that stands in the text."""
+_QUOTES = {"``": ('"', "''"), "''": ('"',)}
+"""The Penn Treebank's forms of a double quote, and what may stand for them in the text."""
 
 
 def blank_controls(text: str) -> str:
@@ -19,7 +19,7 @@ def blank_controls(text: str) -> str:
 def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
     """Locate tokens in a text, one after another, with nothing but white space between them.
 
-    A token `` or '' also matches a double quote.
+    A token `` or '' also matches a double quote, and `` matches '' as well.
 
     Raises:
         TokenizeError: the tokens are not those of the text.
@@ -28,10 +28,9 @@ def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
     for token in tokens:
         while position < len(text) and text[position].isspace():
             position += 1
-        found = token
-        if not text.startswith(token, position):
-            found = _QUOTES.get(token, token)
-        if not text.startswith(found, position):
+        forms = (token, *_QUOTES.get(token, ()))
+        found = next((form for form in forms if text.startswith(form, position)), None)
+        if found is None:
             shown = text[position : position + 20]
             raise TokenizeError(
                 f"at character {position} the tokenizer changed {shown!r} to {token[:20]!r}; "

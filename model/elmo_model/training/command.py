@@ -175,3 +175,6 @@ def _as_command_errors() -> Iterator[None]:
         yield
     except _EXPECTED as error:
         raise CommandError(str(error)) from error
+    except OSError as error:  # a folder of somebody else, a full disk
+        place = f"{error.filename}: " if error.filename else ""
+        raise CommandError(f"{place}{error.strerror or error}") from error

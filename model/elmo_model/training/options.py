@@ -101,7 +101,11 @@ class TrainOptions:
         ):
             if value is not None:
                 _expect(option, value, known)
-        lengths = [name for name in ("epochs", "steps", "tokens") if getattr(self, name)]
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise CommandError("--device is cuda, and there is none; expected cpu")
+        lengths = [
+            name for name in ("epochs", "steps", "tokens") if getattr(self, name) is not None
+        ]
         if len(lengths) > 1:
             raise CommandError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
         if self.shape not in SHAPES and not Path(self.shape).exists():
@@ -131,7 +135,7 @@ class TrainOptions:
         `--shape` that is no checkpoint.
         """
         recipe = self._recipe(words)
-        if self.tokens:
+        if self.tokens is not None:
             steps = max(1, self.tokens // recipe.tokens_per_step)
         else:
             steps = self.steps or recipe.steps_of(corpus.pairs)

@@ -65,8 +65,11 @@ class Snapshot:
                 for cursor in self.cursors
             ],
         }
-        with replacing(path) as temporary:
-            torch.save(content, temporary)
+        with (
+            replacing(path) as temporary,
+            temporary.open("wb") as file,
+        ):  # torch makes a RuntimeError of errors of its own file
+            torch.save(content, file)
         for old in _files(folder)[:-_KEPT]:
             old.unlink()
         return path

@@ -11,7 +11,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from elmo_model.catalogue import tokenization
 from elmo_model.fitting.examples import FitError
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
@@ -108,8 +107,6 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     values["model"] = values["model"] or "english"
     try:
         options = FitOptions(**own)
-        usual, values["language"] = tokenization(values["model"])
-        values["tokenizer"] = values["tokenizer"] or usual
         values["model"] = resolve_model(values["model"])
         if values["word_vectors"] is not None:
             values["word_vectors"] = word_vector_map(values["word_vectors"])

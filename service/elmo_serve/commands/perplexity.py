@@ -14,7 +14,13 @@ from elmo_serve.commands.terminal import fail
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("text", nargs=-1, required=True)
-@click.option("--rows", default=256, show_default=True, help="Batch size of bilm-tf's figure.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Batch size of bilm-tf's figure.",
+)
 @click.option(
     "--sentences",
     type=click.IntRange(min=1),

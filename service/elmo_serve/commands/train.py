@@ -55,6 +55,11 @@ class Shape(click.ParamType[str]):
 
 
 _file = click.Path(path_type=Path)
+_COUNT = click.IntRange(min=1)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_SHARE = click.FloatRange(min=0, max=1)
+_PART = click.FloatRange(min=0, max=1, max_open=True)  # less than all
+_NOT_NEGATIVE = click.FloatRange(min=0)
 
 
 def _choice(*names: str) -> click.Choice[str]:
@@ -75,7 +80,9 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     "--text", multiple=True, required=True, help="Text: a path or a pattern; may be repeated."
 )
 @click.option("--heldout", type=_file, help="Text on which perplexity is measured meanwhile.")
-@click.option("--heldout-sentences", default=2000, help="Measure on its first sentences.")
+@click.option(
+    "--heldout-sentences", type=_COUNT, default=2000, help="Measure on its first sentences."
+)
 @click.option(
     "--recipe",
     type=_choice("reference", "modern"),
@@ -83,15 +90,20 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
 )
 @click.option("--shape", type=Shape(), default="small", help="Size of the network.")
-@click.option("--cell", type=int, show_default="the shape's", help="Cells of an LSTM.")
-@click.option("--projection", type=int, show_default="the shape's", help="Width of a direction.")
+@click.option("--cell", type=_COUNT, show_default="the shape's", help="Cells of an LSTM.")
+@click.option("--projection", type=_COUNT, show_default="the shape's", help="Width of a direction.")
 @click.option("--vocabulary", type=_file, help="Words to predict: one a line, most frequent first.")
-@click.option("--vocabulary-size", default=50_000, help="Words taken from the text without a file.")
-@_of_recipe("--epochs", float, "Passes over the text.")
-@click.option("--steps", type=int, help="Steps, instead of epochs.")
-@click.option("--tokens", type=int, help="Tokens in each direction, instead of epochs.")
-@_of_recipe("--rows", int, "Rows of a batch, of all processes together.")
-@_of_recipe("--unroll", int, "Steps of truncated back-propagation.")
+@click.option(
+    "--vocabulary-size",
+    type=_COUNT,
+    default=50_000,
+    help="Words taken from the text without a file.",
+)
+@_of_recipe("--epochs", _POSITIVE, "Passes over the text.")
+@click.option("--steps", type=_COUNT, help="Steps, instead of epochs.")
+@click.option("--tokens", type=_COUNT, help="Tokens in each direction, instead of epochs.")
+@_of_recipe("--rows", _COUNT, "Rows of a batch, of all processes together.")
+@_of_recipe("--unroll", _COUNT, "Steps of truncated back-propagation.")
 @click.option(
     "--softmax", type=_choice("sampled", "full"), default="sampled", help="Softmax while training."
 )
@@ -100,32 +112,37 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     _choice("fresh", "carried"),
     "fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
 )
-@_of_recipe("--samples", int, "Words that the sampled softmax draws.")
-@_of_recipe("--dropout", float, "Share of values that are dropped.")
+@_of_recipe("--samples", _COUNT, "Words that the sampled softmax draws.")
+@_of_recipe("--dropout", _PART, "Share of values that are dropped.")
 @_of_recipe(
     "--optimiser",
     _choice("adagrad", "adamw", "muon"),
     "muon trains matrices by Muon, all other parameters by AdamW.",
 )
-@_of_recipe("--learning-rate", float, "Peak of the learning rate.")
-@_of_recipe("--matrix-rate", float, "Peak of Muon's learning rate.")
+@_of_recipe("--learning-rate", _POSITIVE, "Peak of the learning rate.")
+@_of_recipe("--matrix-rate", _POSITIVE, "Peak of Muon's learning rate.")
 @_of_recipe(
     "--schedule",
     _choice("constant", "constant-decay", "cosine"),
     "Learning rate after the warm-up; a run with cosine cannot be lengthened.",
 )
-@_of_recipe("--warmup", float, "Share of the steps in which the rate rises.")
-@_of_recipe("--warmup-steps", int, "Longest warm-up in steps.")
-@_of_recipe("--decay", float, "Share of the steps in which constant-decay falls.")
-@_of_recipe("--weight-decay", float, "AdamW's weight decay of matrices.")
-@_of_recipe("--clip-norm", float, "Greatest norm of the whole gradient.")
-@_of_recipe("--average", float, "Decay of the weights' moving average; 0 for none.")
+@_of_recipe("--warmup", _SHARE, "Share of the steps in which the rate rises.")
+@_of_recipe("--warmup-steps", click.IntRange(min=0), "Longest warm-up in steps.")
+@_of_recipe("--decay", _SHARE, "Share of the steps in which constant-decay falls.")
+@_of_recipe("--weight-decay", _NOT_NEGATIVE, "AdamW's weight decay of matrices.")
+@_of_recipe("--clip-norm", _POSITIVE, "Greatest norm of the whole gradient.")
+@_of_recipe("--average", _PART, "Decay of the weights' moving average; 0 for none.")
 @_of_recipe(
     "--softmax-bias",
     _choice("zero", "unigram"),
     "What the biases of the softmax start from: the logarithms of the words' shares of the text.",
 )
-@click.option("--seed", default=1, help="Seed of weights, order of the text, samples and dropout.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=1,
+    help="Seed of weights, order of the text, samples and dropout.",
+)
 @click.option("--name", show_default="the name of the folder", help="Name of the model.")
 @click.option(
     "--precision",
@@ -140,14 +157,20 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     help="Device of the network.",
 )
 @click.option(
-    "--minutes", type=float, help="Stop after so many minutes, saved; the same command continues."
+    "--minutes",
+    type=_NOT_NEGATIVE,
+    help="Stop after so many minutes, saved; the same command continues.",
 )
-@click.option("--log-every", default=100, help="Steps between two lines of the log.")
-@click.option("--measure-every", default=5000, help="Steps between two held-out perplexities.")
-@click.option("--save-every", default=5000, help="Steps between two snapshots.")
-@click.option("--save-minutes", default=5.0, help="Longest time between two snapshots.")
+@click.option("--log-every", type=_COUNT, default=100, help="Steps between two lines of the log.")
 @click.option(
-    "--workers", type=int, show_default="one per core", help="Processes that encode the text."
+    "--measure-every", type=_COUNT, default=5000, help="Steps between two held-out perplexities."
+)
+@click.option("--save-every", type=_COUNT, default=5000, help="Steps between two snapshots.")
+@click.option(
+    "--save-minutes", type=_NOT_NEGATIVE, default=5.0, help="Longest time between two snapshots."
+)
+@click.option(
+    "--workers", type=_COUNT, show_default="one per core", help="Processes that encode the text."
 )
 @click.option(
     "--encoded", type=_file, show_default="RUN/corpus", help="Folder for the encoded text."

@@ -1,6 +1,7 @@
 """`elmo fit` from its options to its files."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 from safetensors import safe_open
 
 from elmo_model.fitting.command import FitCommand, fit
+from elmo_model.fitting.comparison import digest
 from elmo_model.fitting.examples import FitError
 from elmo_model.fitting.fitter import FitOptions
+from elmo_model.fitting.readers import read_examples
 from elmo_model.pretrained import open_model
+from elmo_model.tokenizers import tokenizer
 from tests.support.servers import SMALL
 
 WORDS = ("cat", "sat", "The", "mat")
@@ -66,6 +70,25 @@ def test_the_score_of_the_report_is_that_of_task_and_head(
     assert (folder / "weights.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize(
+    ("folder", "chosen", "usual"),
+    [("seqvec", None, "characters"), ("mine", None, "moses"), ("seqvec", "ptb", "ptb")],
+)
+def test_text_is_split_as_the_service_splits_it(
+    command: FitCommand, tmp_path: Path, folder: str, chosen: str | None, usual: str
+) -> None:
+    """By the model that lies at the path, unless a tokenizer is named."""
+    shutil.copytree(SMALL, tmp_path / folder)
+    text = "".join(f"{word}\tI don't see the {word}.\n" for word in WORDS * 8)
+    (tmp_path / "train.tsv").write_text(f"label\ttext\n{text}")
+
+    fit(replace(command, model=str(tmp_path / folder), tokenizer=chosen))
+
+    task = json.loads((command.out / "first.json").read_text())
+    expected = read_examples(tmp_path / "train.tsv", "sentence", "label", tokenizer(usual))
+    assert task["fit"]["data"] == digest(expected)
+
+
 def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
     fit(command)
 
@@ -107,13 +130,3 @@ def test_nothing_is_written_for_examples_that_teach_nothing(
     with pytest.raises(FitError, match=message):
         fit(replace(command, test=tmp_path / "test.tsv"))
     assert not command.out.exists()
-
-
-def test_the_tokenizer_of_the_options_is_used(command: FitCommand) -> None:
-    command.train.write_text("label\ttext\n" + "x\ta, b\ny\tc.\n" * 5)
-
-    fit(command)
-    with_spaces = json.loads((command.out / "first.json").read_text())["fit"]["data"]
-    fit(replace(command, tokenizer="ptb", force=True))
-
-    assert json.loads((command.out / "first.json").read_text())["fit"]["data"] != with_spaces

@@ -20,6 +20,7 @@ def test_controls_become_spaces_one_for_one() -> None:
         ("aa a", ["a", "a", "a"], [(0, 1), (1, 2), (3, 4)]),
         ('"a"', ["``", "a", "''"], [(0, 1), (1, 2), (2, 3)]),
         ("``a''", ["``", "a", "''"], [(0, 2), (2, 3), (3, 5)]),
+        ("x ''a''", ["x", "``", "a", "''"], [(0, 1), (2, 4), (4, 5), (5, 7)]),
     ],
 )
 def test_tokens_are_located_one_after_another(

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmo_model.training import snapshot
 from elmo_model.training.recipe import RECIPES
@@ -23,6 +24,7 @@ from elmo_serve.commands import train as command
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
+from tests.support.full_disk import full_disk
 
 TEXT = golden.FOLDER / "train.txt"
 _LONG = 300  # seconds after which a child is taken for hung, on any machine
@@ -188,6 +190,54 @@ def test_an_unknown_choice_is_refused_before_the_text_is_read(
     assert not run.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("--steps", 0), ("--steps", -5), ("--tokens", 0), ("--epochs", 0), ("--rows", 0)),
+        *(("--unroll", 0), ("--log-every", 0), ("--measure-every", 0), ("--save-every", 0)),
+        *(("--dropout", 1.5), ("--learning-rate", -1), ("--average", 1), ("--seed", -1)),
+    ],
+)
+def test_a_number_out_of_range_is_refused_before_the_text_is_read(
+    tmp_path: Path, small: list[object], option: str, value: float
+) -> None:
+    refused = elmo("train", tmp_path / "run", *small, option, value)
+
+    assert refused.exit_code == 2 and f"'{option}'" in refused.stderr, refused.output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_leaves_no_run(tmp_path: Path, small: list[object]) -> None:
+    refused = elmo("train", tmp_path / "run", *small, "--device", "cuda")
+
+    assert refused.exit_code == 1 and "--device is cuda, and there is none" in refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, small: list[object]) -> None:
+    (tmp_path / "run").write_text("a file")
+
+    refused = elmo("train", tmp_path / "run", *small, "--steps", 2)
+
+    assert refused.exit_code == 1 and refused.stderr.startswith(f"elmo: {tmp_path / 'run'}")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: list[object]) -> None:
+    encoded = tmp_path / "encoded"
+    assert (
+        elmo("train", tmp_path / "one", *small, "--encoded", encoded, "--steps", 1).exit_code == 0
+    )
+    size = max(path.stat().st_size for path in (tmp_path / "one" / "snapshots").iterdir())
+
+    with full_disk(size // 2):
+        refused = elmo("train", tmp_path / "two", *small, "--encoded", encoded, "--steps", 1)
+
+    assert refused.exit_code == 1 and "File too large" in refused.stderr, refused.output
+    assert refused.stderr.count("\n") == 1
+
+
 def test_the_help_shows_the_shapes_and_recipes_of_the_model() -> None:
     assert tuple(SHAPES) == command.SHAPES
     modern, reference = RECIPES["modern"], RECIPES["reference"]
@@ -257,7 +307,7 @@ def test_every_option_with_a_default_shows_it() -> None:
     text = " ".join(result.output.split())
     for default in ("modern", "small", "50000", "2000", "100", "5000", "(RUN/corpus)"):
         assert f"default: {default}" in text, default
-    assert "[default: (0.005; with reference 0.2)]" in text
+    assert "[default: (0.005; with reference 0.2)" in text
     assert all(getattr(each, "help", "") for each in command.train.params if each.name != "run")
 
 
