@@ -12,6 +12,7 @@ from torch import Tensor
 
 from elmo_model.fitting.examples import Examples, Place
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
+from elmo_model.mapped_array import mapped_array
 from elmo_model.sentence_batches import by_length
 from elmo_model.word_vectors.word_vectors import WordVectors
 
@@ -89,7 +90,7 @@ def features_of(
     With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
     with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
     `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
-    the static word vectors of the places are looked up.
+    the static word vectors of the places are looked up. Raises OSError for a full disk.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -135,7 +136,7 @@ def _static(
 def _room(shape: tuple[int, int, int], memory_bytes: int, folder: Path) -> NDArray[np.float32]:
     if 4 * int(np.prod(shape)) <= memory_bytes:
         return np.empty(shape, np.float32)
-    return np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, shape)
+    return mapped_array(folder / "vectors.npy", shape, np.float32)
 
 
 def _inside(layers: Tensor, *, layer_norm: bool) -> Tensor:

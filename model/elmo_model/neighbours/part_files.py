@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.mapped_array import mapped_array
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.flat_search import FlatSearch
 from elmo_model.neighbours.graph_search import GRAPH, GraphSearch, build
@@ -38,12 +39,7 @@ def rooms(folder: Path) -> Room:
     """Return rooms that are files of a folder, so that a part needs no memory of its size."""
 
     def room(name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
-        path = folder / f"{name}.npy"
-        found = np.lib.format.open_memmap(path, "w+", np.float16, shape)
-        with path.open("r+b") as file:
-            # A full disk is an error here, and later a signal that ends the process.
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-        return found
+        return mapped_array(folder / f"{name}.npy", shape, np.float16)
 
     return room
 

@@ -2,7 +2,6 @@
 
 import fcntl
 import hashlib
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -87,8 +86,10 @@ def _identity(path: Path) -> str:
 
 
 def _write(path: Path, folder: Path) -> None:
-    """Read a file into a temporary folder, and rename that to `folder`."""
-    temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
+    """Read a file into a temporary folder, and rename that to `folder`, whose lock is held."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    if temporary.exists():  # of a process that was killed
+        shutil.rmtree(temporary)
     temporary.mkdir()
     try:
         read_map(path, temporary)

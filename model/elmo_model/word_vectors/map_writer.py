@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.mapped_array import mapped_array
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.subwords import Subwords
 
@@ -67,8 +68,8 @@ class MapWriter:
         self._hashes.append(hash_of(word))
 
     def room(self, name: str, shape: tuple[int, int]) -> Vectors:
-        """Return a float32 array of this shape that lies in a file of the map."""
-        return np.lib.format.open_memmap(self._folder / name, "w+", np.float32, shape)
+        """Return a float32 array of this shape that lies in a file of the map. Raises OSError."""
+        return mapped_array(self._folder / name, shape, np.float32)
 
     def keep(self, subwords: Subwords) -> None:
         """Keep the subwords, whose rows are the last ones of `matrix.npy`."""
@@ -103,7 +104,7 @@ class MapWriter:
         """Put the header of an .npy file before the vectors, whose number is known only now."""
         raw = self._folder / "vectors.f32"
         shape = len(self), self._width
-        vectors = np.lib.format.open_memmap(self._folder / "vectors.npy", "w+", np.float32, shape)
+        vectors = mapped_array(self._folder / "vectors.npy", shape, np.float32)
         vectors[:] = np.memmap(raw, "<f4", "r", shape=shape)
         vectors.flush()
         raw.unlink()

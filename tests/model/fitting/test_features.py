@@ -1,9 +1,12 @@
 """The vectors at the places of examples."""
 
+import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -70,6 +73,23 @@ def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
     assert not path.exists()
     with features_of(encode, examples) as found:
         assert not isinstance(found.vectors, np.memmap)
+
+
+def test_the_temporary_file_is_reserved_before_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    examples = Examples.of_tokens([(["a"] * 1_000, ["x"] * 1_000)] * 4)
+    found: list[os.stat_result] = []
+
+    def measured(batch: Sequence[Sequence[str]]) -> list[Tensor]:
+        found.extend(path.stat() for path in tmp_path.glob("*/vectors.npy"))
+        return encode(batch)
+
+    with features_of(measured, examples, memory_bytes=0):
+        pass
+
+    assert found[0].st_blocks * 512 >= found[0].st_size > 300_000
 
 
 def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:

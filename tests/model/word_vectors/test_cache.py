@@ -2,6 +2,9 @@
 
 import gzip
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,18 @@ from elmo_model.word_vectors.tensor_format import tensors_of
 
 WORDS = ["the", "Zürich", "a b", "\u00a0", "東京"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+
+_KILLED = """
+import resource, signal, sys
+from pathlib import Path
+from elmo_model.word_vectors.cache import map_folder
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the first file of 100,000 bytes ends the process
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+map_folder(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
 
 
 def glove() -> bytes:
@@ -89,6 +104,17 @@ def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:
         map_folder(path, cache)
 
     assert not [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]
+
+
+def test_the_rest_of_a_killed_read_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    path.write_text("".join(f"word{number} 1 2 3 4\n" for number in range(50_000)))
+    killed = subprocess.run([sys.executable, "-c", _KILLED, path, cache], check=False)
+    assert killed.returncode == -signal.SIGXFSZ
+
+    folder = map_folder(path, cache)
+
+    assert [each for each in (cache / "word-vectors").iterdir() if each.is_dir()] == [folder]
 
 
 @pytest.mark.parametrize(

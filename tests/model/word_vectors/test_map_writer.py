@@ -30,3 +30,11 @@ def test_the_rows_keep_their_order_and_the_hashes_are_sorted(tmp_path: Path) -> 
 def test_a_map_without_words_is_refused(tmp_path: Path) -> None:
     with MapWriter(tmp_path) as writer, pytest.raises(WordVectorsError, match="holds no word"):
         writer.finish("name", "glove")
+
+
+def test_a_room_is_reserved_on_the_disk(tmp_path: Path) -> None:
+    with MapWriter(tmp_path) as writer:
+        writer.room("matrix.npy", (1_000, 300))
+
+    found = (tmp_path / "matrix.npy").stat()
+    assert found.st_blocks * 512 >= found.st_size
