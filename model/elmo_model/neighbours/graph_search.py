@@ -1,5 +1,6 @@
 """Search by a graph of neighbours (Malkov and Yashunin 2016): fast, and nearly always right."""
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -70,7 +71,10 @@ def build(vectors: NDArray[np.float16], path: Path) -> None:
     for start in range(0, len(vectors), _BLOCK):
         block = vectors[start : start + _BLOCK]
         index.add(np.arange(start, start + len(block)), rounded(block), threads=1)
-    index.save(str(path))
+    try:
+        index.save(str(path))
+    except RuntimeError as error:  # the only error of usearch, also for a full disk
+        raise OSError(errno.EIO, f"the graph cannot be written: {error}", str(path)) from error
 
 
 def rounded(vectors: NDArray[np.float16] | NDArray[np.float32]) -> NDArray[np.int8]:

@@ -7,6 +7,7 @@ import pytest
 
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.graph_search import GraphSearch, build, rounded
+from tests.support.full_disk import full_disk
 
 SOURCE = np.random.default_rng(0)
 VECTORS = (SOURCE.standard_normal((2_000, 32)) * SOURCE.uniform(0.1, 9, (2_000, 1))).astype(
@@ -54,3 +55,12 @@ def test_a_torn_file_is_refused(tmp_path: Path, size: int) -> None:
 
     with pytest.raises(IndexFolderError, match="is no graph"):
         GraphSearch.open(torn)
+
+
+def test_a_full_disk_is_an_os_error_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "1.usearch"
+
+    with full_disk(50_000), pytest.raises(OSError, match="cannot be written") as caught:
+        build(VECTORS, path)
+
+    assert caught.value.filename == str(path)
