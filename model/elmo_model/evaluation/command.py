@@ -43,9 +43,8 @@ def evaluate(options: EvaluateOptions, on_step: Callable[[str], None]) -> str:
     and test sets, CheckpointError for the model, TextError for files that are not text.
     """
     _check(options)
-    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     on_step(f"Reading {options.model}")
-    elmo = open_model(options.model, device=device)
+    elmo = open_model(options.model, device=options.device or _devices()[0])
     scores = _scores(elmo, options, on_step)
     if options.as_json:
         return json.dumps(
@@ -66,6 +65,15 @@ def _check(options: EvaluateOptions) -> None:
         )
     if options.tags not in ("upos", "xpos"):
         raise EvaluationError(f"--tags is {options.tags!r}, expected upos or xpos")
+    if options.device not in (None, *_devices()):
+        raise EvaluationError(f"--device is {options.device!r}; there is {', '.join(_devices())}")
+
+
+def _devices() -> tuple[str, ...]:
+    """Return the names of the devices of this machine, the usual one first."""
+    if not torch.cuda.is_available():
+        return ("cpu",)
+    return ("cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count())), "cpu")
 
 
 def _scores(elmo: Elmo, options: EvaluateOptions, on_step: Callable[[str], None]) -> list[Score]:

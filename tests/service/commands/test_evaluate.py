@@ -14,6 +14,7 @@ from tests.support.command_line import elmo
     [
         ([], "no test set is given, expected --pos-train and --pos-test, "),
         (["--pos-train", "x"], "--pos-train and --pos-test are given together or not at all"),
+        (["--senses", "--device", "gpu"], "--device is 'gpu'; there is "),
         (["--wic", "nowhere.tsv"], "nowhere.tsv: cannot be read as text"),
     ],
 )
