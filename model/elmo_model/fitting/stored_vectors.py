@@ -69,12 +69,26 @@ def _keys(path: Path, file: h5py.File) -> dict[str, str]:
     """Return the dataset of each sentence: by `sentence_to_index`, or named by the sentences."""
     if _INDEX in file:
         index = json.loads(file[_INDEX][0])
-        return {" ".join(line.split()): str(number) for line, number in index.items()}
-    if "0" in file and all(name.isdecimal() for name in file):
+        keys = {" ".join(line.split()): str(number) for line, number in index.items()}
+    elif "0" in file and all(name.isdecimal() for name in file):
         raise FitError(
             f"{path}: has no {_INDEX}, expected a file that elmo embed --all wrote without "
             "--forget-sentences"
         )
-    if not len(file):
+    else:
+        keys = {" ".join(name.split()): name for name in _datasets(file)}
+    if not keys:
         raise FitError(f"{path}: holds no vectors")
-    return {" ".join(name.split()): name for name in file}
+    return keys
+
+
+def _datasets(file: h5py.File) -> list[str]:
+    """Return the names of all datasets; one of a sentence with a slash lies in a group."""
+    names: list[str] = []
+
+    def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+
+    file.visititems(add)
+    return names

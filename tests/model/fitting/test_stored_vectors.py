@@ -64,15 +64,30 @@ def test_a_file_that_does_not_fit_is_refused(folder: Path, tmp_path: Path) -> No
     with h5py.File(tmp_path / "no.hdf5", "w") as file:
         file.create_dataset("0", data=[[[0.0]]])
     assert "has no sentence_to_index" in refusal(tmp_path / "no.hdf5")
+    with h5py.File(tmp_path / "model.hdf5", "w") as file:
+        file.create_dataset("CNN/W_cnn_0", data=[[[0.0]]])
+    assert "as elmo embed --all writes them" in refusal(tmp_path / "model.hdf5")
+    with h5py.File(tmp_path / "no-text.hdf5", "w") as file:
+        file.create_dataset("sentence_to_index", data=["{}"])
+    assert "holds no vectors" in refusal(tmp_path / "no-text.hdf5")
+    with h5py.File(tmp_path / "no-vectors.hdf5", "w") as file:
+        file.create_group("a group")
+    assert "holds no vectors" in refusal(tmp_path / "no-vectors.hdf5")
 
 
 def test_sentences_as_keys_are_found_too(folder: Path, tmp_path: Path) -> None:
     flags = ("--all", "--use-sentence-keys", "--model", SMALL)
     elmo("embed", folder / "text.txt", tmp_path / "keys.hdf5", *flags)
+    (tmp_path / "slash.txt").write_text("A cat and/or a dog\n")
+    elmo("embed", tmp_path / "slash.txt", tmp_path / "slash.hdf5", *flags)
 
+    with open_stored_vectors(tmp_path / "slash.hdf5") as stored:
+        stored.check(3, 32)
+        (slashed,) = stored.encode([["A", "cat", "and/or", "a", "dog"]])
     with open_stored_vectors(tmp_path / "keys.hdf5") as stored:
         (layers,) = stored.encode([SENTENCES[0].split()])
         with pytest.raises(FitError, match="has no vectors of the sentence 'none'"):
             stored.encode([["none"]])
 
+    assert slashed.shape[1] == 7
     assert layers.shape[1] == 6 and not layers[:, 0].any() and layers[:, 1].any()
