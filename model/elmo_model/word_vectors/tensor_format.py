@@ -24,6 +24,11 @@ def read_tensors(source: Source, writer: MapWriter) -> None:
         tensors = load(source.rest())
     except SafetensorError as error:
         raise WordVectorsError(f"{source.path}: is not whole safetensors: {error}") from error
+    except KeyError as error:  # a type that NumPy lacks, such as BF16
+        raise WordVectorsError(
+            f"{source.path}: holds numbers of the type {error.args[0]}, expected the tensors "
+            "vectors, of float16, float32 or float64, and words"
+        ) from error
     words, vectors = _checked(tensors, source.path)
     if not np.isfinite(vectors).all():
         raise WordVectorsError(f"{source.path}: a number is not finite")

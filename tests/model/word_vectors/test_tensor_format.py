@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save as torch_save
 
 from elmo_model.word_vectors.cache import map_folder, open_word_vectors
 from elmo_model.word_vectors.source import WordVectorsError
@@ -11,6 +13,9 @@ from elmo_model.word_vectors.tensor_format import tensors_of
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 3))
 WHOLE = tensors_of([b"the", b"cat"], VECTORS.astype(np.float32))
+BFLOAT16 = torch_save(
+    {"vectors": torch.zeros(2, 3, dtype=torch.bfloat16), "words": torch.zeros(7, dtype=torch.uint8)}
+)
 
 
 def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
@@ -27,6 +32,7 @@ def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
     [
         (WHOLE[:-3], "is not whole safetensors"),
         (WHOLE.replace(b"words", b"texts"), "has the tensors texts, vectors; expected"),
+        (BFLOAT16, "holds numbers of the type BF16, expected the tensors vectors, of float16"),
         (tensors_of([b"a", b"b"], VECTORS[:1].astype(np.float32)), "has 2 words and 1 vectors"),
         (tensors_of([b"a", b"b"], VECTORS.astype(np.float32) * np.inf), "is not finite"),
     ],
