@@ -112,7 +112,7 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     _choice("fresh", "carried"),
     "fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
 )
-@_of_recipe("--samples", _COUNT, "Words that the sampled softmax draws.")
+@_of_recipe("--samples", int, "Words that the sampled softmax draws.")
 @_of_recipe("--dropout", _PART, "Share of values that are dropped.")
 @_of_recipe(
     "--optimiser",
