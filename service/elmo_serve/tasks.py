@@ -125,7 +125,7 @@ class TaskRegistry:
         folder = self._kept()
         path = folder / (task.name + _SUFFIX)
         with self._lock:
-            self._refresh(folder)
+            self._refresh(folder)  # a folder that cannot be read is no reason to try a lock
             try:
                 # Of the other models and servers: else two of them could give a name away at once.
                 with locked(folder / _LOCK):

@@ -2,7 +2,7 @@
 
 import errno
 import fcntl
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,23 +12,19 @@ from elmo_serve.folder_lock import locked
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
-    inside = most = 0
+    """Each reads a number and writes the next one, which loses turns where two are inside."""
+    count = tmp_path / "count"
+    count.write_text("0")
 
-    def enter() -> None:
-        nonlocal inside, most
-        for _ in range(20):
-            with locked(tmp_path / ".lock"):
-                inside += 1
-                most = max(most, inside)
-                inside -= 1
+    def add(turns: int) -> None:
+        for _ in range(turns):
+            with locked(tmp_path / ".lock", attempts=60_000):
+                count.write_text(str(int(count.read_text()) + 1))
 
-    threads = [threading.Thread(target=enter) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, [25] * 4))
 
-    assert most == 1
+    assert count.read_text() == "100"
 
 
 def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:

@@ -162,4 +162,5 @@ def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> Neigh
         except IndexFolderError:
             if not folder.exists():
                 raise
-            shutil.rmtree(target, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):  # another server is as far
+                shutil.rmtree(target)

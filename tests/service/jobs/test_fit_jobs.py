@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -88,26 +89,45 @@ async def test_jobs_that_wait_and_run_are_cancelled(tmp_path: Path) -> None:
         assert (await j.jobs.cancel(first.id)).state == "cancelled"  # it has ended: nothing changes
 
 
+@dataclass(frozen=True)
+class HeldCreation:
+    """Holds the creation of a job back when its file is there."""
+
+    is_written: threading.Event = field(default_factory=threading.Event)
+    may_go_on: threading.Event = field(default_factory=threading.Event)
+
+    def hold(self, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+        create = JobFolder.create
+
+        def held(folder: JobFolder, job: Job) -> None:
+            create(folder, job)
+            self.is_written.set()
+            self.may_go_on.wait()
+            if fails:
+                (folder.path / f"{job.id}.json").unlink()
+                raise Unavailable("no room", retry_after=1)
+
+        monkeypatch.setattr(JobFolder, "create", held)
+
+    async def listed(self, jobs: FitJobs) -> Job:
+        """Return the job that a list shows meanwhile."""
+        await asyncio.to_thread(self.is_written.wait)
+        (job,) = await jobs.list()
+        return job
+
+
 async def test_a_job_is_cancelled_before_its_client_knows_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file is there, so that a list shows it, while its request has not been answered."""
-    is_written, may_go_on = threading.Event(), threading.Event()
-    create = JobFolder.create
-
-    def slowly_created(folder: JobFolder, job: Job) -> None:
-        create(folder, job)
-        is_written.set()
-        may_go_on.wait()
-
+    creation = HeldCreation()
     async with jobs_of(tmp_path) as j:
-        monkeypatch.setattr(JobFolder, "create", slowly_created)
+        creation.hold(monkeypatch)
         submitted = asyncio.create_task(j.submit("one"))
-        await asyncio.to_thread(is_written.wait)
-        (listed,) = await j.jobs.list()
-        cancelled = [asyncio.create_task(j.jobs.cancel(listed.id)) for _ in range(2)]
+        job = await creation.listed(j.jobs)
+        cancelled = [asyncio.create_task(j.jobs.cancel(job.id)) for _ in range(2)]
         await asyncio.sleep(0)  # both have begun
-        may_go_on.set()
+        creation.may_go_on.set()
 
         assert [(await each).state for each in (submitted, *cancelled)] == ["cancelled"] * 3
         assert not j.worker.batches
@@ -116,24 +136,14 @@ async def test_a_job_is_cancelled_before_its_client_knows_of_it(
 async def test_a_job_that_cannot_be_created_is_unknown_to_those_who_cancel_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_written, may_go_on = threading.Event(), threading.Event()
-    create = JobFolder.create
-
-    def failed(folder: JobFolder, job: Job) -> None:
-        create(folder, job)
-        is_written.set()
-        may_go_on.wait()
-        (tmp_path / ".jobs" / f"{job.id}.json").unlink()
-        raise Unavailable("no room", retry_after=1)
-
+    creation = HeldCreation()
     async with jobs_of(tmp_path) as j:
-        monkeypatch.setattr(JobFolder, "create", failed)
+        creation.hold(monkeypatch, fails=True)
         submitted = asyncio.create_task(j.submit("one"))
-        await asyncio.to_thread(is_written.wait)
-        (listed,) = await j.jobs.list()
-        cancelled = asyncio.create_task(j.jobs.cancel(listed.id))
-        await asyncio.sleep(0)
-        may_go_on.set()
+        job = await creation.listed(j.jobs)
+        cancelled = asyncio.create_task(j.jobs.cancel(job.id))
+        await asyncio.sleep(0)  # it has begun
+        creation.may_go_on.set()
 
         with pytest.raises(Unavailable):
             await submitted

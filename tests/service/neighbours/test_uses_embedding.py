@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -136,3 +137,21 @@ async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Pa
         ".new.tmp",
         cached_folder(tmp_path, INFO).name,
     ]
+
+
+async def test_a_damaged_index_that_cannot_be_removed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one of another user."""
+    remove = shutil.rmtree
+
+    def refused(path: Path, *, ignore_errors: bool = False) -> None:
+        if path == cached_folder(tmp_path, INFO):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        remove(path, ignore_errors=ignore_errors)
+
+    (cached_folder(tmp_path, INFO) / "rubbish").mkdir(parents=True)
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    async with bench(budget=4_000) as b:
+        with pytest.raises(PermissionError):
+            await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
