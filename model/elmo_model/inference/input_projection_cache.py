@@ -13,7 +13,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from elmo_model.inference.lru import LRU
+from elmo_model.inference.lru import LONGEST_WORD, LRU
 
 Projections = tuple[Tensor, Tensor]
 """Input products (words, 4D) of the forward and of the backward direction."""
@@ -34,7 +34,8 @@ class InputProjectionCache:
     memory of the tables when they are first written to.
 
     Nothing is copied out: a batch holds the cache until it is computed. A batch that finds the
-    cache held by another one, or that has more words than fit, computes without it.
+    cache held by another one, or that has more words than fit or one of more than `LONGEST_WORD`
+    characters, computes without it.
 
     Raises ValueError for a negative capacity.
     """
@@ -66,7 +67,7 @@ class InputProjectionCache:
         `compute` maps places in `words` to their products; it is called for missing words. Yields
         None when the words do not fit or the cache is held by another thread.
         """
-        fits = 0 < len(words) <= self.capacity
+        fits = 0 < len(words) <= self.capacity and max(map(len, words)) <= LONGEST_WORD
         if not fits or not self._lock.acquire(blocking=False):
             yield None
             return

@@ -2,6 +2,10 @@
 
 from collections import OrderedDict
 
+LONGEST_WORD = 256
+"""Characters of the longest word that gets a row: a token that a client did not split may have
+megabytes, and a word is kept whole."""
+
 
 class LRU:
     """At most `capacity` words, each with a row below `capacity`. Not thread-safe.

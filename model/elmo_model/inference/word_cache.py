@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from elmo_model.inference.lru import LRU
+from elmo_model.inference.lru import LONGEST_WORD, LRU
 
 # Rows of the first store. The store doubles when it is full; a larger number wastes memory in small
 # jobs.
@@ -16,8 +16,9 @@ _FIRST_ROWS = 1024
 class WordCache:
     """At most `capacity` word vectors; the least recently used ones are dropped first.
 
-    `hits` and `misses` count the distinct words of every call, also with a capacity of 0.
-    Thread-safe: two threads that miss the same word both compute it, to the same vector.
+    A word of more than `LONGEST_WORD` characters is computed and not kept. `hits` and `misses`
+    count the distinct words of every call, also with a capacity of 0. Thread-safe: two threads that
+    miss the same word both compute it, to the same vector.
 
     Raises ValueError for a negative capacity.
     """
@@ -67,6 +68,12 @@ class WordCache:
             self._vectors = None
 
     def _keep(self, words: Sequence[str], vectors: Tensor) -> None:
+        short = [place for place, word in enumerate(words) if len(word) <= LONGEST_WORD]
+        if len(short) < len(words):
+            words, vectors = (
+                [words[place] for place in short],
+                vectors[_index(short, vectors.device)],
+            )
         first = max(0, len(words) - self.capacity)  # of more words than fit, the last ones stay
         words, vectors = words[first:], vectors[first:]
         if not words:

@@ -13,6 +13,7 @@ from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.input_projection_cache import InputProjectionCache, Projections
+from elmo_model.inference.lru import LONGEST_WORD
 from tests.support.golden import SMALL
 
 SENTENCES = [
@@ -73,6 +74,13 @@ def test_a_batch_with_more_words_than_fit_is_computed_without_the_cache() -> Non
     assert held(cache_of(0), ["1"]) == (None, [])
     with pytest.raises(ValueError, match="-1"):
         cache_of(-1)
+
+
+def test_a_batch_with_a_word_longer_than_any_word_is_computed_without_the_cache() -> None:
+    cache = cache_of(4)
+    longest, longer = "1".zfill(LONGEST_WORD), "2".zfill(LONGEST_WORD + 1)
+    assert held(cache, ["3", longer]) == (None, [])
+    assert held(cache, ["3", longest]) == ([3, 1], ["3", longest])
 
 
 def test_a_batch_that_finds_the_cache_held_is_computed_without_it() -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.inference.lru import LONGEST_WORD
 from elmo_model.inference.word_cache import WordCache
 
 
@@ -51,6 +52,16 @@ def test_a_batch_may_have_more_words_than_fit(capacity: int) -> None:
         assert vectors[:, 2].tolist() == [float(word) for word in words]
         assert cache.size <= capacity
     assert cache.hits + cache.misses == 2 + 1491 + 3
+
+
+def test_a_word_longer_than_any_word_is_not_kept() -> None:
+    cache, embed = WordCache(10), Embed()
+    longest, longer = "1".zfill(LONGEST_WORD), "2".zfill(LONGEST_WORD + 1)
+    for _ in range(2):
+        vectors = cache.look_up([longer, longest, "3"], embed)
+        assert vectors[:, 0].tolist() == [2, 1, 3]
+    assert embed.computed == [[longer, longest, "3"], [longer]]
+    assert cache.size == 2
 
 
 def test_no_words_give_no_vectors() -> None:
