@@ -13,6 +13,10 @@ from elmo_model.word_vectors.map_writer import VERSION, hash_of
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.subwords import Subwords
 
+_LONGEST = 1_024
+"""Bytes of the longest word whose vector is made of subwords, which takes time and memory in
+proportion to them."""
+
 
 @dataclass(frozen=True, slots=True)
 class WordVectorsInfo:
@@ -73,8 +77,8 @@ class WordVectors:
     def look_up(self, tokens: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Map n tokens to their vectors (n, width), and tell which are unknown (n,).
 
-        The exact word, then its lower case, then fastText's subwords; the vector of an unknown
-        token is zeros.
+        The exact word, then its lower case, then fastText's subwords for words of up to 1,024
+        bytes; the vector of an unknown token is zeros.
         """
         distinct = list(dict.fromkeys(tokens))
         exact = self._find([_utf8(token) for token in distinct])
@@ -85,7 +89,9 @@ class WordVectors:
         for place in np.flatnonzero(unknown):
             word = _utf8(distinct[place])
             vectors[place] = 0
-            if self._subwords is not None and self._subwords.numbers(word):
+            if self._subwords is None or len(word) > _LONGEST:
+                continue
+            if self._subwords.numbers(word):
                 vectors[place] = self._subwords.vector(word)
                 unknown[place] = False
         number = {token: place for place, token in enumerate(distinct)}

@@ -13,6 +13,7 @@ import pytest
 
 from elmo_model.word_vectors.cache import map_folder, open_word_vectors
 from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.subwords import Subwords
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fasttext"
 
@@ -29,6 +30,24 @@ def test_words_and_words_never_seen_have_the_vectors_of_the_library(
     assert [row.tobytes().hex() for row in rows] == list(expected.values())
     never_seen = list(expected)[-6:]
     assert unknown.tolist() == [name == "words" and word in never_seen for word in expected]
+
+
+def test_a_word_of_megabytes_has_no_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its subwords would take minutes and gigabytes."""
+    lengths = []
+    numbers = Subwords.numbers
+
+    def counted(self: Subwords, word: bytes) -> list[int]:
+        lengths.append(len(word))
+        return numbers(self, word)
+
+    found = open_word_vectors(GOLDEN / "subwords.bin", tmp_path)
+    monkeypatch.setattr(Subwords, "numbers", counted)
+
+    rows, unknown = found.look_up(["x" * 1_024, "x" * 1_025, "x" * 10_000_000])
+
+    assert unknown.tolist() == [False, True, True] and not rows[1:].any()
+    assert set(lengths) == {1_024}
 
 
 def test_a_library_that_is_installed_agrees(tmp_path: Path) -> None:
