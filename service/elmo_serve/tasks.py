@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -106,19 +106,25 @@ class TaskRegistry:
     def check_name(self, name: str) -> None:
         """Raise Conflict where no task of this name can be kept here, by the cache."""
         self._kept()
-        if name not in self._files:
-            self._check_room(name)
+        self._check_free(name)
 
-    def put(self, task: Task, fit: Mapping[str, Any] | None = None) -> bool:
+    def put(
+        self,
+        task: Task,
+        fit: Mapping[str, Any] | None = None,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Write a task file, in place of any other of its name; return whether there was no task.
 
-        `fit` says what the weights were learned from. When this returns, the whole file is on the
-        disk.
+        `fit` says what the weights were learned from. `prepare` is called when the name is known
+        to be free, under the lock of the folder, before the task file is written: it writes the
+        files that belong to the task. When this returns, the whole file is on the disk.
 
         Raises:
             InvalidRequest: the task is impossible for this model; each fault is listed.
             Conflict: no task of this name can be kept here.
             Unavailable: the folder cannot be read or written at present.
+            Any error of `prepare`.
         """
         data = encode(task, self.owner, fit)
         check(data, task.name, self.owner)
@@ -131,10 +137,8 @@ class TaskRegistry:
                 with locked(folder / _LOCK):
                     self._refresh(folder)
                     before = self._files.get(task.name)
-                    if before is None:
-                        self._check_room(task.name)
-                    elif before.is_foreign:
-                        raise Conflict(f"Task {task.name!r} cannot be replaced: {before.fault}")
+                    self._check_free(task.name)
+                    prepare()
                     if path.is_dir() and not path.is_symlink():
                         path.rmdir()  # a file cannot replace a folder
                     atomic_files.write_bytes(path, data)
@@ -263,6 +267,13 @@ class TaskRegistry:
                 f"{variable('tasks')} names another one"
             )
         return self._folder
+
+    def _check_free(self, name: str) -> None:
+        file = self._files.get(name)
+        if file is None:
+            self._check_room(name)
+        elif file.is_foreign:
+            raise Conflict(f"Task {name!r} cannot be replaced: {file.fault}")
 
     def _check_room(self, name: str) -> None:
         # A disk that ignores case would write two such names to one file.

@@ -185,8 +185,8 @@ class FitRun:
             for name, scores in self.scores["mixtures"].items()
         }
         fit = {**trained.fit, "job": self._id, "measure": trained.measure, "scores": mixtures}
-        self._folder.publish(self._id, self._name)
-        self._model.registry.put(task, fit)
+        # Not before the name is known to be free: another model's task of it may have such files.
+        self._model.registry.put(task, fit, lambda: self._folder.publish(self._id, self._name))
         return {
             "name": task.name,
             "weights": list(task.weights),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.errors import ServiceError, UnknownTask
+from elmo_serve.errors import Conflict, ServiceError, UnknownTask
 from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.metrics import Metrics
@@ -126,6 +126,24 @@ async def test_a_task_that_cannot_be_written_is_an_error_of_the_api(tmp_path: Pa
         with pytest.raises(ServiceError, match="mine"):
             await run.run(lambda: None)
         jobs.close()
+
+
+async def test_the_files_of_another_models_task_stay_as_they_are(tmp_path: Path) -> None:
+    """The other model gets its task while the fit runs."""
+    head = tmp_path / "mine.fit" / "head.safetensors"
+    async with bench() as b:
+        model = fit_model(b.engine, tmp_path)
+        run, jobs = fit_run(tmp_path, model)
+        head.parent.mkdir()
+        head.write_bytes(b"of the other model")
+        task = {"name": "mine", "weights": [1, 2, 3], "model": "other"}
+        (tmp_path / "mine.json").write_text(json.dumps(task))
+
+        with pytest.raises(Conflict, match="it belongs to model 'other'"):
+            await run.run(lambda: None)
+        jobs.close()
+
+    assert head.read_bytes() == b"of the other model"
 
 
 async def begun(b: Bench) -> None:
