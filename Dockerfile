@@ -50,7 +50,7 @@ LABEL org.opencontainers.image.title="elmo-serve" \
 # A new volume that is mounted on one of these folders takes over its owner.
 RUN install -d -o 10001 -g 10001 /models /tasks /cache
 COPY --from=build /opt/elmo /opt/elmo
-COPY docker/healthcheck.py /opt/elmo/healthcheck.py
+COPY --chmod=0644 docker/healthcheck.py /opt/elmo/healthcheck.py
 # USER and HOME are set because user 10001 has no entry in /etc/passwd; only /tmp is always writable.
 ENV PATH=/opt/elmo/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -36,3 +36,10 @@ def test_the_server_runs_as_an_unprivileged_user() -> None:
     assert re.findall(r"^(?:ENTRYPOINT|CMD) (.+)$", TEXT, re.MULTILINE) == ['["elmo"]', '["serve"]']
     (user,) = re.findall(r"^USER (\d+):\d+$", TEXT, re.MULTILINE)
     assert int(user) >= 10_000
+
+
+def test_the_modes_of_a_checkout_do_not_reach_the_image() -> None:
+    """With umask 077 a checkout is readable for its owner alone, who is not the image's user."""
+    last_stage = TEXT[TEXT.rindex("\nFROM ") :]
+    copies = re.findall(r"^COPY (.+)$", last_stage, re.MULTILINE)
+    assert copies and all("--from=build" in copy or "--chmod=" in copy for copy in copies)
