@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import ray
 from ray import serve
 
 from elmo_serve.distributed.ray_serve import EMBEDDINGS, app
@@ -45,6 +46,13 @@ def served(folder: Path, **arguments: object) -> Iterator[str]:
 def running_replicas() -> int:
     states = serve.status().applications["elmo"].deployments[EMBEDDINGS].replica_states
     return int(states.get("RUNNING", 0))
+
+
+def kill_replicas() -> None:
+    """Kill all replicas of the engine; Ray starts others."""
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        if f"#{EMBEDDINGS}#" in actor["name"]:
+            ray.kill(ray.get_actor(actor["name"], actor["namespace"]))
 
 
 @dataclass

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -44,6 +45,9 @@ EMBEDDINGS: Final = "Embeddings"
 _ONGOING_CALLS: Final = 10_000
 """Requests that Ray Serve gives to one replica at a time. Each replica has a queue of its own that
 refuses what has no room, so this only has to be larger than what fits that queue."""
+
+_RETRY_SECONDS: Final = 10
+"""How long a model that could not be loaded is not tried again."""
 
 _REQUEST_ID: Final = b"x-request-id"
 
@@ -125,6 +129,14 @@ class LoadedModel:
         self._stopping = self._loop.create_task(self.engine.stop())
 
 
+class LoadError(Exception):
+    """A model cannot be loaded. Ray Serve keeps what is returned, and not what is raised."""
+
+    def __init__(self, fault: LoadFault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
 class EngineReplica:
     """One replica of the engine, with an engine for each model that it has loaded."""
 
@@ -138,18 +150,31 @@ class EngineReplica:
         hardware = Hardware.here(os.environ.get(VISIBLE))
         self._share = Share(hardware, max(1, int(cpus)))
         self._engines: dict[str, ReplicaEngine] = {}
+        self._faults: dict[str, tuple[LoadFault, float]] = {}  # and when to try again
         # Ray sends requests to a replica once this is done: the model is loaded by then.
-        found = await self.load(settings.specs[0].name)
+        found = await self._loaded(settings.specs[0].name)
         if isinstance(found, LoadFault) and len(self._specs) == 1:
             raise RuntimeError(found.reason)
 
-    async def load(self, model: str) -> LoadedModel | LoadFault:
-        """Load a model; `_replica_class` keeps what this returns."""
+    async def load(self, model: str) -> LoadedModel:
+        """Load a model; `_replica_class` keeps what this returns. Raises LoadError."""
         engine = await ReplicaEngine.open(self._specs[model], self._settings, self._share)
         if isinstance(engine, LoadFault):
-            return engine
+            raise LoadError(engine)
         self._engines[model] = engine
         return LoadedModel(engine, lambda: self._forget(model, engine))
+
+    async def _loaded(self, model: str) -> LoadedModel | LoadFault:
+        # An attempt may take long, and another model may be unloaded for it.
+        fault, again = self._faults.pop(model, (None, 0.0))
+        if fault is not None and time.monotonic() < again:
+            self._faults[model] = fault, again
+            return fault
+        try:
+            return await self.load(model)
+        except LoadError as error:
+            self._faults[model] = error.fault, time.monotonic() + _RETRY_SECONDS
+            return error.fault
 
     def _forget(self, model: str, engine: ReplicaEngine) -> None:
         if self._engines.get(model) is engine:
@@ -157,14 +182,14 @@ class EngineReplica:
 
     async def describe(self, model: str) -> ModelDescription | LoadFault | ServiceError:
         """Load a model, if it is not loaded, and describe it."""
-        found = await self.load(model)
+        found = await self._loaded(model)
         return found if isinstance(found, LoadFault) else found.engine.describe()
 
     async def embed(self, call: EmbedCall) -> EmbedAnswer | ServiceError:
         """Compute the vectors of all sentences, or of none."""
-        found = await self.load(call.model)
+        found = await self._loaded(call.model)
         if isinstance(found, LoadFault):
-            return Unavailable(f"Not ready: {found.reason}.", retry_after=10)
+            return Unavailable(f"Not ready: {found.reason}.", retry_after=_RETRY_SECONDS)
         return await found.engine.embed(call)
 
     def record_autoscaling_stats(self) -> dict[str, float]:
@@ -184,7 +209,7 @@ def _replica_class(models: int) -> type[EngineReplica]:
 
     class Replica(EngineReplica):
         @serve.multiplexed(max_num_models_per_replica=models)  # type: ignore[untyped-decorator]
-        async def load(self, model: str) -> LoadedModel | LoadFault:
+        async def load(self, model: str) -> LoadedModel:
             return await EngineReplica.load(self, model)
 
     return Replica

@@ -18,7 +18,15 @@ from tests.support.servers import SMALL
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
 
 from tests.support.ray_cluster import cluster, until
-from tests.support.ray_service import CLIENTS, SENTENCES, Load, post, running_replicas, served
+from tests.support.ray_service import (
+    CLIENTS,
+    SENTENCES,
+    Load,
+    kill_replicas,
+    post,
+    running_replicas,
+    served,
+)
 
 pytestmark = [pytest.mark.scale, pytest.mark.filterwarnings("ignore")]
 
@@ -133,3 +141,17 @@ def test_a_replica_holds_as_many_models_as_it_may(
                 for index, found in enumerate(safetensors.decode(response.content)):
                     assert wanted.difference(found, index, {}) < 1
         assert client.post("/embed", json={"sentences": [], "model": "no"}).status_code == 404
+
+
+def test_a_model_that_could_not_be_loaded_is_tried_again(nodes: Any, tmp_path: Path) -> None:
+    """Its checkpoint is away while Ray starts a lost replica anew."""
+    other, away = write_pair(tmp_path / "other"), tmp_path / "away"
+    arguments = {"models": f"{SMALL},other={other}"}
+    with served(tmp_path, **arguments) as url, httpx.Client(base_url=url, timeout=120) as client:
+        until(lambda: post(client, [0], model="other").status_code == 200)
+        other.rename(away)
+        kill_replicas()
+        until(lambda: f"{other}" in post(client, [0], model="other").text)
+        away.rename(other)
+
+        until(lambda: post(client, [0], model="other").status_code == 200, seconds=60)
