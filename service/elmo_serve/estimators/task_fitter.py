@@ -67,8 +67,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, sentences: Any, labels: Any) -> Self:
         """Learn from sentences and their labels.
 
-        Raises FitError (a ValueError) for options out of range, one class alone, and numbers of
-        labels that do not fit.
+        Labels may be strings or numbers. Raises FitError (a ValueError) for options out of range,
+        one class alone, and numbers of labels that do not fit.
         """
         options = FitOptions(
             validation=self.validation,
@@ -94,7 +94,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes = tuple(sorted(set(parts[0].labels)))
             self.fitted_ = fit_once(parts[0], parts[1], classes, options, self.random_state)
         self.kind_ = examples.kind
-        self.classes_ = np.array(classes)
+        self._given = _by_text(labels)
+        self.classes_ = np.unique([self._given[each] for each in classes])
         self.weights_ = np.array(self.fitted_.weights)
         self.shares_ = np.exp(self.weights_) / np.exp(self.weights_).sum()
         self.gamma_ = self.fitted_.gamma
@@ -107,9 +108,9 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tokens = tokens_of(sentences, self.tokenizer)
         if self.kind_ == "sentence":
             found = self._predicted(Examples.of_sentences((each, "") for each in tokens))
-            return np.array(found, dtype=self.classes_.dtype)
+            return np.array([self._given[each] for each in found], dtype=self.classes_.dtype)
         found = self._predicted(Examples.of_tokens((each, [""] * len(each)) for each in tokens))
-        rest = iter(found)
+        rest = iter([self._given[each] for each in found])
         return [[next(rest) for _ in each] for each in tokens]
 
     def score(self, sentences: Any, labels: Any) -> float:
@@ -147,6 +148,12 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encode(self, sentences: Sequence[Sequence[str]]) -> Any:
         encoder = _encoder(self.model, self.precision)
         return encoder.encode_whole(sentences, bounded=True).sentences()
+
+
+def _by_text(labels: Any) -> dict[str, Any]:
+    """Return the labels, of sentences or of tokens, by the text that the fit has for them."""
+    flat = (each for label in labels for each in (label if _is_list(label) else [label]))
+    return {str(label): label for label in flat}
 
 
 def _is_list(label: object) -> bool:

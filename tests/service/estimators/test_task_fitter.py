@@ -44,6 +44,18 @@ def test_it_learns_labels_of_tokens_and_decodes_legal_spans() -> None:
     assert fitter.score(SENTENCES, tags) > 0.8  # the span F1
 
 
+def test_labels_that_are_numbers_come_back_as_numbers() -> None:
+    numbers = [10 - WORDS.index(label) for label in LABELS]
+
+    fitter = clone(FITTER).fit(SENTENCES, np.array(numbers))
+    tokens = clone(FITTER).fit(SENTENCES, [[number] * 4 for number in numbers])
+
+    predicted = fitter.predict(SENTENCES)
+    assert predicted.dtype.kind == "i" and list(fitter.classes_) == [7, 8, 9, 10]
+    assert fitter.score(SENTENCES, numbers) == np.mean(predicted == numbers) > 0.5
+    assert set(tokens.predict(SENTENCES[:1])[0]) <= set(numbers)
+
+
 def test_texts_are_tokenised() -> None:
     texts = [" ".join(sentence) for sentence in SENTENCES]
 
