@@ -14,7 +14,8 @@ from elmo_serve.task_schema import TaskBody, optional
 from elmo_serve.validation import validated
 
 MAX_FILE_BYTES: Final = 64 * 1024
-"""A task of 256 layers with the longest description has some 20 KiB; larger files are refused."""
+"""A task of 256 layers with the longest description has some 20 KiB; larger files and
+bodies of PUT are refused. Raising it lets a PUT hold up the event loop, which parses it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The body of a request, received within limits of time and memory."""
 
 import asyncio
+import math
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -58,11 +59,15 @@ class Body:
 
     A large body is counted with its announced length before the first byte is read, and where none
     was announced as the pieces come. The pieces stay apart, on the heap: a body that never ends
-    holds no file descriptor.
+    holds no file descriptor. `most_bytes` is a limit of this body alone, next to the one of all
+    bodies (ELMO_MAX_BODY_BYTES).
     """
 
-    def __init__(self, scope: "Scope", budget: ReceivingBudget) -> None:
+    def __init__(
+        self, scope: "Scope", budget: ReceivingBudget, most_bytes: float = math.inf
+    ) -> None:
         self.size = 0
+        self._most_bytes = most_bytes
         self._pieces: list[bytes] = []
         self._budget = budget
         self._announced = headers.content_length(scope) or 0
@@ -86,6 +91,7 @@ class Body:
 
         Raises:
             DisconnectError: the client left before the end.
+            TooLarge: the body has more than `most_bytes`.
             TooLarge, Overloaded: see `ReceivingBudget.reserve`.
         """
         self._reserve(self._announced)
@@ -114,22 +120,32 @@ class Body:
         self._pieces.clear()
 
     def _reserve(self, size: int) -> None:
+        if size > self._most_bytes:
+            raise TooLarge(
+                f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
+                "here."
+            )
         if size > SMALL_BODY_BYTES and size > self._reserved:
             self._budget.reserve(size - self._reserved)
             self._reserved = size
 
 
 async def read(
-    scope: "Scope", receive: "Receive", budget: ReceivingBudget, timeout_seconds: float
+    scope: "Scope",
+    receive: "Receive",
+    budget: ReceivingBudget,
+    timeout_seconds: float,
+    most_bytes: int,
 ) -> bytes:
-    """Return the whole body.
+    """Return the whole body, of at most `most_bytes`.
 
     Raises:
         DisconnectError: the client left before its end.
         DeadlineExceeded: it took longer than `timeout_seconds`.
+        TooLarge: it has more than `most_bytes`; an announced body is refused unread.
         TooLarge, Overloaded: see `ReceivingBudget.reserve`.
     """
-    with Body(scope, budget) as body:
+    with Body(scope, budget, most_bytes) as body:
         try:
             async with asyncio.timeout(timeout_seconds):
                 await body.receive(receive)

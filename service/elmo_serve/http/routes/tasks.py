@@ -33,7 +33,7 @@ from elmo_serve.http.request.model_query import Model
 from elmo_serve.http.request.parsing import parse_task
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
-from elmo_serve.task_file import TaskOwner, refuse_other_revision
+from elmo_serve.task_file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter()
@@ -94,10 +94,16 @@ async def put_task(
     Its model is the one of the query, else the one of the body, else the first one.
     """
     headers.check_json(request.scope)
-    timeout_seconds = server.settings.request_timeout_seconds
-    body = parse_task(
-        await request_body.read(request.scope, request.receive, server.receiving, timeout_seconds)
+    # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
+    # million unknown fields would stop the event loop for seconds.
+    content = await request_body.read(
+        request.scope,
+        request.receive,
+        server.receiving,
+        server.settings.request_timeout_seconds,
+        MAX_FILE_BYTES,
     )
+    body = parse_task(content)
     if not re.fullmatch(TASK_NAME, name):
         raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     if "name" in body.model_fields_set and body.name != name:

@@ -12,6 +12,7 @@ import pytest
 
 from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
+from elmo_serve.task_file import MAX_FILE_BYTES
 from tests.support.servers import SMALL, Running, running
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
@@ -51,6 +52,17 @@ def test_a_second_put_replaces_the_first(client: httpx.Client) -> None:
         **{"gamma": 1.0, "layer_norm": False, "description": ""},
         **FIRST,
     }
+
+
+def test_a_body_larger_than_any_task_file_is_refused(client: httpx.Client) -> None:
+    body = b'{"weights": [0, 0, 0]}'
+
+    refused = client.put("/tasks/ner", content=body.ljust(MAX_FILE_BYTES + 1), headers=JSON)
+    created = client.put("/tasks/ner", content=body.ljust(MAX_FILE_BYTES), headers=JSON)
+
+    assert refused.status_code == 413
+    assert f"at most {MAX_FILE_BYTES} " in refused.json()["detail"]
+    assert created.status_code == 201
 
 
 def test_tasks_are_listed_by_name(client: httpx.Client) -> None:
