@@ -4,6 +4,7 @@ A module without torch: the server and the command line resolve names before tor
 """
 
 import difflib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -242,6 +243,21 @@ def tokenization(name: str, path: str = "") -> tuple[str, str]:
         if (tokenizer := _BUILT_IN_TOKENIZERS.get(canonical(each))) is not None:
             return tokenizer, "en"
     return "moses", "en"
+
+
+def path_fault(path: str) -> str | None:
+    """Return the error message for a path that is missing or cannot be looked up; None: it exists.
+
+    `Path.exists` does not do: before Python 3.14 it raises PermissionError below a folder that this
+    user may not search.
+    """
+    try:
+        os.stat(path)  # noqa: PTH116 - a string, as the message shows it
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
+        return missing(path)
+    except OSError as error:
+        return f"{path}: cannot be read: {error.strerror}"
+    return None
 
 
 def missing(name: str) -> str:

@@ -58,7 +58,9 @@ def open_folder(folder: Path, called: str = variable("tasks")) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         os.listdir(folder)  # noqa: PTH208 - only whether it can be read
     except OSError as error:
-        cause = "it is a file" if folder.is_file() else error.strerror or error
+        # Unlike `Path.is_file`, False below a folder that this user may not search.
+        is_file = os.path.isfile(folder)  # noqa: PTH113
+        cause = "it is a file" if is_file else error.strerror or error
         raise SettingsError(
             f"{called}={str(folder)!r} is not allowed: {cause}; a folder that can be read or made"
         ) from None

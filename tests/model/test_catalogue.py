@@ -1,5 +1,7 @@
 """Model names: published addresses, look-ups in any case, suggestions for misspellings."""
 
+from pathlib import Path
+
 import pytest
 
 from elmo_model import pretrained
@@ -8,6 +10,7 @@ from elmo_model.catalogue import (
     CATALOGUE,
     canonical,
     missing,
+    path_fault,
     published_model,
     published_models,
     tokenization,
@@ -130,6 +133,16 @@ def test_names_are_found_in_any_case() -> None:
 def test_a_missing_path_is_explained(name: str, expected: str) -> None:
     assert missing(name).startswith(f"{name}: does not exist")
     assert expected in missing(name)
+
+
+def test_a_path_exists_or_has_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    too_long = str(tmp_path / ("x" * 300))
+
+    assert path_fault(str(tmp_path)) is None
+    for name in ("nowhere", "file/inner", "a\0b"):
+        assert path_fault(str(tmp_path / name)) == missing(str(tmp_path / name))
+    assert path_fault(too_long) == f"{too_long}: cannot be read: File name too long"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from elmo_serve.errors import Conflict
 from elmo_serve.settings import SettingsError
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import default_folder, open_registry
-from tests.support.folders import read_only
+from tests.support.folders import closed, read_only
 
 LAYERS = 3
 OWNER = TaskOwner(LAYERS)
@@ -39,6 +39,11 @@ def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> 
         open_registry(path, OWNER)
 
 
+def test_a_folder_that_cannot_be_looked_up_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    with closed(tmp_path), pytest.raises(SettingsError, match="not allowed: Permission denied; a"):
+        open_registry(tmp_path / "home" / "tasks", OWNER)
+
+
 def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path) -> None:
     default = tmp_path / "data" / "tasks"
 
@@ -47,7 +52,7 @@ def test_without_the_setting_tasks_are_kept_in_the_default_folder(tmp_path: Path
     assert open_registry(None, OWNER, default).list() == (NER,)
 
 
-@pytest.mark.parametrize("kind", ["below a file", "read-only"])
+@pytest.mark.parametrize("kind", ["below a file", "below a closed folder", "read-only"])
 def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
@@ -56,6 +61,9 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
         if kind == "below a file":
             default.write_text("")
             default = default / "inner"
+        elif kind == "below a closed folder":
+            default = default / "inner"
+            stack.enter_context(closed(tmp_path))
         else:
             default = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(read_only(default))

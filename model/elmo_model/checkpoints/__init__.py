@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.catalogue import missing
+from elmo_model.catalogue import path_fault
 from elmo_model.checkpoints import (
     aligned,
     allennlp,
@@ -85,11 +85,20 @@ def describe(path: str | Path) -> tuple[ElmoConfig, Origin, int]:
 def read(path: str | Path) -> Checkpoint:
     """Read the checkpoint at a path into memory. Raises CheckpointError as `load` does."""
     place = Path(path)
-    if not place.exists():
-        raise CheckpointError(missing(str(path)))
+    if (fault := path_fault(str(path))) is not None:
+        raise CheckpointError(fault)
+    try:
+        form = _form(place)
+    except OSError as error:  # a folder that this user may not search
+        raise CheckpointError(f"{place}: cannot be read: {error.strerror}") from error
+    return form.read(place)
+
+
+def _form(place: Path) -> Format:
+    """Return the first format that recognises a path. Raises CheckpointError and OSError."""
     for form in FORMATS.values():
         if form.recognises(place):
-            return form.read(place)
+            return form
     if (place / "run.json").is_file():
         raise CheckpointError(
             f"{place}: is a run of `elmo train` without a {native.RUN_FILE}, which is written when "

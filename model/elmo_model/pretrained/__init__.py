@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.catalogue import canonical, missing
+from elmo_model.catalogue import canonical
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
@@ -38,7 +38,6 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     name = str(name_or_path)
     if canonical(name) in BUILT_IN:
         return load_built_in(name, device=device)
-    _require(name)
     return checkpoints.load(name, device=device)
 
 
@@ -51,10 +50,4 @@ def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin, int]:
     if canonical(name) in BUILT_IN:
         elmo = load_built_in(name)
         return elmo.config, elmo.origin, elmo.parameter_count
-    _require(name)
     return checkpoints.describe(name)
-
-
-def _require(path: str) -> None:
-    if not Path(path).exists():
-        raise CheckpointError(missing(path))

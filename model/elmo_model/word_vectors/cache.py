@@ -2,6 +2,7 @@
 
 import fcntl
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ def map_folder(path: Path, cache: Path) -> Path:
 
     `path` may be such a folder. Raises WordVectorsError as `open_word_vectors` does.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - False where the path cannot be looked up
         return path
     try:
         folder = cache / "word-vectors" / _identity(path)

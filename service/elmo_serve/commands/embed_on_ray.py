@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from elmo_model.catalogue import published_model
+from elmo_model.catalogue import path_fault, published_model
 from elmo_serve.commands.published import cache_options
 from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.files.sentence import FileError
@@ -80,7 +80,7 @@ def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any])
         root=str(Path(source).resolve()),
         folder=str(Path(folder).resolve()),
         cache=cache_options() if published_model(model) is not None else None,
-        model=str(Path(model).resolve()) if Path(model).exists() else model,
+        model=str(Path(model).resolve()) if path_fault(model) is None else model,
         layers=layers,
         output_format=name,
         suffix=_SUFFIXES[name],

@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from elmo_model.catalogue import BUILT_IN, canonical, missing, published_model
+from elmo_model.catalogue import BUILT_IN, canonical, path_fault, published_model
 from elmo_serve.commands.terminal import download_progress, fail
 
 if TYPE_CHECKING:
@@ -103,17 +102,17 @@ def _resolve(model: str, settings: Callable[[], CacheSettings]) -> str:
         _note_path_of_this_name(model, "built-in")
         return canonical(model)
     if published_model(model) is None:
-        if not Path(model).exists():
-            raise _MissingError(missing(model))
+        if (fault := path_fault(model)) is not None:
+            raise _MissingError(fault)
         return model
     _note_path_of_this_name(model, "published")
     return _downloaded(model, settings)
 
 
 def _note_path_of_this_name(name: str, kind: str) -> None:
-    path = Path(name)
-    if path.exists():
-        what = "folder" if path.is_dir() else "file"
+    # Unlike `Path.exists`, False in a working folder that this user may not search.
+    if os.path.exists(name):  # noqa: PTH110
+        what = "folder" if os.path.isdir(name) else "file"  # noqa: PTH112
         click.echo(
             f"elmo: {name} names the {kind} model; write ./{name} for the {what} of this name",
             err=True,

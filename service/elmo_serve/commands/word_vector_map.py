@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def with_word_vectors(settings: Settings) -> Settings:
     """Return settings whose word vectors are the folder of a map, which workers open at once."""
     if settings.word_vectors is None:
         return settings
-    if not settings.word_vectors.is_dir():
+    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `map_folder`
         click.echo(f"elmo: reading {settings.word_vectors}", err=True)
     folder = word_vector_map(settings.word_vectors, settings.cache)
     return settings.model_copy(update={"word_vectors": folder})

@@ -12,6 +12,7 @@ import torch
 from elmo_model.checkpoints import FORMATS, CheckpointError, load, load_pair, native, read
 from tests.support import golden
 from tests.support.checkpoints import write_pair
+from tests.support.folders import closed
 
 GOLDEN = golden.GOLDEN
 CONTAINED = [  # the second format would also recognise a checkpoint of the first
@@ -68,6 +69,15 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
             load(tmp_path / name)
     with pytest.raises(CheckpointError, match=r"nowhere: does not exist, expected a checkpoint$"):
         load(tmp_path / "nowhere")
+
+
+def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "model.safetensors"):
+        with (
+            closed(tmp_path),
+            pytest.raises(CheckpointError, match=f"^{path}: cannot be read: Permission denied$"),
+        ):
+            load(path)
 
 
 def test_load_says_which_call_takes_a_name() -> None:

@@ -10,9 +10,10 @@ import pytest
 from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
 from elmo_model.pretrained import load_built_in
-from elmo_serve.commands.published import with_resolved_models
+from elmo_serve.commands.published import resolve_model, with_resolved_models
 from elmo_serve.settings_text import from_strings
 from tests.support.command_line import elmo
+from tests.support.folders import closed
 from tests.support.mirror import serving
 
 
@@ -83,6 +84,24 @@ def test_serve_refuses_a_missing_model_before_it_starts() -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith("elmo: orignal: does not exist; did you mean original?")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_serve_refuses_a_model_that_cannot_be_looked_up(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+
+    result = elmo("serve", "--model", path)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"elmo: {path}: cannot be read: File name too long\n"
+
+
+def test_a_name_needs_no_right_to_look_into_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with closed(tmp_path):
+        assert resolve_model("english") == "english"
 
 
 def test_a_missing_model_is_downloaded_from_the_mirror(tmp_path: Path) -> None:

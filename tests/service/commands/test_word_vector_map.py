@@ -24,6 +24,18 @@ def test_settings_get_the_folder_of_the_map(
     assert with_word_vectors(Settings()) == Settings()
 
 
+def test_a_file_that_cannot_be_looked_up_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / ("x" * 300)
+
+    with pytest.raises(SystemExit) as ended:
+        with_word_vectors(Settings(word_vectors=path, cache=tmp_path))
+
+    assert ended.value.code == 1
+    assert f"elmo: {path}: cannot be read: File name too long" in capsys.readouterr().err
+
+
 def test_a_damaged_file_ends_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
