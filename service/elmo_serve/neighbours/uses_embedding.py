@@ -45,11 +45,9 @@ def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
     if cache is None:
         return None
     folder = cached_folder(cache, info)
-    if not folder.is_dir():
-        return None
     try:
-        return open_index(folder)
-    except IndexFolderError as error:
+        return open_index(folder) if folder.is_dir() else None
+    except (IndexFolderError, OSError) as error:  # OSError: a cache below an unsearchable folder
         _log.warning("%s; it is made anew", error)
         return None
 

@@ -65,6 +65,16 @@ async def test_what_the_cache_has_is_there_at_once(tmp_path: Path) -> None:
         assert len(b.batches) == batches
 
 
+async def test_a_cache_that_cannot_be_looked_up_is_done_without(tmp_path: Path) -> None:
+    async with bench(budget=4_000) as b:
+        index = model_index(b, tmp_path / ("x" * 300))
+        assert "is being embedded" in (await refused(index)).detail
+        assert index.embedding is not None
+        await index.embedding
+
+        assert (await index.get()).info.tokens == 49_886
+
+
 async def test_a_failure_is_reported_once_and_tried_again(tmp_path: Path) -> None:
     (tmp_path / "neighbours").mkdir()
     queues = iter([RuntimeError("the device is gone")])

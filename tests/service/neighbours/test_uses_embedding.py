@@ -18,6 +18,7 @@ from elmo_model import atomic_files
 from elmo_model.neighbours import uses
 from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench
+from tests.support.folders import closed
 from tests.support.full_disk import full_disk
 from tests.support.gated_worker import INFO, mark
 from tests.support.neighbours import bulk_queue_of
@@ -114,6 +115,15 @@ async def test_without_a_folder_the_index_is_in_memory(
     assert "kept in memory alone" in caplog.text
     assert index.info.tokens == TOKENS
     assert len(index.uses(np.ones((3, 4), np.float32), (0, 1, 0), 5)) == 5
+
+
+def test_a_cache_that_cannot_be_looked_up_has_no_index(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closed(tmp_path), caplog.at_level(logging.WARNING):
+        assert open_cached(tmp_path / "cache", INFO) is None
+
+    assert "Permission denied" in caplog.text
 
 
 async def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
