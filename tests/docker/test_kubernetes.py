@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.settings import Settings, variable
 from tests.docker.engine import ROOT
 
@@ -109,7 +110,7 @@ def test_the_autoscaler_alone_sets_the_number_of_replicas() -> None:
     assert "replicas" not in only("autoscaling", "Deployment")["spec"]
 
 
-def test_the_autoscaler_scales_before_requests_are_refused() -> None:
+def test_the_autoscaler_scales_by_a_metric_of_the_service() -> None:
     (metric,) = only("autoscaling", "HorizontalPodAutoscaler")["spec"]["metrics"]
     name = metric["pods"]["metric"]["name"]
     (rule,) = yaml.safe_load((FOLDER / "autoscaling" / "adapter-values.yaml").read_text())["rules"][
@@ -117,8 +118,35 @@ def test_the_autoscaler_scales_before_requests_are_refused() -> None:
     ]
     assert rule["name"]["as"] == name
     assert name.removeprefix("elmo_") in served_gauges()
-    wanted = int(metric["pods"]["target"]["averageValue"])
-    assert wanted < Settings.model_fields["max_queue_tokens"].default
+
+
+class AllOfTheQueue:
+    """A backlog whose queue holds every token that was admitted, at 1,000 tokens/s."""
+
+    is_measured = True
+    seconds_per_token = 1e-3
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def tokens_before(self, virtual_time: float) -> float:
+        return self.tokens if virtual_time > 0 else 0
+
+
+def test_the_autoscaler_acts_on_a_shorter_queue_than_admission_allows() -> None:
+    """A request that would wait for half of its timeout is refused, however few tokens wait."""
+    backlog, settings = AllOfTheQueue(), Settings()
+    limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
+    admission = Admission(limits, {"slow": backlog}, lambda: 0.0)
+    while admission.refusal(20, settings.request_timeout_seconds) is None:
+        admission.admit([18], settings.request_timeout_seconds)
+        backlog.tokens = admission.outstanding
+
+    scaler = yaml.safe_load((FOLDER / "autoscaling" / "autoscaler.yaml").read_text())
+    (metric,) = scaler["spec"]["metrics"]
+    target = int(metric["pods"]["target"]["averageValue"])
+    tolerance = 0.1  # of the HorizontalPodAutoscaler: it leaves a load of 1.1 x the target alone
+    assert (1 + tolerance) * target < backlog.tokens / 2  # rather long before
 
 
 def test_prometheus_finds_the_port_of_the_service() -> None:
