@@ -41,8 +41,9 @@ class Client:
             url: the server's address, such as "http://localhost:8000".
             api_key: one of the server's keys, if it requires one. No error shows it.
             model: one of the server's models; None for the first one.
-            timeout_seconds: bound on the response to one request. The server is told, and drops
-                what it has not begun by then.
+            timeout_seconds: within which the response to one request begins, and again within
+                which it is complete; 5 seconds more are allowed for the way. The server is told,
+                and drops what it has not begun by then.
             patience_seconds: how long a request that failed is sent again, where that may help. A
                 server that has never responded is tried for 5 seconds at most.
             in_flight: requests at once, at least 1.

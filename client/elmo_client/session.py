@@ -77,6 +77,7 @@ class Session:
         in_flight: int,
         model: str | None = None,
         grace_seconds: float = _GRACE_SECONDS,
+        connect_seconds: float = _CONNECT_SECONDS,
     ) -> None:
         """Check the arguments; see `Client`. Raises CannotSend."""
         if in_flight < 1:
@@ -94,12 +95,14 @@ class Session:
         self.model = model
         self._query = "" if model is None else f"?model={quote(model, safe='')}"
         self._patience_seconds = patience_seconds
+        self._limit_seconds = timeout_seconds + grace_seconds
+        self._connect_seconds = connect_seconds
         self._info: dict[str, Any] | None = None
         self._responded = False
         self._http = httpx.AsyncClient(
             base_url=base,
             headers=headers,
-            timeout=httpx.Timeout(timeout_seconds + grace_seconds, connect=_CONNECT_SECONDS),
+            timeout=httpx.Timeout(timeout_seconds + grace_seconds, connect=connect_seconds),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=in_flight),
         )
 
@@ -230,9 +233,25 @@ class Session:
             await asyncio.sleep(pause)
 
     async def _attempt(self, call: _Call) -> Outcome:
+        """Send a request once; return the whole response, or the error.
+
+        The read timeout of httpx is for each piece, so a response that comes byte by byte would
+        never be over it. Head and body are bounded here, each by itself: a response that waited
+        long in the server's queue has as much time for its bytes as any other.
+        """
+        clock, limit = asyncio.get_running_loop().time, self._limit_seconds
         try:
-            response = await self._http.request(
-                call.method, call.path, content=call.content, headers=call.headers
+            async with (
+                asyncio.timeout(self._connect_seconds + limit) as bound,
+                self._http.stream(
+                    call.method, call.path, content=call.content, headers=call.headers
+                ) as response,
+            ):
+                bound.reschedule(clock() + limit)
+                await response.aread()
+        except TimeoutError:
+            return httpx.ReadTimeout(
+                f"not complete after {limit:g} s; a slow connection needs a longer timeout_seconds"
             )
         except httpx.HTTPError as error:
             return error
@@ -244,7 +263,7 @@ class Session:
             return refusal(outcome.status_code, outcome.content, outcome.headers, first)
         why = str(outcome) or type(outcome).__name__
         if isinstance(outcome, httpx.TimeoutException):
-            why = f"no response in time: {type(outcome).__name__}"
+            why = f"no response in time: {why}"
         error = Unreachable(f"{self.address}: {why}{attempts}")
         error.__cause__ = outcome
         return error

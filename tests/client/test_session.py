@@ -32,6 +32,7 @@ from tests.support.scripted_server import (
     hang_up,
     refuse,
     respond,
+    trickle,
 )
 
 
@@ -183,6 +184,29 @@ async def test_the_deadline_reaches_the_server_and_is_kept(scripted: ScriptedSer
     await session.close()
 
     assert scripted.requests[0][1]["X-Request-Timeout"] == "0.25"
+
+
+@pytest.mark.parametrize("head", [True, False], ids=["head", "body"])
+async def test_a_response_that_comes_byte_by_byte_is_given_up(
+    scripted: ScriptedServer, head: bool
+) -> None:
+    """Each byte is in time; the whole response is not."""
+    gate = threading.Event()
+    scripted.script = [trickle(gate, head=head)]
+    session = Session(
+        scripted.url,
+        api_key=None,
+        timeout_seconds=0.25,
+        patience_seconds=60,
+        in_flight=1,
+        grace_seconds=0,
+        connect_seconds=0.25,
+    )
+
+    with pytest.raises(Unreachable, match=f"^{scripted.url}: no response in time: "):
+        await session.embed(EmbedRequest(0, 1, b'{"sentences": [["1"]]}'), "0")
+    gate.set()
+    await session.close()
 
 
 def test_a_delete_is_not_repeated_if_it_may_have_been_processed(

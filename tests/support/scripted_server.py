@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -135,6 +136,20 @@ def refuse(status: int, **headers: str) -> Responder:
     def act(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
         text = json.dumps(problem).encode()
         respond(handler, status, text, "application/problem+json", **headers)
+
+    return act
+
+
+def trickle(gate: threading.Event, *, head: bool = False) -> Responder:
+    """Send a response byte by byte, or its head line by line, until the test sets `gate`."""
+
+    def act(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
+        handler.close_connection = True
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n")
+        handler.wfile.write(b"" if head else b"\r\n")
+        with contextlib.suppress(OSError):  # the client is gone
+            while not gate.wait(0.02):
+                handler.wfile.write(b"A: b\r\n" if head else b"a")
 
     return act
 
