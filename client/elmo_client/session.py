@@ -176,7 +176,11 @@ class Session:
         """Register a task and return it."""
         task = Task(name, tuple(weights), gamma, layer_norm, description)
         try:
-            call = _Call("PUT", _path(name) + self._query, orjson.dumps(asdict(task)))
+            call = _Call(
+                "PUT",
+                _path(name) + self._query,
+                orjson.dumps(asdict(task), option=orjson.OPT_SERIALIZE_NUMPY),
+            )
         except orjson.JSONEncodeError as error:
             raise CannotSend(f"task {name!r:.60} cannot be written as JSON: {error}") from error
         return task_of(json_of(await self._send(call)))

@@ -29,7 +29,7 @@ def body_of(
     if model is not None:
         members["model"] = model
     try:
-        return orjson.dumps(members)
+        return orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
         raise CannotSend(f"pairs cannot be written as JSON: {error}") from error
 

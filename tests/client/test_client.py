@@ -107,6 +107,13 @@ def test_a_stream_reads_its_input_only_as_far_as_needed(sdk: Client, elmo: Elmo)
     assert taken <= 2000 + 5 * 512 + 512
 
 
+def test_a_task_takes_numbers_of_numpy(sdk: Client, tasks: Path) -> None:
+    for kind in (np.float32, np.float64):
+        put = sdk.put_task("sense", np.array([0.5, -1.0, 2.0], kind), gamma=kind(1.5))  # type: ignore[arg-type]
+
+        assert put == Task("sense", (0.5, -1.0, 2.0), 1.5)
+
+
 def test_tasks_are_put_used_listed_and_deleted(sdk: Client, tasks: Path) -> None:
     put = sdk.put_task("sense", [0.5, -1.0, 2.0], gamma=1.5, description="an example")
 

@@ -32,6 +32,12 @@ def test_a_side_is_a_text_or_tokens_with_or_without_a_place() -> None:
     }
 
 
+def test_a_place_is_a_whole_number_of_any_kind() -> None:
+    body = sent((("a b", np.int64(1)), ("a b", np.uint8(0))))
+
+    assert [side["token"] for side in body["pairs"][0]] == [1, 0]
+
+
 def test_options_are_sent_when_they_are_given() -> None:
     assert sent(tokenizer="ptb", centred=True, model="m") == {
         "pairs": [],
