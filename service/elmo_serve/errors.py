@@ -36,7 +36,7 @@ ServiceError
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 TYPE_PREFIX = "urn:elmo-serve:error:"
 """A problem type is this prefix and a slug. It is a name, the same on every server; no link."""
@@ -238,10 +238,23 @@ class ServerError(ServiceError):
 
 
 class SentenceFailed(ServerError):
-    """A sentence makes the model fail, also alone; `errors` point to it."""
+    """Sentence `index` of a request makes the model fail, also alone; `errors` point to it.
+
+    The engine knows no body: it takes the pointer to be that of `sentences` in `POST /embed`. A
+    route with another body gives the pointer by `at`.
+    """
 
     title = "A sentence made the model fail"
     slug = "sentence-failed"
+
+    def __init__(self, detail: str, index: int = 0, place: str | None = None) -> None:
+        place = pointer("sentences", index) if place is None else place
+        super().__init__(detail, errors=[FieldError(place, detail)])
+        self.index = index
+
+    def at(self, place: str) -> Self:
+        """Return this error with another pointer."""
+        return type(self)(self.detail, self.index, place)
 
 
 class InternalError(ServerError):

@@ -17,6 +17,7 @@ from elmo_serve.errors import (
     InternalError,
     InvalidRequest,
     Overloaded,
+    SentenceFailed,
     ServiceError,
     TryLater,
     Unauthorized,
@@ -36,6 +37,8 @@ def descendants(cls: type[ServiceError]) -> set[type[ServiceError]]:
 def make(cls: type[ServiceError]) -> ServiceError:
     if cls is InternalError:
         return InternalError()
+    if cls is SentenceFailed:
+        return SentenceFailed("bad", 3).at("/text/3")
     if issubclass(cls, TryLater):
         return cls("wait", retry_after=2.5, headers={"X-A": "b"})
     return cls("bad", errors=[FieldError("/a", "b")], headers={"X-A": "b"})

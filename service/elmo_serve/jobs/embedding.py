@@ -86,8 +86,7 @@ async def _embedded(
     try:
         return await queue.embed(sentences, lengths, output, size)
     except SentenceFailed as error:
-        _, _, index, *_ = error.errors[0].pointer.split("/")
-        example = plan.owners[piece[int(index)]]
+        example = plan.owners[piece[error.index]]
         raise EmbeddingFailedError(
             f"/examples/{example}: the model fails on this sentence"
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from elmo_serve.errors import FieldError, SentenceFailed, Unavailable, pointer
+from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.model_queue import ModelQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
@@ -198,9 +198,5 @@ class Dispatcher:
         self.queue.fail(jobs, lambda _: Unavailable(detail, retry_after=retry_after))
 
     def _fail_sentence(self, job: SentenceJob, detail: str) -> None:
-        """Fail the requests of a job, each with a pointer to its own sentence."""
-
-        def error_at(index: int) -> SentenceFailed:
-            return SentenceFailed(detail, errors=[FieldError(pointer("sentences", index), detail)])
-
-        self.queue.fail([job], error_at)
+        """Fail the requests of a job, each with the number of its own sentence."""
+        self.queue.fail([job], lambda index: SentenceFailed(detail, index))

@@ -174,7 +174,9 @@ async def test_an_error_points_to_the_sentence_in_each_request_that_has_it() -> 
         one, two = b.ask([["fine"], [RAISES]]), b.ask([[RAISES], ["fine"], ["too"]])
         found = await asyncio.gather(one, two, return_exceptions=True)
 
-        pointers = [e.errors[0].pointer for e in found if isinstance(e, SentenceFailed)]
+        failed = [e for e in found if isinstance(e, SentenceFailed)]
+        assert [error.index for error in failed] == [1, 0]
+        pointers = [error.errors[0].pointer for error in failed]
         assert pointers == ["/sentences/1", "/sentences/0"]
 
 

@@ -12,14 +12,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
+from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
 from elmo_serve.http import media_types as encodings
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Encoder
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request import headers
 from elmo_serve.http.request.body import SMALL_BODY_BYTES, Body
-from elmo_serve.http.request.parsing import Options, Parsed, TextRequest, parse
+from elmo_serve.http.request.parsing import Options, Parsed, TextRequest, parse, text_pointer
 from elmo_serve.http.request.wait import RequestWait
 from elmo_serve.http.routes import embed_document
 from elmo_serve.http.routes.embed_response import VectorsResponse, embeddings_of, encode, note
@@ -36,6 +36,7 @@ from elmo_serve.output import (
     select,
     with_word_vectors,
 )
+from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 
@@ -70,14 +71,7 @@ async def embed(request: Request) -> Response:
             output = _with_word_vectors(_output(parsed.options, model), parsed.options, model)
             reservation = _reserve(server, model, parsed, output, encoding)
             unless_answered.callback(reservation.release)
-            embedded = await server.engine.embed(
-                parsed.sentences,
-                parsed.lengths,
-                output,
-                deadline - time.monotonic(),
-                headers.client(scope),
-                model.name,
-            )
+            embedded = await _embedded(server, scope, model, parsed, output, deadline)
         answer = embeddings_of(model, parsed, output, embedded)
         start = time.perf_counter()
         pieces = await encode(answer, embedded, encoding, server, deadline)
@@ -139,6 +133,30 @@ async def _tokenized(server: Server, parsed: Parsed, text: TextRequest) -> Parse
         offsets=found.offsets,
         text=replace(text, texts=[], tokenizer=text.tokenizer or model.tokenizer),
     )
+
+
+async def _embedded(
+    server: Server,
+    scope: Scope,
+    model: ServedModel,
+    parsed: Parsed,
+    output: Output,
+    deadline: float,
+) -> Embedded:
+    """Compute the vectors; see `Engine.embed`."""
+    try:
+        return await server.engine.embed(
+            parsed.sentences,
+            parsed.lengths,
+            output,
+            deadline - time.monotonic(),
+            headers.client(scope),
+            model.name,
+        )
+    except SentenceFailed as error:
+        if parsed.text is None:
+            raise
+        raise error.at(text_pointer(error.index)) from None
 
 
 def _output(options: Options, model: ServedModel) -> Output:

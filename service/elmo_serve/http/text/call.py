@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest
+from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request import body as request_body
@@ -116,7 +116,11 @@ class TextCall:
             wait.end_on_disconnect(self._receive)
             texts = await _tokenized(self.server, model, body, tokenizer, truncate)
             wait.unlimit()
-            return texts, await self._embedded(model, texts, output(texts), memory_factor)
+            try:
+                embedded = await self._embedded(model, texts, output(texts), memory_factor)
+            except SentenceFailed as error:
+                raise error.at(body.pointers[error.index]) from None
+            return texts, embedded
 
     async def _embedded(
         self, model: ServedModel, texts: Texts, wanted: Output, memory_factor: float

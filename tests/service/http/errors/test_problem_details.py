@@ -54,6 +54,26 @@ def raw(server: Running, head: str, body: bytes = b"") -> Iterator[bytes]:
             return
 
 
+def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body(tmp_path: Path) -> None:
+    fine, bad = {"tokens": ["a"]}, {"text": "the !raises"}
+    bodies: list[tuple[str, dict[str, Any], str]] = [
+        ("/embed", {"sentences": [["a"], ["!raises"]]}, "/sentences/1"),
+        ("/embed", {"text": ["a", "!raises"], "tokenizer": "whitespace"}, "/text/1"),
+        (
+            "/similarity",
+            {"pairs": [[fine, fine], [fine, bad]], "tokenizer": "whitespace"},
+            "/pairs/1/1",
+        ),
+    ]
+    with gated(tmp_path) as server, server.client() as client:
+        for path, body, place in bodies:
+            members = problem(client.post(path, json=body), "sentence-failed")
+            assert [fault["pointer"] for fault in members["errors"]] == [place]
+        answer = client.post("/v1/embeddings", json={"input": [["a"], ["!raises"]]})
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (500, "input")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
