@@ -68,17 +68,26 @@ class Server:
         """The limits of one request, made once when each model has been loaded or has failed."""
         if self._request_limits is not None:
             return self._request_limits
-        infos = [(model.name, model.pool.info) for model in self.models]
-        token_limits: dict[str | None, TokenLimit | None] = {
-            name: info.token_limit for name, info in infos if info is not None
-        }
         limits = RequestLimits(
             self.settings.max_request_sentences,
             self.settings.max_sentence_tokens,
-            {None: token_limits.get(self.models.first.name, BILM_TOKEN_LIMIT), **token_limits},
+            self._token_limits(),
         )
         if all(model.state != "loading" for model in self.models):
             self._request_limits = limits
+        return limits
+
+    def _token_limits(self) -> dict[str | None, TokenLimit | None]:
+        """Return the limit of a token by every name by which `ServedModels.get` finds a model."""
+        found = [(model, model.pool.info) for model in self.models]
+        loaded = [(model, info) for model, info in found if info is not None]
+        # Later entries replace earlier ones: the names in the server win over those in checkpoints,
+        # and the first model over the others.
+        limits: dict[str | None, TokenLimit | None] = {
+            **{info.name.casefold(): info.token_limit for _, info in reversed(loaded)},
+            **{model.name.casefold(): info.token_limit for model, info in loaded},
+        }
+        limits[None] = limits.get(self.models.first.name.casefold(), BILM_TOKEN_LIMIT)
         return limits
 
     def not_ready_because(self) -> str | None:

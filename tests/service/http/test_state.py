@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
+from elmo_serve.model_specs import ModelSpec
 from elmo_serve.settings import Settings
-from elmo_serve.workers.messages import LoadFailed, Message
-from tests.support.gated_worker import GatedWorker
+from elmo_serve.token_warnings import TokenLimit
+from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready
+from tests.support.gated_worker import INFO, GatedWorker
 from tests.support.servers import SMALL
 
 
@@ -22,6 +25,18 @@ class Unloadable(GatedWorker):
         super().start(on_message, on_exit)
         asyncio.get_running_loop().call_soon(on_message, LoadFailed("the disk is full of holes"))
         self.die("exited with status 0")
+
+
+class Described(GatedWorker):
+    """A worker that describes its model as `info`."""
+
+    def __init__(self, info: ModelInfo) -> None:
+        super().__init__(loads=False)
+        self._info = info
+
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        super().start(on_message, on_exit)
+        asyncio.get_running_loop().call_soon(on_message, Ready(self._info))
 
 
 def made(worker: Callable[[], GatedWorker], tasks: Path) -> Server:
@@ -66,6 +81,29 @@ async def test_a_task_folder_that_cannot_be_used_is_fatal(tmp_path: Path) -> Non
 
     assert server.failed.is_set()
     assert "ELMO_TASKS" in (server.fatal or "")
+    await server.close()
+
+
+async def test_every_name_of_a_model_has_its_limit_of_a_token(tmp_path: Path) -> None:
+    """In any case; a name in the server is before one of a checkpoint, and the first is before."""
+    limits = [TokenLimit(length, "characters") for length in (1, 2, 3)]
+    infos = {
+        "/a": replace(INFO, name="B", token_limit=limits[0]),
+        "/b": replace(INFO, name="Own", token_limit=limits[1]),
+        "/c": replace(INFO, name="Own", token_limit=limits[2]),
+    }
+    settings = Settings(
+        models=tuple(ModelSpec(path[1:].upper(), path) for path in infos),
+        devices=("cpu",),
+        tasks=tmp_path,
+    )
+    server = assemble(settings, lambda runner, _: Described(infos[runner.model]))
+    server.engine.start()
+    await server.open()
+
+    found = server.request_limits
+    for name in (None, "A", "a", "B", "b", "c", "Own"):
+        assert found.token_limit(name) == server.models.get(name).info.token_limit
     await server.close()
 
 

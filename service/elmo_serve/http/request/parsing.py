@@ -25,8 +25,8 @@ _EITHER: Final = ("sentences", "text")
 class RequestLimits:
     """Largest number of sentences of a request, and of tokens of a sentence.
 
-    `token_limits` are the lengths of a token that reach the network, by the name of the model; None
-    is the first one.
+    `token_limits` are the lengths of a token that reach the network, by each name that requests may
+    give the model, casefolded; None is the first one.
     """
 
     sentences: int
@@ -35,7 +35,8 @@ class RequestLimits:
 
     def token_limit(self, model: str | None) -> TokenLimit | None:
         """Return the length of a token that reaches the network of a model."""
-        return self.token_limits.get(model, BILM_TOKEN_LIMIT)
+        name = None if model is None else model.casefold()
+        return self.token_limits.get(name, BILM_TOKEN_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,5 +94,5 @@ def test_the_model_decides_which_tokens_are_cut() -> None:
         return [each.token for each in parse(json.dumps(body).encode(), LIMITS).warnings.listed]
 
     assert cut() == [1, 2]
-    assert cut(model="lexicon") == [2]
+    assert cut(model="lexicon") == cut(model="Lexicon") == [2]
     assert cut(model="another") == []  # 48 bytes
