@@ -243,6 +243,20 @@ def test_one_of_several_models_is_picked(chromium: Page, tmp_path: Path) -> None
         assert page.faults() == []
 
 
+def test_the_page_begins_with_a_model_that_is_loaded(chromium: Page, tmp_path: Path) -> None:
+    models = f"gone={tmp_path / 'nowhere'},golden={SMALL}"
+    with running(tmp_path, models=models, tasks=tmp_path / "tasks") as server:
+        page = WordPage(chromium, server.url)
+        page.open()
+
+        assert page.is_shown("#model-choice")
+        assert page.texts("#model-choice option") == ["gone (failed)", "golden"]
+        assert page.texts("#model-choice option:disabled") == ["gone (failed)"]
+        assert page.text("#card dd") == "golden"
+        assert page.is_shown("#results")
+        assert not page.is_shown("#refusal")
+
+
 def test_the_card_is_that_of_info(page: WordPage) -> None:
     card = page.text("#card")
 

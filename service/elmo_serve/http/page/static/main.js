@@ -51,10 +51,9 @@ async function open(name, texts = null) {
   byId("results").hidden = true;
   const again = () => open(name, wanted);
   const refusal = await attempt(async () => {
-    const query = name === null ? "" : `?model=${encodeURIComponent(name)}`;
     say("Asking the server for its model …");
-    const info = await server.get(`info${query}`);
-    const { tasks } = await server.get(`tasks${query}`);
+    const info = await described(name);
+    const { tasks } = await server.get(`tasks?model=${encodeURIComponent(info.model)}`);
     model = { info, tasks, means: null };
     showModels(info.models, info.model);
     showCard(info);
@@ -66,6 +65,31 @@ async function open(name, texts = null) {
   }, again);
   if (refusal?.status === 503 && refusal.retrySeconds !== null)
     opening = setTimeout(again, 1000 * Math.max(1, refusal.retrySeconds));
+}
+
+/** Describe a model; null: the first one, or the next one that can answer where it has failed. */
+async function described(name) {
+  if (name !== null) return server.get(`info?model=${encodeURIComponent(name)}`);
+  try {
+    return await server.get("info");
+  } catch (error) {
+    const other = error.status === 503 ? await firstThatAnswers() : null;
+    if (other === null) throw error;
+    return described(other);
+  }
+}
+
+/** Return the name of the first model that can answer; null before each is loaded or has failed. */
+async function firstThatAnswers() {
+  try {
+    const { models: lacking = [] } = await server.get("health/ready");
+    const { data } = await server.get("v1/models"); // names with an @ are those of tasks
+    const isReady = ({ id }) => !id.includes("@") && lacking.every(({ model: name }) => name !== id);
+    return data.find(isReady)?.id ?? null;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return null; // the reason that the first model gave is the one to show
+  }
 }
 
 async function submit({ texts, word }) {
