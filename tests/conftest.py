@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,15 @@ KEY = "open-sesame"
 
 
 def pytest_configure() -> None:
-    """Pass no ignored signal on: `nohup` ignores SIGHUP, and a shell's `&` SIGINT.
+    """Prepare the environment that every server and command of the tests inherits.
 
-    Children inherit what is ignored, and get the default of what has a handler.
+    No ignored signal is passed on: `nohup` ignores SIGHUP, and a shell's `&` SIGINT. Children
+    inherit what is ignored, and get the default of what has a handler.
+
+    OpenMP's threads sleep while they wait. By default they spin, each on a core that another server
+    of the tests could use: a start took half as long again.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
