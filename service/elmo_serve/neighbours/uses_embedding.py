@@ -104,8 +104,9 @@ def _temporary(cache: Path | None, info: ModelInfo) -> Path | None:
 def _remove_leftovers(folder: Path) -> None:
     """Remove temporary folders of processes that were killed: none of them needs a day."""
     for path in folder.glob(".*.tmp"):
-        if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another server has just renamed it
+            if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 async def _embed(

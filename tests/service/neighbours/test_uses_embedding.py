@@ -139,12 +139,14 @@ async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Pa
     for name, age in ((".old.tmp", 90_000), (".new.tmp", 0)):
         (folder / name / "part").mkdir(parents=True)
         os.utime(folder / name, (time.time() - age,) * 2)
+    (folder / ".renamed.tmp").symlink_to("nowhere")  # listed, and gone when it is looked at
 
     async with bench(budget=4_000) as b:
         await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
 
     assert sorted(path.name for path in folder.iterdir()) == [
         ".new.tmp",
+        ".renamed.tmp",
         cached_folder(tmp_path, INFO).name,
     ]
 
