@@ -149,7 +149,6 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             "ELMO_MIRROR": address,
             "ELMO_CACHE": str(base / "cache"),
             "ELMO_TASKS": str(base / "tasks"),
-            "PIP_NO_COMPILE": "1",  # Python compiles what is imported
         }
         shell = Shell(clone, environment, f"http://localhost:{port}")
         yield shell
