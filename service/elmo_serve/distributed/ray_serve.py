@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
 from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS, QueuedTokens
+from elmo_serve.distributed.loading import RETRY_SECONDS, LoadError, Loads
 from elmo_serve.distributed.messages import EmbedAnswer, EmbedCall, LoadFault, ModelDescription
 from elmo_serve.distributed.ray_options import RayOptions, of_environment
 from elmo_serve.distributed.remote_engine import RemoteEngine
@@ -45,9 +45,6 @@ EMBEDDINGS: Final = "Embeddings"
 _ONGOING_CALLS: Final = 10_000
 """Requests that Ray Serve gives to one replica at a time. Each replica has a queue of its own that
 refuses what has no room, so this only has to be larger than what fits that queue."""
-
-_RETRY_SECONDS: Final = 10
-"""How long a model that could not be loaded is not tried again."""
 
 _REQUEST_ID: Final = b"x-request-id"
 
@@ -129,14 +126,6 @@ class LoadedModel:
         self._stopping = self._loop.create_task(self.engine.stop())
 
 
-class LoadError(Exception):
-    """A model cannot be loaded. Ray Serve keeps what is returned, and not what is raised."""
-
-    def __init__(self, fault: LoadFault) -> None:
-        super().__init__(fault.reason)
-        self.fault = fault
-
-
 class EngineReplica:
     """One replica of the engine, with an engine for each model that it has loaded."""
 
@@ -150,9 +139,9 @@ class EngineReplica:
         hardware = Hardware.here(os.environ.get(VISIBLE))
         self._share = Share(hardware, max(1, int(cpus)))
         self._engines: dict[str, ReplicaEngine] = {}
-        self._faults: dict[str, tuple[LoadFault, float]] = {}  # and when to try again
+        self._loads = Loads(self.load)
         # Ray sends requests to a replica once this is done: the model is loaded by then.
-        found = await self._loaded(settings.specs[0].name)
+        found = await self._loads.get(settings.specs[0].name)
         if isinstance(found, LoadFault) and len(self._specs) == 1:
             raise RuntimeError(found.reason)
 
@@ -164,32 +153,20 @@ class EngineReplica:
         self._engines[model] = engine
         return LoadedModel(engine, lambda: self._forget(model, engine))
 
-    async def _loaded(self, model: str) -> LoadedModel | LoadFault:
-        # An attempt may take long, and another model may be unloaded for it.
-        fault, again = self._faults.pop(model, (None, 0.0))
-        if fault is not None and time.monotonic() < again:
-            self._faults[model] = fault, again
-            return fault
-        try:
-            return await self.load(model)
-        except LoadError as error:
-            self._faults[model] = error.fault, time.monotonic() + _RETRY_SECONDS
-            return error.fault
-
     def _forget(self, model: str, engine: ReplicaEngine) -> None:
         if self._engines.get(model) is engine:
             del self._engines[model]
 
     async def describe(self, model: str) -> ModelDescription | LoadFault | ServiceError:
         """Load a model, if it is not loaded, and describe it."""
-        found = await self._loaded(model)
+        found = await self._loads.get(model)
         return found if isinstance(found, LoadFault) else found.engine.describe()
 
     async def embed(self, call: EmbedCall) -> EmbedAnswer | ServiceError:
         """Compute the vectors of all sentences, or of none."""
-        found = await self._loaded(call.model)
+        found = await self._loads.get(call.model)
         if isinstance(found, LoadFault):
-            return Unavailable(f"Not ready: {found.reason}.", retry_after=_RETRY_SECONDS)
+            return Unavailable(f"Not ready: {found.reason}.", retry_after=RETRY_SECONDS)
         return await found.engine.embed(call)
 
     def record_autoscaling_stats(self) -> dict[str, float]:

@@ -71,7 +71,12 @@ class ReplicaEngine:
             return LoadFault(str(error))
         engine = cls(spec, settings, share, make_worker)
         engine._engine.start()
-        if (fault := await engine._pool.first_outcome()) is not None:
+        try:
+            fault = await engine._pool.first_outcome()
+        except asyncio.CancelledError:
+            await engine.stop()  # nobody else can end its workers
+            raise
+        if fault is not None:
             await engine.stop()
             return LoadFault(fault)
         return engine

@@ -3,6 +3,7 @@
 import asyncio
 
 import orjson
+import pytest
 
 from elmo_serve.distributed.messages import (
     EmbedAnswer,
@@ -77,6 +78,25 @@ async def test_a_full_queue_refuses_and_the_outstanding_tokens_show_it() -> None
     assert isinstance(await first, EmbedAnswer)
     await engine.stop()
     assert isinstance(await engine.embed(call_of([["c"]])), Unavailable)
+
+
+async def test_a_load_that_is_cancelled_ends_its_workers() -> None:
+    worker = GatedWorker(loads=False)
+    started = asyncio.Event()
+
+    def make(*_: object) -> GatedWorker:
+        started.set()
+        return worker
+
+    opening = asyncio.ensure_future(
+        ReplicaEngine.open(SPEC, Settings(devices=("cpu",)), SHARE, make)
+    )
+    await started.wait()
+    opening.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert worker.is_dead
 
 
 async def test_a_model_that_does_not_exist_is_a_fault() -> None:
