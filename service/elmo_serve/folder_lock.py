@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from elmo_serve.errors import Unavailable
 
 ATTEMPTS: Final = 500
-"""How often the lock is tried, `_PAUSE_SECONDS` apart, before `locked` gives up."""
+"""How often the lock is tried, `_PAUSE_SECONDS` apart, before `locked` gives up. With a larger
+number a thread waits longer for a server that was stopped while it held the lock."""
 
 _PAUSE_SECONDS: Final = 0.01
 
@@ -20,14 +21,15 @@ _PAUSE_SECONDS: Final = 0.01
 def locked(path: Path, attempts: int = ATTEMPTS) -> Iterator[None]:
     """Hold the lock of the file `path`, which is made, while the block runs.
 
-    The kernel releases it when the process ends, however it ends. A file system without locks lets
-    everybody in.
+    The kernel releases it when the process ends, however it ends. On a file system without locks
+    the block runs without one.
 
     Raises:
-        OSError: the file cannot be made.
-        Unavailable: somebody else holds the lock for too long; that server may be stopped.
+        OSError: the file can neither be made nor be read.
+        Unavailable: another thread or server holds the lock for too long. A server that was stopped
+            by SIGSTOP holds it until it goes on.
     """
-    with path.open("wb") as lock:
+    with _opened(path) as lock:
         for _ in range(attempts):
             try:
                 with without_locks():
@@ -40,11 +42,23 @@ def locked(path: Path, attempts: int = ATTEMPTS) -> Iterator[None]:
         yield
 
 
+def _opened(path: Path) -> BinaryIO:
+    """Open the file of a lock, which may belong to another user: reading is enough for a lock."""
+    try:
+        return path.open("ab")
+    except PermissionError as refusal:
+        try:
+            return path.open("rb")
+        except OSError:
+            raise refusal from None
+
+
 @contextmanager
 def without_locks() -> Iterator[None]:
     """Go on where a file system knows no locks."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+        # EBADF: NFS locks no file that is open for reading alone.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
             raise

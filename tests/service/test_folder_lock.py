@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.folder_lock import locked
+from tests.support.folders import read_only
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
@@ -45,8 +47,26 @@ def test_it_is_released_by_an_error(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
-def test_a_file_system_without_locks_lets_everybody_in(
+def test_the_file_of_another_user_is_locked_as_well() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is closed to other users
+        path = Path(folder) / ".lock"
+        path.touch(0o444)
+        with (
+            read_only(Path(folder)),  # root is another user meanwhile
+            locked(path),
+            pytest.raises(Unavailable),
+            locked(path, attempts=2),
+        ):
+            pass
+
+
+def test_a_folder_that_is_read_only_has_no_lock(tmp_path: Path) -> None:
+    with read_only(tmp_path), pytest.raises(PermissionError), locked(tmp_path / ".lock"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF])
+def test_on_a_file_system_without_locks_the_block_runs_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refused(*_: object) -> None:
