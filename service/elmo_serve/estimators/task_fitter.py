@@ -78,6 +78,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dropout=self.dropout,
             rounds=self.rounds,
         )
+        labels = list(labels)
         examples = self._examples(sentences, labels)
         examples.check("training examples")
         kept, held = split(examples, self.validation, self.random_state)

@@ -47,7 +47,7 @@ def test_it_learns_labels_of_tokens_and_decodes_legal_spans() -> None:
 def test_labels_that_are_numbers_come_back_as_numbers() -> None:
     numbers = [10 - WORDS.index(label) for label in LABELS]
 
-    fitter = clone(FITTER).fit(SENTENCES, np.array(numbers))
+    fitter = clone(FITTER).fit(SENTENCES, iter(numbers))
     tokens = clone(FITTER).fit(SENTENCES, [[number] * 4 for number in numbers])
 
     predicted = fitter.predict(SENTENCES)
