@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from elmo_model.alphabets import Utf8Alphabet
-from elmo_model.checkpoints import options, pickles, tars
+from elmo_model.checkpoints import allennlp, options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import FolderSource
@@ -126,7 +126,7 @@ def _open(path: Path) -> _Files:
 
 
 def _is_document(name: str, files: list[str]) -> bool:
-    return name in _CONFIGS or name.endswith("options.json")
+    return name in _CONFIGS or allennlp.is_options(name)
 
 
 def _in_archive(path: Path) -> _Files:
@@ -147,7 +147,7 @@ def _in_archive(path: Path) -> _Files:
 def _is_member(name: str) -> bool:
     # AllenNLP archives a file that the configuration names as fta/<key of the configuration>.
     archived = name.startswith("fta/") and name.endswith("options_file")
-    return archived or name in _CONFIGS or name.endswith("options.json")
+    return archived or name in _CONFIGS or allennlp.is_options(name)
 
 
 def _named(stem: str, folder: Path) -> str:
@@ -264,7 +264,7 @@ def _options(files: _Files, training: Mapping[str, Any]) -> options.OptionsFile 
     found = [name for name in files.documents if name.endswith("options_file")]
     if not found:
         named = PurePosixPath(str(training.get("options_file", ""))).name
-        candidates = [name for name in files.documents if name.endswith("options.json")]
+        candidates = [name for name in files.documents if allennlp.is_options(name)]
         found = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not found:
         return None

@@ -22,7 +22,9 @@ _COMPRESSED = (".gz", ".xz", ".bz2")
 _CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
 _TEXT = ("text", "sentence")
 _WORD = ("token_index", "sentence")
-_FIELD_CHARACTERS = 1 << 24  # longest text in a field; the csv library's own limit is 128 Ki
+# Longest text in a field; the csv library's own limit is 128 Ki. A larger number takes more memory
+# before a quote that is never closed is an error.
+_FIELD_CHARACTERS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)

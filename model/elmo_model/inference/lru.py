@@ -3,8 +3,8 @@
 from collections import OrderedDict
 
 LONGEST_WORD = 256
-"""Characters of the longest word that gets a row: a token that a client did not split may have
-megabytes, and a word is kept whole."""
+"""Characters of the longest word that gets a row. A token that a client did not split may have
+megabytes, and a word is kept whole: with a larger number the caches take more memory."""
 
 
 class LRU:

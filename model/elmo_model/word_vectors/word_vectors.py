@@ -14,8 +14,8 @@ from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.subwords import Subwords
 
 _LONGEST = 1_024
-"""Bytes of the longest word whose vector is made of subwords, which takes time and memory in
-proportion to them."""
+"""Bytes of the longest word whose vector is made of subwords. The time and the memory for it are in
+proportion to its bytes: with a larger number one token can keep a worker busy for seconds."""
 
 
 @dataclass(frozen=True, slots=True)
