@@ -32,6 +32,9 @@ from elmo_serve.workers.messages import ModelInfo
 _LEFTOVER_SECONDS: Final = 86_400
 """Age of a temporary folder at which it is removed."""
 
+_IN_MEMORY: Final = "the index of uses is kept in memory alone: %s"
+"""The warning, with its reason, where the cache cannot take an index."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -57,8 +60,9 @@ async def embed_uses(
 ) -> NeighbourIndex:
     """Embed the text that comes with the program; return its index, kept in the folder `cache`.
 
-    Where the folder cannot be written to, or is None, the index is kept in memory, and a warning is
-    logged. `on_tokens` is called with the tokens of each piece.
+    Where the folder cannot be written to, is None, or holds an index of another user that can
+    neither be read nor replaced, the index is kept in memory, and a warning is logged. `on_tokens`
+    is called with the tokens of each piece.
 
     Raises:
         BulkFailedError, SentenceFailed: see `BulkQueue.embed`.
@@ -97,7 +101,7 @@ def _temporary(cache: Path | None, info: ModelInfo) -> Path | None:
             reason = error
         else:
             return temporary
-    _log.warning("the index of uses is kept in memory alone: %s", reason)
+    _log.warning(_IN_MEMORY, reason)
     return None
 
 
@@ -146,15 +150,29 @@ def _write(part: PartWriter, piece: Sequence[int], embedded: Embedded) -> None:
 
 
 def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
-    """Finish the index in `folder` and rename that to `target`, unless a whole one is there."""
+    """Finish the index in `folder` and return it: from `target` where it can be kept there.
+
+    The index of another user, which can neither be read nor replaced, stays at `target`.
+    """
     text = uses.sentences()
     index.add(new, len(text), uses.digest())
     index.finish()
+    try:
+        return _published(folder, target)
+    except PermissionError as error:
+        _log.warning(_IN_MEMORY, error)
+        return open_index(folder)  # its files are mapped: they outlive the folder
+
+
+def _published(folder: Path, target: Path) -> NeighbourIndex:
+    """Rename `folder` to `target`, unless a whole index is there; return what is there then."""
     while True:
         try:
             atomic_files.publish(folder, target)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            # EPERM: the same in a folder with the sticky bit, where `target` is of another user.
+            is_taken = error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+            if not is_taken and not (error.errno == errno.EPERM and target.exists()):
                 raise
         try:
             return open_index(target)  # or that of another server, which was faster

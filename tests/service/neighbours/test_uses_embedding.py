@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import shutil
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from elmo_model import atomic_files
 from elmo_model.neighbours import uses
 from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench
-from tests.support.folders import closed
+from tests.support.folders import closed, read_only
 from tests.support.full_disk import full_disk
 from tests.support.gated_worker import INFO, mark
 from tests.support.neighbours import bulk_queue_of
@@ -151,20 +153,43 @@ async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Pa
     ]
 
 
-async def test_a_damaged_index_that_cannot_be_removed_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def shared_cache(mode: int) -> Iterator[Path]:
+    """A cache folder that several users may write to; `mode` is that of its indexes."""
+    with tempfile.TemporaryDirectory() as name:
+        cache = Path(name)
+        cache.chmod(0o755)
+        (cache / "neighbours").mkdir()
+        (cache / "neighbours").chmod(mode)
+        yield cache
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777], ids=["shared", "sticky"])
+async def test_an_index_of_another_user_that_cannot_be_replaced_stays(
+    caplog: pytest.LogCaptureFixture, mode: int
 ) -> None:
-    """Such as one of another user."""
-    remove = shutil.rmtree
+    """It can neither be read nor removed: the embedded text is used, and not embedded again."""
+    with shared_cache(mode) as cache:
+        target = cached_folder(cache, INFO)
+        (target / "theirs").mkdir(parents=True)
+        async with bench(budget=4_000) as b:
+            with closed(target), caplog.at_level(logging.WARNING):
+                index = await embed_uses(bulk_queue_of(b), cache, lambda _: None)
 
-    def refused(path: Path, *, ignore_errors: bool = False) -> None:
-        if path == cached_folder(tmp_path, INFO) and not ignore_errors:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        if path != cached_folder(tmp_path, INFO):
-            remove(path, ignore_errors=ignore_errors)
+        assert "kept in memory alone" in caplog.text
+        assert len(index.uses(np.ones((3, 4), np.float32), (0, 1, 0), 5)) == 5
+        assert list(target.parent.iterdir()) == [target]
+        assert (target / "theirs").exists()
 
-    (cached_folder(tmp_path, INFO) / "rubbish").mkdir(parents=True)
-    monkeypatch.setattr(shutil, "rmtree", refused)
-    async with bench(budget=4_000) as b:
-        with pytest.raises(PermissionError):
-            await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
+
+async def test_a_whole_index_of_another_user_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    """The sticky bit keeps it from being renamed over, with another error than elsewhere."""
+    with shared_cache(0o1777) as cache:
+        async with bench(budget=4_000) as b:
+            queue = bulk_queue_of(b)
+            await embed_uses(queue, cache, lambda _: None)
+            with read_only(cached_folder(cache, INFO)), caplog.at_level(logging.WARNING):
+                index = await embed_uses(queue, cache, lambda _: None)
+
+        assert index.info.tokens == TOKENS
+        assert not caplog.text
