@@ -54,7 +54,10 @@ def map_folder(path: Path, cache: Path) -> Path:
 
 
 def read_map(path: Path, folder: Path) -> None:
-    """Read a file of word vectors into an empty folder. Raises WordVectorsError."""
+    """Read a file of word vectors into an empty folder.
+
+    Raises WordVectorsError for the file, and OSError for the folder, whose disk may be full.
+    """
     with open_source(path) as source, MapWriter(folder) as writer:
         name, read = _format(source)
         read(source, writer)

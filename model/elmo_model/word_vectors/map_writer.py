@@ -50,8 +50,10 @@ class MapWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._words.close()
-        self._vectors.close()
+        try:
+            self._words.close()
+        finally:  # on a full disk both raise OSError
+            self._vectors.close()
 
     def __len__(self) -> int:
         return len(self._hashes)

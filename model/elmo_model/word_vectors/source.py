@@ -4,9 +4,9 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 GZIP = b"\x1f\x8b"
 """First bytes of a gzip file."""
@@ -64,14 +64,48 @@ class Source:
         return iter(self._stream)
 
 
+class _Bytes(io.RawIOBase):
+    """The bytes of an open file, decompressed. Reads raise WordVectorsError, never OSError."""
+
+    def __init__(self, path: Path, plain: io.BufferedIOBase) -> None:
+        self._path = path
+        self._plain = plain
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a writable buffer; return how many bytes it has got, 0 at the end."""
+        with _reading(self._path):
+            return self._plain.readinto(buffer)
+
+    def readall(self) -> bytes:
+        """Return everything that is left."""
+        with _reading(self._path):
+            return self._plain.read()
+
+
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """Open a file, gzip or not. Raises WordVectorsError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
+    """Open a file, gzip or not.
+
+    Raises WordVectorsError where it cannot be opened or read. Errors of the body are its own: its
+    OSError may be that of a file which it writes.
+    """
+    with ExitStack() as stack:
+        with _reading(path):
+            file = stack.enter_context(path.open("rb"))
             is_packed = file.read(len(GZIP)) == GZIP
             file.seek(0)
-            with gzip.open(file) if is_packed else nullcontext(file) as plain:
-                yield Source(path, io.BufferedReader(cast(io.RawIOBase, plain), _BUFFER_BYTES))
+        plain = stack.enter_context(gzip.open(file)) if is_packed else file
+        yield Source(path, io.BufferedReader(_Bytes(path, plain), _BUFFER_BYTES))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise WordVectorsError where a file cannot be read, or its gzip is damaged."""
+    try:
+        yield
     except (OSError, EOFError, zlib.error) as error:
         raise WordVectorsError(f"{path}: cannot be read: {error}") from error

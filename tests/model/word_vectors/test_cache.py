@@ -14,6 +14,7 @@ import pytest
 from elmo_model.word_vectors.cache import map_folder, open_word_vectors
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.tensor_format import tensors_of
+from tests.support.full_disk import full_disk
 
 WORDS = ["the", "Zürich", "a b", "\u00a0", "東京"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
@@ -138,3 +139,15 @@ def test_a_missing_file_and_a_cache_that_cannot_be_written_are_named(tmp_path: P
     (tmp_path / "file").write_bytes(b"the 1 2\n")
     with pytest.raises(WordVectorsError, match="its map cannot be kept in"):
         map_folder(tmp_path / "file", tmp_path / "file")
+
+
+@pytest.mark.parametrize("word", ["word", "a-word-of-forty-characters-" + 13 * "x"])
+def test_a_full_disk_is_one_of_the_cache_and_not_of_the_file(tmp_path: Path, word: str) -> None:
+    """The vectors are the first to find it full, or the words, which are longer."""
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    path.write_text("".join(f"{word}{number} 1 2 3 4\n" for number in range(50_000)))
+
+    with full_disk(100_000), pytest.raises(WordVectorsError, match="its map cannot be kept in"):
+        map_folder(path, cache)
+
+    assert not [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]

@@ -1,10 +1,12 @@
 """Streams of bytes with a look ahead."""
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from elmo_model.word_vectors.source import WordVectorsError, open_source
+from elmo_model.word_vectors.source import Source, WordVectorsError, open_source
 
 
 def test_a_long_field_is_read_over_the_end_of_the_buffer(tmp_path: Path) -> None:
@@ -38,3 +40,38 @@ def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
         pytest.raises(WordVectorsError, match="file: ends after 3 of 4 bytes of a number"),
     ):
         source.exactly(4, "a number")
+
+
+@pytest.mark.parametrize("content", [gzip.compress(bytes(9))[:-4], b"\x1f\x8b\x08damaged"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda source: source.peek(1),
+        lambda source: source.exactly(99, "bytes"),
+        lambda source: source.until(b" ", 99, "a word"),
+        lambda source: source.rest(),
+        lambda source: list(source.lines()),
+    ],
+)
+def test_a_damaged_file_is_refused_by_whatever_reads_it(
+    tmp_path: Path, content: bytes, read: Callable[[Source], object]
+) -> None:
+    (tmp_path / "file").write_bytes(content)
+
+    with (
+        open_source(tmp_path / "file") as source,
+        pytest.raises(WordVectorsError, match="file: cannot be read: "),
+    ):
+        read(source)
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WordVectorsError, match="cannot be read: "), open_source(tmp_path):
+        pass
+
+
+def test_an_error_of_the_body_is_not_one_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+
+    with pytest.raises(OSError, match="elsewhere"), open_source(tmp_path / "file"):
+        raise OSError("elsewhere")
