@@ -1,8 +1,9 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from elmo_model.catalogue import tokenization
 from elmo_model.elmo import Origin
 from elmo_model.fitting import report
 from elmo_model.fitting.comparison import compare
-from elmo_model.fitting.examples import FitError, Kind
+from elmo_model.fitting.examples import Examples, FitError, Kind
 from elmo_model.fitting.features import Encode
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
@@ -19,7 +20,7 @@ from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import describe_model, open_model
-from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.tokenizers import Tokenize, Tokenized, tokenizer
 from elmo_model.word_vectors.word_vectors import WordVectors
 
 DESCRIPTION = "Learned by elmo fit."
@@ -64,17 +65,17 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     for path in (task, folder):
         if path.exists() and not command.force:
             raise FitError(f"{path}: exists; --force replaces it")
-    tokenize = _tokenize(command)
-    train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
-    train.check(str(command.train))
-    test = None
-    if command.test is not None:
-        test = read_examples(command.test, command.kind, command.label, tokenize)
-        if not len(test):
-            raise FitError(f"{command.test}: holds no example")
-    on_step(f"Reading {command.vectors or command.model}")
-    words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
-    with _encode(command) as (encode, origin):
+    with ExitStack() as stack:
+
+        @cache
+        def model() -> tuple[Encode, Origin]:
+            """Read the model, when it is first needed: faults of the examples are found before."""
+            on_step(f"Reading {command.vectors or command.model}")
+            return stack.enter_context(_encode(command))
+
+        train, test = _examples(command, _tokenize(command, lambda: model()[1]))
+        words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
+        encode, origin = model()
         found = compare(
             encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"), words
         )
@@ -85,11 +86,35 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     return f"{report.text(found)}\nWrote {task} and {folder}"
 
 
-def _tokenize(command: FitCommand) -> Tokenize:
-    """Return the tokenizer that was asked for, else that of the model, as the service has it."""
-    _, origin, _ = describe_model(command.model)
-    usual, language = tokenization(origin.name, command.model)
-    return tokenizer(command.tokenizer or usual, language)
+def _examples(command: FitCommand, tokenize: Tokenize) -> tuple[Examples, Examples | None]:
+    """Read the examples to learn from, and those to score on, if there are any."""
+    train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
+    train.check(str(command.train))
+    if command.test is None:
+        return train, None
+    test = read_examples(command.test, command.kind, command.label, tokenize)
+    if not len(test):
+        raise FitError(f"{command.test}: holds no example")
+    return train, test
+
+
+def _tokenize(command: FitCommand, origin: Callable[[], Origin]) -> Tokenize:
+    """Return the tokenizer that was asked for, else that of the model, as the service has it.
+
+    `origin` is called with the first text that cannot be split without the model.
+    """
+    if command.tokenizer is not None and command.tokenizer != "moses":
+        return tokenizer(command.tokenizer)  # moses alone has a language, which is the model's
+
+    @cache
+    def own() -> Tokenize:
+        usual, language = tokenization(origin().name, command.model)
+        return tokenizer(command.tokenizer or usual, language)
+
+    def tokenize(text: str) -> Tokenized:
+        return own()(text)
+
+    return tokenize
 
 
 @contextmanager

@@ -15,10 +15,13 @@ from elmo_model.fitting.examples import FitError
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
 from elmo_model.pretrained import open_model
-from elmo_model.tokenizers import tokenizer
+from elmo_model.tokenizers import TokenizeError, tokenizer
+from tests.support.command_line import elmo
+from tests.support.golden import GOLDEN
 from tests.support.servers import SMALL
 
 WORDS = ("cat", "sat", "The", "mat")
+HUB = GOLDEN / "tensorflow" / "tf_hub"
 
 
 def write_examples(path: Path, count: int, seed: int) -> list[tuple[str, list[str]]]:
@@ -87,6 +90,49 @@ def test_text_is_split_as_the_service_splits_it(
     task = json.loads((command.out / "first.json").read_text())
     expected = read_examples(tmp_path / "train.tsv", "sentence", "label", tokenizer(usual))
     assert task["fit"]["data"] == digest(expected)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["computed", "stored"])
+@pytest.mark.parametrize("column", ["text", "sentence"])
+def test_the_model_is_read_once(
+    command: FitCommand,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    column: str,
+    stored: bool,
+) -> None:
+    """Each reading of a module of TensorFlow Hub logs a note about its options."""
+    (tmp_path / "text.txt").write_text("".join(f"The {word}\n" for word in WORDS))
+    examples = "".join(f"{word}\tThe {word}\n" for word in WORDS * 8)
+    command.train.write_text(f"label\t{column}\n{examples}")
+    vectors = tmp_path / "vectors.hdf5" if stored else None
+    if vectors is not None:
+        made = elmo("embed", tmp_path / "text.txt", vectors, "--all", "--model", HUB)
+        assert made.exit_code == 0, made.output
+    caplog.clear()
+    steps: list[str] = []
+
+    fit(replace(command, model=str(HUB), vectors=vectors), steps.append)
+
+    assert caplog.text.count("has no options") == 1
+    assert steps[0] == f"Reading {vectors or HUB}"
+    assert sum(step.startswith("Reading") for step in steps) == 1
+
+
+@pytest.mark.parametrize(("column", "chosen"), [("text", "ptb"), ("sentence", None)])
+def test_a_fault_of_the_examples_is_found_before_the_model_is_read(
+    command: FitCommand, column: str, chosen: str | None
+) -> None:
+    """Unless the model has to say how their text is split."""
+    command.train.write_text(f"label\t{column}\nx\ta\ny\n")
+
+    with pytest.raises(FitError, match=r"train\.tsv:3: has 1 columns, expected 2"):
+        fit(replace(command, model="missing", tokenizer=chosen))
+
+
+def test_an_unknown_tokenizer_is_named(command: FitCommand) -> None:
+    with pytest.raises(TokenizeError, match="tokenizer is 'nonsense'"):
+        fit(replace(command, tokenizer="nonsense"))
 
 
 def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
