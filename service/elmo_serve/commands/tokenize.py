@@ -14,7 +14,13 @@ from elmo_serve.commands.terminal import fail
 
 @click.command()
 @click.argument("input", type=click.File(encoding="utf-8"), default="-")
-@click.option("--model", "-m", default="english", show_default=True, help="Name of the model.")
+@click.option(
+    "--model",
+    "-m",
+    default="english",
+    show_default=True,
+    help="Name or path of the model, which at a path is known by the name of its folder.",
+)
 @click.option(
     "--tokenizer",
     "name",
@@ -40,7 +46,7 @@ def tokenize(
       $ elmo tokenize text.txt > sentences.txt
       $ echo "It can't rain." | elmo tokenize --tokenizer moses --json
     """
-    own, usual_language = tokenization(model)
+    own, usual_language = tokenization(model, model)
     split = tokenizer(name or own, language or usual_language)
     number = 0
     try:

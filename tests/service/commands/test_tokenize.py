@@ -21,6 +21,9 @@ def tokenize(*arguments: str, text: str | bytes = "It can't rain.\n\nZÃ¼rich, æ
         (["--tokenizer", "whitespace"], "It can't rain."),
         (["--tokenizer", "moses", "--language", "fr"], "It can' t rain ."),
         (["--model", "multilingual-fr"], "It can' t rain ."),
+        (["--model", "/models/seqvec"], "I T C A N ' T R A I N ."),
+        (["--model", "seqvec/weights.hdf5"], "I T C A N ' T R A I N ."),
+        (["--model", "/models/mine"], "It can 't rain ."),
     ],
 )
 def test_lines_are_split_as_the_model_wants_it(arguments: list[str], first: str) -> None:
