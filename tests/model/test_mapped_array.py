@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from elmo_model.mapped_array import mapped_array
-from tests.support.full_disk import full_disk
 
 
 def test_an_array_is_kept_in_its_file(tmp_path: Path) -> None:
@@ -19,12 +17,8 @@ def test_an_array_is_kept_in_its_file(tmp_path: Path) -> None:
 
 
 def test_all_bytes_have_their_room_on_the_disk(tmp_path: Path) -> None:
+    """So a full disk is an error here, and not a signal at a later write into the memory."""
     mapped_array(tmp_path / "a.npy", (1_000, 300), np.float32)
 
     found = (tmp_path / "a.npy").stat()
     assert found.st_blocks * 512 >= found.st_size
-
-
-def test_a_full_disk_is_an_os_error(tmp_path: Path) -> None:
-    with full_disk(50_000), pytest.raises(OSError, match="File too large"):
-        mapped_array(tmp_path / "a.npy", (1_000, 300), np.float32)

@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,7 +96,9 @@ class HeldCreation:
     is_written: threading.Event = field(default_factory=threading.Event)
     may_go_on: threading.Event = field(default_factory=threading.Event)
 
-    def hold(self, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+    @contextmanager
+    def held(self, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Iterator[None]:
+        """Hold it back until the block ends, also where the test fails in it."""
         create = JobFolder.create
 
         def held(folder: JobFolder, job: Job) -> None:
@@ -108,10 +110,17 @@ class HeldCreation:
                 raise Unavailable("no room", retry_after=1)
 
         monkeypatch.setattr(JobFolder, "create", held)
+        try:
+            yield
+        finally:
+            self.may_go_on.set()
 
-    async def listed(self, jobs: FitJobs) -> Job:
-        """Return the job that a list shows meanwhile."""
-        await asyncio.to_thread(self.is_written.wait)
+    async def listed(self, jobs: FitJobs, submitted: asyncio.Task[Job]) -> Job:
+        """Return the job that a list shows meanwhile. Raises an error of its creation."""
+        while not self.is_written.is_set():
+            if submitted.done():
+                return submitted.result()
+            await asyncio.sleep(0.001)
         (job,) = await jobs.list()
         return job
 
@@ -122,12 +131,11 @@ async def test_a_job_is_cancelled_before_its_client_knows_of_it(
     """Its file is there, so that a list shows it, while its request has not been answered."""
     creation = HeldCreation()
     async with jobs_of(tmp_path) as j:
-        creation.hold(monkeypatch)
-        submitted = asyncio.create_task(j.submit("one"))
-        job = await creation.listed(j.jobs)
-        cancelled = [asyncio.create_task(j.jobs.cancel(job.id)) for _ in range(2)]
-        await asyncio.sleep(0)  # both have begun
-        creation.may_go_on.set()
+        with creation.held(monkeypatch):
+            submitted = asyncio.create_task(j.submit("one"))
+            job = await creation.listed(j.jobs, submitted)
+            cancelled = [asyncio.create_task(j.jobs.cancel(job.id)) for _ in range(2)]
+            await asyncio.sleep(0)  # both have begun
 
         assert [(await each).state for each in (submitted, *cancelled)] == ["cancelled"] * 3
         assert not j.worker.batches
@@ -138,12 +146,11 @@ async def test_a_job_that_cannot_be_created_is_unknown_to_those_who_cancel_it(
 ) -> None:
     creation = HeldCreation()
     async with jobs_of(tmp_path) as j:
-        creation.hold(monkeypatch, fails=True)
-        submitted = asyncio.create_task(j.submit("one"))
-        job = await creation.listed(j.jobs)
-        cancelled = asyncio.create_task(j.jobs.cancel(job.id))
-        await asyncio.sleep(0)  # it has begun
-        creation.may_go_on.set()
+        with creation.held(monkeypatch, fails=True):
+            submitted = asyncio.create_task(j.submit("one"))
+            job = await creation.listed(j.jobs, submitted)
+            cancelled = asyncio.create_task(j.jobs.cancel(job.id))
+            await asyncio.sleep(0)  # it has begun
 
         with pytest.raises(Unavailable):
             await submitted
