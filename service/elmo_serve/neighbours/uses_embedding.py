@@ -49,7 +49,10 @@ def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
         return None
     folder = cached_folder(cache, info)
     try:
-        return open_index(folder) if folder.is_dir() else None
+        folder.stat()  # `is_dir` hides from Python 3.14 on that it cannot be looked up
+        return open_index(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except (IndexFolderError, OSError) as error:  # OSError: a cache below an unsearchable folder
         _log.warning("%s; it is made anew", error)
         return None

@@ -128,6 +128,16 @@ def test_a_cache_that_cannot_be_looked_up_has_no_index(
     assert "Permission denied" in caplog.text
 
 
+@pytest.mark.parametrize("cache", [None, Path("/dev/null/cache"), Path("/nowhere")])
+def test_a_cache_that_is_not_there_is_no_fault(
+    cache: Path | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert open_cached(cache, INFO) is None
+
+    assert not caplog.text
+
+
 async def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     async with bench(budget=4_000) as b:
         with full_disk(200_000), pytest.raises(OSError, match="File too large"):
