@@ -42,7 +42,9 @@ def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
         source.exactly(4, "a number")
 
 
-@pytest.mark.parametrize("content", [gzip.compress(bytes(9))[:-4], b"\x1f\x8b\x08damaged"])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(bytes(9))[:-4], b"\x1f\x8b\x08damaged"], ids=["cut", "damaged"]
+)
 @pytest.mark.parametrize(
     "read",
     [
@@ -52,6 +54,7 @@ def test_a_file_that_ends_early_is_refused(tmp_path: Path) -> None:
         lambda source: source.rest(),
         lambda source: list(source.lines()),
     ],
+    ids=["peek", "exactly", "until", "rest", "lines"],
 )
 def test_a_damaged_file_is_refused_by_whatever_reads_it(
     tmp_path: Path, content: bytes, read: Callable[[Source], object]
