@@ -175,7 +175,7 @@ async def test_an_end_that_could_not_be_written_is_written_later(tmp_path: Path)
     """Its file says that the job runs, and would refuse every further fit of the task."""
     async with jobs_of(tmp_path) as j, jobs_of(tmp_path) as other:
         first = await j.submit("one")
-        while (await other.jobs.get(first.id)).state != "running":  # noqa: ASYNC110  # a file
+        while (await other.jobs.get(first.id)).state != "running":  # noqa: ASYNC110  # in a file
             await asyncio.sleep(0.001)
         (tmp_path / ".jobs").rename(tmp_path / "away")
         (tmp_path / ".jobs").touch()
