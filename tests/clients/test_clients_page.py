@@ -96,7 +96,7 @@ def test_the_example_of_javascript_runs_in_a_page_of_another_origin(
         page.open(english.url.replace("127.0.0.1", "localhost") + "/docs")
         width = page.run(f"(async () => {{ {script} return data[0].embedding.length; }})()")
 
-    assert width == 384
+    assert width == 512
 
 
 OPENAI = """
@@ -183,4 +183,4 @@ print(client.feature_extraction("The bank of the river.").shape)
 def test_huggingface_hub_gets_the_vectors_of_all_tokens(english: Running, tmp_path: Path) -> None:
     require("huggingface_hub")
 
-    assert run(english, tmp_path, TOKENS).strip() == "(1, 6, 384)"
+    assert run(english, tmp_path, TOKENS).strip() == "(1, 6, 512)"

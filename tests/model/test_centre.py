@@ -74,6 +74,6 @@ def test_centred_vectors_of_other_sentences_have_less_in_common(english: Elmo) -
 
     raw, centred = mean_cosine(vectors), mean_cosine(vectors - centre[:, None])
 
-    assert (raw > 0.1).all()
-    assert (centred < raw).all(), (raw, centred)
-    assert centred[0] < raw[0] / 4
+    assert (raw[:2] > 0.2).all(), raw  # the top layer of this model has little in common
+    assert (centred[:2] < raw[:2] / 4).all(), (raw, centred)
+    assert (centred < 0.15).all(), centred

@@ -115,7 +115,7 @@ class NeighboursResponse(BaseModel):
             "examples": [
                 {
                     "model": "english",
-                    "revision": "ea0276bcb859",
+                    "revision": "768c05e43c02",
                     "tokens": ["The", "bank", "of", "the", "river", "."],
                     "token": 1,
                     "neighbours": [

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import Page
+from tests.support.checkpoints import write_pair
 from tests.support.servers import SMALL, running
 from tests.support.word_page import WordPage
 
@@ -257,9 +258,23 @@ def test_the_page_begins_with_a_model_that_is_loaded(chromium: Page, tmp_path: P
         assert not page.is_shown("#refusal")
 
 
+def test_a_wide_model_embeds_nothing_before_the_user_asks(chromium: Page, tmp_path: Path) -> None:
+    """30 tokens in 3 layers of width 600 would be 216 kB."""
+    with running(tmp_path, model=write_pair(tmp_path / "wide", projection=300)) as server:
+        page = WordPage(chromium, server.url)
+        page.open()
+        assert page.text("#status") == "Ready."
+        assert page.requests("/embed") == []
+
+        page.example("bank")
+
+        assert page.requests("/embed") == [POSTS]
+        assert page.faults() == []
+
+
 def test_the_card_is_that_of_info(page: WordPage) -> None:
     card = page.text("#card")
 
-    for part in ("english", "5,984,528", "384", "ptb (language en)", "max_request_sentences"):
+    for part in ("english", "7,786,832", "512", "ptb (language en)", "max_request_sentences"):
         assert part in card
     assert page.chromium.run("document.querySelector('nav [href=docs]').href") == page.url + "/docs"
