@@ -16,7 +16,8 @@ from elmo_serve.jobs.job_limits import JobSlot
 class ActiveJob:
     """A job that waits or runs on this server, and what it needs.
 
-    `started_at` is on the monotonic clock.
+    `started_at` is on the monotonic clock. `ended` is set when the end of the job has been written,
+    or could not be.
     """
 
     job: Job
@@ -28,3 +29,9 @@ class ActiveJob:
     saved_progress: float = 0.0
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def seen(self) -> Job:
+        """Return the job as every server sees it: an end when it has been written."""
+        if self.job.has_ended:
+            await self.ended.wait()
+        return self.job

@@ -149,9 +149,12 @@ class FitJobs:
         return active.job
 
     async def get(self, job_id: str) -> Job:
-        """Return a job, of whichever server. Raises UnknownJob."""
+        """Return a job, of whichever server. Raises UnknownJob.
+
+        An end is returned once its file is written, so that no server says "running" after it.
+        """
         if (active := self._active.get(job_id)) is not None:
-            return active.job
+            return await active.seen()
         folder = self._known_folder()
         job = None if folder is None else await asyncio.to_thread(folder.read, job_id)
         if job is None:
@@ -162,7 +165,8 @@ class FitJobs:
         """Return all jobs, the newest first."""
         folder = self._known_folder()
         found = [] if folder is None else await asyncio.to_thread(folder.list)
-        return [self._active[job.id].job if job.id in self._active else job for job in found]
+        active = self._active.copy()
+        return [await active[job.id].seen() if job.id in active else job for job in found]
 
     async def cancel(self, job_id: str) -> Job:
         """Cancel a job that waits or runs; return it as it is then. An ended one is left alone.
@@ -241,10 +245,12 @@ class FitJobs:
             extra={"job": active.job.id, "task": active.job.name, "state": state}
             | ({"reason": active.job.reason} if active.job.reason else {}),
         )
-        if await self._written(active):
-            del self._active[active.job.id]
-        self._count()
-        active.ended.set()
+        try:
+            if await self._written(active):
+                del self._active[active.job.id]
+            self._count()
+        finally:
+            active.ended.set()
 
     def _note(self, active: ActiveJob) -> None:
         """Take over the progress and the scores of a job that runs."""

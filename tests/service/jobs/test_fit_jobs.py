@@ -171,6 +171,36 @@ async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
         await j.submit("one")
 
 
+async def test_an_end_is_seen_on_every_server_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a load balancer a job that was `done` would run again."""
+    write, is_reached, may_go_on = JobFolder.write, threading.Event(), threading.Event()
+
+    def held_write(folder: JobFolder, job: Job) -> None:
+        if job.has_ended:
+            is_reached.set()
+            assert may_go_on.wait(60)
+        write(folder, job)
+
+    monkeypatch.setattr(JobFolder, "write", held_write)
+    async with jobs_of(tmp_path) as j, jobs_of(tmp_path) as other:
+        job = await j.submit("one")
+        j.worker.open()
+        assert await asyncio.to_thread(is_reached.wait, 60)
+        seen = [asyncio.create_task(j.jobs.get(job.id)), asyncio.create_task(j.ended(job))]
+        listed = asyncio.create_task(j.jobs.list())
+        try:
+            assert not (await other.jobs.get(job.id)).has_ended
+            assert not any(task.done() for task in (*seen, listed))
+        finally:
+            may_go_on.set()
+
+        assert [(await task).state for task in seen] == ["done", "done"]
+        assert [each.state for each in await listed] == ["done"]
+        assert await other.jobs.get(job.id) == await j.jobs.get(job.id)
+
+
 async def test_an_end_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
     """Its file says that the job runs, and would refuse every further fit of the task."""
     async with jobs_of(tmp_path) as j, jobs_of(tmp_path) as other:
