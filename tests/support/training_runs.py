@@ -47,7 +47,8 @@ def arguments(chosen: TrainOptions) -> list[str]:
     """Return the options as arguments of the command line."""
     given = [str(chosen.run), "--text", TEXT]
     for key in ("shape", "steps", "rows", "unroll", "vocabulary_size", "samples", "name", "device"):
-        given += ["--" + key.replace("_", "-"), str(getattr(chosen, key))]
+        if (value := getattr(chosen, key)) is not None:
+            given += ["--" + key.replace("_", "-"), str(value)]
     return given
 
 

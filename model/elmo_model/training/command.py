@@ -59,7 +59,8 @@ def train(options: TrainOptions) -> int:
         corpus = _encode(options)
         folder = Folder(options.run)
         vocabulary = _vocabulary(options, corpus)
-        plan = options.plan(corpus, len(vocabulary))
+        network = options.network()
+        plan = options.plan(corpus, len(vocabulary), network)
         if plan.recipe.rows % processes.count:
             raise CommandError(
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
@@ -70,7 +71,9 @@ def train(options: TrainOptions) -> int:
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":
             torch.set_float32_matmul_precision("high")
-        trainer = Trainer(folder, plan, options.run_options(), corpus, vocabulary, processes)
+        trainer = Trainer(
+            folder, plan, options.run_options(), corpus, vocabulary, processes, network
+        )
         with stop_signals() as received:
             outcome = trainer.run(_heldout(options, processes), lambda: bool(received))
         if processes.first:

@@ -34,15 +34,19 @@ class LanguageModel(nn.Module):
         self.softmax = softmax
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: Batch, state: State) -> tuple[Tensor, State]:
+    def forward(
+        self, batch: Batch, state: State, *, softmax_alone: bool = False
+    ) -> tuple[Tensor, State]:
         """Map a batch of T steps of B rows to the mean losses (2,) and the state after it.
 
         The losses, forward and backward, are negative log likelihoods in nats, over all words or,
-        for a direction with candidates, over these. The state is detached from the gradient.
+        for a direction with candidates, over these. The state is detached from the gradient, and so
+        is the whole network with `softmax_alone`.
         """
         bilm = self.elmo.bilm
         # a frequent word occurs many times: sum its gradient in full precision
-        vectors = self._vectors(batch.characters).to(state.h.dtype)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not softmax_alone):
+            vectors = self._vectors(batch.characters).to(state.h.dtype)
         halves = zip(
             batch.directions,
             (bilm.forward_stack, bilm.backward_stack),
@@ -50,7 +54,7 @@ class LanguageModel(nn.Module):
             state.c.chunk(2, dim=2),
             strict=True,
         )
-        ahead, behind = (partial(self._direction_loss, *half) for half in halves)
+        ahead, behind = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
         # two threads would draw dropout masks in no fixed order; a GPU has one queue for both
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
@@ -77,14 +81,21 @@ class LanguageModel(nn.Module):
         return torch.cat(vectors)
 
     def _direction_loss(
-        self, direction: Direction, stack: Stack, h: Tensor, c: Tensor, vectors: Tensor
+        self,
+        direction: Direction,
+        stack: Stack,
+        h: Tensor,
+        c: Tensor,
+        softmax_alone: bool,
+        vectors: Tensor,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Map the vectors of the distinct words to the mean loss of one direction and its state."""
         tokens = functional.embedding(direction.index, vectors)
         layers, h, c = stack(
             tokens, direction.sizes, _pick(h, direction.before), _pick(c, direction.before)
         )
-        loss = self._loss(self.dropout(layers[-1]), direction).mean()
+        top = layers[-1].detach() if softmax_alone else layers[-1]
+        loss = self._loss(self.dropout(top), direction).mean()
         return loss, (h.detach()[:, direction.after], c.detach()[:, direction.after])
 
     @property

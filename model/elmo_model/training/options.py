@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from elmo_model import checkpoints
+from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.config import ElmoConfig
+from elmo_model.elmo import Elmo
+from elmo_model.pretrained import open_model
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import OPTIMISERS, RECIPES, SCHEDULES, SOFTMAX_BIASES, Recipe
 from elmo_model.training.run import Plan
-from elmo_model.training.shapes import SHAPES
+from elmo_model.training.shapes import DEFAULT_SHAPE, SHAPES
 from elmo_model.training.trainer import RunOptions
 
 PRECISIONS = ("float32", "bfloat16")
@@ -23,6 +26,7 @@ _OF_RECIPE = (
     "rows",
     "unroll",
     "samples",
+    "softmax_steps",
     "dropout",
     "learning_rate",
     "warmup",
@@ -50,7 +54,8 @@ class TrainOptions:
     heldout: Path | None = None
     heldout_sentences: int = 2000
     recipe: str = "modern"
-    shape: str = "small"
+    shape: str | None = None
+    weights: str | None = None
     cell: int | None = None
     projection: int | None = None
     vocabulary: Path | None = None
@@ -63,6 +68,7 @@ class TrainOptions:
     softmax: str = "sampled"
     state: str | None = None
     samples: int | None = None
+    softmax_steps: int | None = None
     dropout: float | None = None
     learning_rate: float | None = None
     schedule: str | None = None
@@ -108,7 +114,15 @@ class TrainOptions:
         ]
         if len(lengths) > 1:
             raise CommandError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
-        if self.shape not in SHAPES and not Path(self.shape).exists():
+        if self.weights is not None:
+            for name in ("shape", "cell", "projection"):
+                if getattr(self, name) is not None:
+                    raise CommandError(f"--weights and --{name}: expected only one of them")
+        elif self.softmax_steps:
+            raise CommandError(
+                f"--softmax-steps is {self.softmax_steps} without --weights, expected both or 0"
+            )
+        if self.shape is not None and not (self.shape in SHAPES or Path(self.shape).exists()):
             raise CommandError(
                 f"--shape is {self.shape!r}, expected {', '.join(SHAPES)}, or the path of a "
                 f"checkpoint whose shape is taken"
@@ -128,11 +142,29 @@ class TrainOptions:
             seconds=None if self.minutes is None else self.minutes * 60,
         )
 
-    def plan(self, corpus: Corpus, words: int) -> Plan:
+    def network(self) -> Elmo | None:
+        """Return the network that `--weights` names, None without it.
+
+        Raises CheckpointError where there is none, and CommandError for one that does not read
+        characters as the networks of this program do.
+        """
+        if self.weights is None:
+            return None
+        elmo = open_model(self.weights)
+        characters = elmo.config.char_cnn is not None and isinstance(elmo.alphabet, Utf8Alphabet)
+        if not characters or elmo.config.aligned:
+            fault = "is aligned to another language" if characters else "has a lexicon of its own"
+            raise CommandError(
+                f"--weights is {self.weights!r:.80}, which {fault}; expected a network that reads "
+                f"UTF-8 characters alone, without an alignment"
+            )
+        return elmo
+
+    def plan(self, corpus: Corpus, words: int, network: Elmo | None = None) -> Plan:
         """Return the plan of a run on `corpus` with a vocabulary of so many words.
 
-        Raises CommandError for a sample that is larger than the vocabulary, CheckpointError for a
-        `--shape` that is no checkpoint.
+        `network` is that of `--weights`. Raises CommandError for a sample that is larger than the
+        vocabulary, CheckpointError for a `--shape` that is no checkpoint.
         """
         recipe = self._recipe(words)
         if self.tokens is not None:
@@ -142,13 +174,14 @@ class TrainOptions:
         mixed = recipe.mixed and self.chosen_device() == "cuda"
         return Plan(
             name=self.name or self.run.resolve().name,
-            config=self._shape(),
+            config=self._shape() if network is None else network.config,
             recipe=recipe,
             words=words,
             steps=steps,
             seed=self.seed,
             precision=self.precision or ("bfloat16" if mixed else "float32"),
             text=tuple((shard.name, shard.bytes) for shard in corpus.shards),
+            weights=None if network is None else network.origin.revision,
         )
 
     def _recipe(self, words: int) -> Recipe:
@@ -167,8 +200,8 @@ class TrainOptions:
         return recipe
 
     def _shape(self) -> ElmoConfig:
-        known = self.shape in SHAPES
-        config = SHAPES[self.shape] if known else checkpoints.describe(Path(self.shape))[0]
+        shape = self.shape or DEFAULT_SHAPE
+        config = SHAPES[shape] if shape in SHAPES else checkpoints.describe(Path(shape))[0]
         cell, projection = self.cell or config.lstm.cell, self.projection or config.lstm.projection
         return replace(config, lstm=replace(config.lstm, cell=cell, projection=projection))
 

@@ -1,7 +1,7 @@
 """The processes of a distributed run: one per device, started by torchrun."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,15 @@ class Processes:
         every = [torch.empty_like(mine) for _ in range(self.count)]
         distributed.all_gather(every, mine.contiguous(), group=self.control)
         return every
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace gradients by their means over all processes, as `data_parallel` does."""
+        if self.count == 1:
+            return
+        for parameter in parameters:
+            assert parameter.grad is not None
+            distributed.all_reduce(parameter.grad)
+            parameter.grad /= self.count
 
     def any(self, flag: bool) -> bool:
         """Return whether the flag is set in any process; all processes must call this."""

@@ -28,6 +28,9 @@ class Recipe:
     - `softmax_bias` is what the biases of the softmax start from: "zero", as in bilm-tf, or the
       logarithm of each word's share of the text, which Adam takes thousands of steps to learn.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
+    - `softmax_steps` first steps train the softmax alone: a network with trained weights would be
+      damaged by the gradient of a softmax that knows nothing (Kumar et al. 2022). The rate is at
+      its peak in these steps, and the warm-up follows them.
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
       state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero
@@ -50,6 +53,7 @@ class Recipe:
     matrix_rate: float = 0.006
     softmax_bias: SoftmaxBias = "zero"
     samples: int = 8192
+    softmax_steps: int = 0
     dropout: float = 0.1
     rows: int = 128
     unroll: int = 20

@@ -29,8 +29,9 @@ class RunError(ValueError):
 class Plan:
     """Everything that decides the numbers of a run: equal plans give equal weights.
 
-    `words` is the size of the vocabulary; `text` names every shard with its size in bytes. On a GPU
-    the order of additions may vary, and with it the last digits of the weights.
+    `words` is the size of the vocabulary; `text` names every shard with its size in bytes;
+    `weights` is the revision of the network that the run starts from, None for random weights. On a
+    GPU the order of additions may vary, and with it the last digits of the weights.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Plan:
     seed: int
     precision: str
     text: tuple[tuple[str, int], ...]
+    weights: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values that `from_dict` reads."""
@@ -140,9 +142,17 @@ class Folder:
         allennlp.write(elmo, self.path / "published")
 
 
-def new_model(plan: Plan) -> LanguageModel:
-    """Return the language model of a plan with its initial weights."""
+def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
+    """Return the language model of a plan with its initial weights.
+
+    They are random, or those of a trained network with a softmax of zero beside them: no published
+    checkpoint holds a softmax, and its random words would be noise above what the network knows.
+    """
     model = _empty_model(plan)
+    if network is not None:
+        model.elmo.load_state_dict(network.state_dict())
+        model.softmax.zero()
+        return model
     generator = torch.Generator().manual_seed(plan.seed)
     initialise(model.elmo, generator)
     model.softmax.initialise(generator)

@@ -11,7 +11,11 @@ def rate_share(recipe: Recipe, step: int, steps: int) -> float:
     The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
     half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of
     the steps and then lets it fall as 1 - sqrt (Hägele et al. 2024). Both falls end at `floor`.
+    In steps that train the softmax alone the rate is at its peak; the warm-up follows them.
     """
+    if step < recipe.softmax_steps:
+        return 1.0
+    step, steps = step - recipe.softmax_steps, steps - recipe.softmax_steps
     warmup = round(recipe.warmup * steps)
     if recipe.warmup_steps is not None:
         warmup = min(warmup, recipe.warmup_steps)

@@ -23,3 +23,4 @@ SHAPES = {
     "medium": _shape(2048, 256, 1),
     "original": _shape(4096, 512, 2),
 }
+DEFAULT_SHAPE = "small"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from elmo_model.elmo import Elmo
 from elmo_model.state import State
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
@@ -70,11 +71,12 @@ class Trainer:
         corpus: Corpus,
         vocabulary: Vocabulary,
         processes: Processes,
+        network: Elmo | None = None,
     ) -> None:
         self._folder, self._plan, self._options = folder, plan, options
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
-        self.model = new_model(plan).to(self._device).train()
+        self.model = new_model(plan, network).to(self._device).train()
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             self.model.softmax.bias_from(torch.from_numpy(counts))
@@ -155,15 +157,21 @@ class Trainer:
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
+        softmax_alone = self._step < recipe.softmax_steps
         # dropout depends on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         with torch.autocast(
             self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
         ):
-            losses, self._state = self._data_parallel(batch, self._state)
+            if softmax_alone:  # the wrapper of several processes expects a gradient of everything
+                losses, self._state = self.model(batch, self._state, softmax_alone=True)
+            else:
+                losses, self._state = self._data_parallel(batch, self._state)
         loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
         self._optimiser.zero_grad()
         loss.backward()
+        if softmax_alone:
+            self._processes.average_gradients(self.model.softmax.parameters())
         norm = clip_by_norm(self.model.parameters(), recipe.clip_norm)
         self._optimiser.step(rate_share(recipe, self._step, self._plan.steps))
         return losses.detach(), norm

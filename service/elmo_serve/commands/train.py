@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -89,7 +90,13 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     default="modern",
     help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
 )
-@click.option("--shape", type=Shape(), default="small", help="Size of the network.")
+@click.option("--shape", type=Shape(), show_default="small", help="Size of the network.")
+@click.option(
+    "--weights",
+    metavar="MODEL",
+    show_default="random weights",
+    help="Continue from the network of a model, with a new softmax.",
+)
 @click.option("--cell", type=_COUNT, show_default="the shape's", help="Cells of an LSTM.")
 @click.option("--projection", type=_COUNT, show_default="the shape's", help="Width of a direction.")
 @click.option("--vocabulary", type=_file, help="Words to predict: one a line, most frequent first.")
@@ -113,6 +120,12 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     "fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
 )
 @_of_recipe("--samples", int, "Words that the sampled softmax draws.")
+@click.option(
+    "--softmax-steps",
+    type=click.IntRange(min=0),
+    default=0,
+    help="With --weights: first steps that train the softmax alone.",
+)
 @_of_recipe("--dropout", _PART, "Share of values that are dropped.")
 @_of_recipe(
     "--optimiser",
@@ -187,6 +200,8 @@ def train(ctx: click.Context, /, **values: object) -> None:
     from elmo_model.training.command import CommandError, TrainOptions
     from elmo_model.training.command import train as run
 
+    if values["weights"] is not None:
+        values["weights"] = resolve_model(str(values["weights"]))
     given = {key: value for key, value in values.items() if value is not None}
     try:
         code = run(TrainOptions(**given))  # type: ignore[arg-type]

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from elmo_model.training.command import train
@@ -12,9 +14,17 @@ from elmo_model.training.processes import Processes, process_group
 from tests.support.training_runs import arguments, environment, losses, options, weights
 
 
-def test_two_processes_train_as_one_and_one_continues_their_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("continues", [False, True], ids=["random weights", "trained weights"])
+def test_two_processes_train_as_one_and_one_continues_their_run(
+    tmp_path: Path, continues: bool
+) -> None:
     # products in bfloat16, which Muon has, would make more of other roundings
-    usual = {"steps": 20, "dropout": 0.0, "optimiser": "adamw"}
+    usual: dict[str, Any] = {"steps": 20, "dropout": 0.0, "optimiser": "adamw"}
+    if continues:
+        first = options(tmp_path, "first")
+        train(first)
+        given = {"weights": str(first.run / "model.safetensors"), "softmax_steps": 6}
+        usual |= {**given, "shape": None}
     alone = options(tmp_path, "alone", **usual)
     train(alone)
     both = options(tmp_path, "both", **usual)
@@ -22,6 +32,8 @@ def test_two_processes_train_as_one_and_one_continues_their_run(tmp_path: Path) 
     command = [*torchrun, "--nproc-per-node=2", str(Path(sys.executable).with_name("elmo"))]
     # stops when the processes exchange their flags for the first time, at step 10
     extra = ["--dropout", "0", "--minutes", "0", "--log-every", "1", "--optimiser", "adamw"]
+    if continues:
+        extra += ["--weights", usual["weights"], "--softmax-steps", "6"]
     run = subprocess.run(
         [*command, "train", *arguments(both), *extra],
         capture_output=True,

@@ -27,6 +27,17 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(replace(chosen, steps=1))
 
 
+def test_other_weights_are_refused_in_a_folder_that_has_a_run(tmp_path: Path) -> None:
+    starts = [options(tmp_path, name, seed=seed) for name, seed in (("one", 1), ("two", 2))]
+    for each in starts:
+        train(each)
+    one, two = (str(each.run / "model.safetensors") for each in starts)
+    chosen = options(tmp_path, "run", weights=one, shape=None, steps=2)
+    train(chosen)
+    with pytest.raises(CommandError, match=rf"has weights '{load(one).origin.revision}', found"):
+        train(replace(chosen, weights=two))
+
+
 def test_the_export_holds_the_trained_network(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run")
     train(chosen)
@@ -56,7 +67,8 @@ def test_a_run_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", steps=2)
     train(chosen)
     stored = json.loads((chosen.run / "run.json").read_text())
-    for key in ("warmup_steps", "decay", "average"):
+    del stored["weights"]
+    for key in ("warmup_steps", "decay", "average", "softmax_steps"):
         del stored["recipe"][key]
     (chosen.run / "run.json").write_text(json.dumps(stored))
     assert Folder(chosen.run).read_plan().recipe.average == 0.0

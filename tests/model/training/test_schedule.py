@@ -32,3 +32,10 @@ def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> N
     assert all(a > b for a, b in pairwise(short[40:]))
     assert all(a > b for a, b in pairwise(long[80:]))
     assert rate_share(recipe, 50, 50) == pytest.approx(0.01)
+
+
+def test_the_softmax_alone_learns_at_the_peak_and_the_warm_up_follows() -> None:
+    recipe = replace(RECIPES["modern"], warmup=0.5, warmup_steps=4, decay=0.2)
+    usual = [rate_share(recipe, step, 50) for step in range(50)]
+    recipe = replace(recipe, softmax_steps=10)
+    assert [rate_share(recipe, step, 60) for step in range(60)] == [1.0] * 10 + usual

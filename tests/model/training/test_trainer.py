@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
 from elmo_model.training.command import CommandError, train
 from elmo_model.training.recipe import SOFTMAX_BIASES
@@ -57,6 +59,30 @@ def test_a_run_from_the_unigram_model_starts_with_a_lower_loss(tmp_path: Path) -
         train(chosen)
     zero, unigram = (losses(chosen.run)[0] for chosen in runs)
     assert sum(unigram[1:]) < sum(zero[1:]) - 0.3
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "published"])
+def test_the_softmax_learns_before_the_network_it_was_given(tmp_path: Path, file: str) -> None:
+    """Stopped after the steps of the softmax and continued, as an unbroken run."""
+    first = options(tmp_path, "first")
+    train(first)
+    given = load(first.run / file).state_dict()
+    usual: dict[str, Any] = {"weights": str(first.run / file), "shape": None, "seed": 2}
+    whole = options(tmp_path, "whole", **usual, softmax_steps=4)
+    train(whole)
+    broken = options(tmp_path, "broken", **usual, softmax_steps=4, steps=4)
+    train(broken)
+    before = weights(broken.run)
+    assert before["softmax.weight"].any()  # which is zero at first
+    for name, value in given.items():
+        assert torch.equal(before[f"elmo.{name}"], value), name
+
+    train(replace(broken, steps=12))
+    after = weights(broken.run)
+    assert losses(broken.run) == losses(whole.run)
+    assert all(torch.equal(value, after[name]) for name, value in weights(whole.run).items())
+    for name, value in given.items():
+        assert not torch.equal(after[f"elmo.{name}"], value), name
 
 
 def test_equal_seeds_give_equal_runs(tmp_path: Path) -> None:

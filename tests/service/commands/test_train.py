@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo_model.pretrained import open_model
 from elmo_model.training import snapshot
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.shapes import SHAPES
@@ -272,6 +273,21 @@ def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -
     assert steps_of(run) == 9
 
 
+def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    text = ["--text", TEXT, "--rows", 1, "--unroll", 2, "--samples", 8, "--vocabulary-size", 30]
+    options = [*text, "--device", "cpu", "--steps", 2, "--softmax-steps", 2]
+    result = elmo("train", run, *options, "--weights", "English")
+    assert result.exit_code == 0, result.output
+    theirs, ours = open_model("english"), open_model(run / "model.safetensors")
+    assert ours.origin.revision == theirs.origin.revision  # the softmax alone has learned
+    assert ours.origin.name == "run"
+
+    refused = elmo("train", tmp_path / "other", *options, "--weights", "Engish")
+    assert refused.exit_code == 1 and "Engish" in refused.stderr and "english" in refused.stderr
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_run_whose_schedule_has_a_fixed_end_is_not_lengthened(
     tmp_path: Path, small: list[object]
 ) -> None:
@@ -305,7 +321,7 @@ def test_the_first_line_comes_after_the_first_step_on_standard_output(
 def test_every_option_with_a_default_shows_it() -> None:
     result = elmo("train", "--help")
     text = " ".join(result.output.split())
-    for default in ("modern", "small", "50000", "2000", "100", "5000", "(RUN/corpus)"):
+    for default in ("modern", "(small)", "50000", "2000", "100", "5000", "(RUN/corpus)"):
         assert f"default: {default}" in text, default
     assert "[default: (0.005; with reference 0.2)" in text
     assert all(getattr(each, "help", "") for each in command.train.params if each.name != "run")
