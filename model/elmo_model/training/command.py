@@ -53,13 +53,13 @@ def train(options: TrainOptions) -> int:
     device = options.chosen_device()
     keep_freed_memory()
     with _as_command_errors(), process_group(device) as processes:
+        network = options.network()
         if processes.first:
             _encode(options)
         processes.wait()
         corpus = _encode(options)
         folder = Folder(options.run)
         vocabulary = _vocabulary(options, corpus)
-        network = options.network()
         plan = options.plan(corpus, len(vocabulary), network)
         if plan.recipe.rows % processes.count:
             raise CommandError(

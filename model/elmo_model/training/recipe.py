@@ -28,9 +28,9 @@ class Recipe:
     - `softmax_bias` is what the biases of the softmax start from: "zero", as in bilm-tf, or the
       logarithm of each word's share of the text, which Adam takes thousands of steps to learn.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
-    - `softmax_steps` first steps train the softmax alone: a network with trained weights would be
-      damaged by the gradient of a softmax that knows nothing (Kumar et al. 2022). The rate is at
-      its peak in these steps, and the warm-up follows them.
+    - `softmax_steps` first steps train the softmax alone, so that the gradients of a softmax that
+      knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). The rate is
+      at its peak in these steps, and the warm-up follows them.
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
       state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero

@@ -43,6 +43,7 @@ def test_weights_that_a_run_cannot_carry_on_are_refused(tmp_path: Path) -> None:
     torch.save(np.eye(8), aligned / "align.pth")
     with pytest.raises(CommandError, match=r"fr', which is aligned to another language"):
         train(options(tmp_path, "run", weights=str(aligned), shape=None))
+    assert not (tmp_path / "run").exists()  # found before the text is read
 
 
 def test_a_wrong_choice_is_found_before_the_text_is_read(tmp_path: Path) -> None:
