@@ -176,6 +176,7 @@ def test_slow_clients_are_told_so_and_never_reach_a_replica(tmp_path: Path) -> N
         assert server.metric("elmo_http_requests_total", method="POST") == 1
 
 
+@needs_haproxy
 def test_the_configuration_of_compose_is_valid() -> None:
     files = ["-f", str(FOLDER / "haproxy.cfg"), "-f", str(FOLDER / "compose.cfg")]
     checked = subprocess.run(["haproxy", "-c", *files], check=False, capture_output=True, text=True)
