@@ -115,7 +115,7 @@ class NeighboursResponse(BaseModel):
             "examples": [
                 {
                     "model": "english",
-                    "revision": "768c05e43c02",
+                    "revision": "0e66f24a571d",
                     "tokens": ["The", "bank", "of", "the", "river", "."],
                     "token": 1,
                     "neighbours": [
