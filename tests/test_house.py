@@ -6,7 +6,7 @@ Imports inside functions count as well; only those for the type checker do not.
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +19,6 @@ SOURCES = {
     for package, folder in FOLDERS.items()
     for path in sorted((ROOT / folder / package).rglob("*.py"))
 }
-TESTS = ROOT / "tests"
 
 WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "pydantic", "click"}
 HEAVY = {
@@ -42,6 +41,7 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
+@cache
 def tree(module: str) -> ast.Module:
     return ast.parse(SOURCES[module].read_text(encoding="utf-8"))
 
@@ -110,30 +110,35 @@ def test_the_sources_are_found() -> None:
     assert any(local_imports(module) for module in inside("elmo_serve.commands"))
 
 
-@pytest.mark.parametrize("module", inside("elmo_model"))
-def test_the_model_imports_no_service_and_no_web_library(module: str) -> None:
-    assert not libraries(imports(module)) & {"elmo_serve", "elmo_client", *WEB}
+def importers(modules: Iterable[str], *foreign: str, local: bool = True) -> list[str]:
+    """Return the modules that import one of these libraries or packages."""
+    prefixes = tuple(f"{name}." for name in foreign)
+    return [
+        module
+        for module in modules
+        if any(f"{name}.".startswith(prefixes) for name in imports(module, local=local))
+    ]
 
 
-@pytest.mark.parametrize("module", inside("elmo_client"))
-def test_the_client_imports_neither_the_model_nor_the_service(module: str) -> None:
+def test_the_model_imports_no_service_and_no_web_library() -> None:
+    assert not importers(inside("elmo_model"), "elmo_serve", "elmo_client", *WEB)
+
+
+def test_the_client_imports_neither_the_model_nor_the_service() -> None:
     foreign = {"elmo_model", "elmo_serve", "torch", *WEB} - {"httpx"}
 
-    assert not libraries(imports(module)) & foreign
-    assert "h5py" not in libraries(imports(module, local=False))  # optional
+    assert not importers(inside("elmo_client"), *foreign)
+    assert not importers(inside("elmo_client"), "h5py", local=False)  # optional
 
 
-@pytest.mark.parametrize("module", inside("elmo_model.layers"))
-def test_the_layers_of_the_paper_know_nothing_of_inference(module: str) -> None:
-    assert not [name for name in imports(module) if name.startswith("elmo_model.inference")]
+def test_the_layers_of_the_paper_know_nothing_of_inference() -> None:
+    assert not importers(inside("elmo_model.layers"), "elmo_model.inference")
 
 
-@pytest.mark.parametrize("module", inside("elmo_serve"))
-def test_only_a_few_modules_of_the_service_use_torch(module: str) -> None:
-    if module in TORCH or module.startswith(("elmo_serve.commands.", "elmo_serve.jobs.")):
-        return
+def test_only_a_few_modules_of_the_service_use_torch() -> None:
+    allowed = {*TORCH, *inside("elmo_serve.commands", "elmo_serve.jobs")}
 
-    assert "torch" not in libraries(imports(module))
+    assert not importers(set(inside("elmo_serve")) - allowed, "torch")
 
 
 HTTP_OUTSIDE = {
@@ -149,62 +154,56 @@ HTTP_OUTSIDE = {
 """The modules outside `http/` that use it: to serve, to read a body, to use an encoding."""
 
 
-@pytest.mark.parametrize(
-    "module", sorted(set(inside("elmo_serve")) - set(inside("elmo_serve.http")))
-)
-def test_only_a_few_modules_outside_http_import_it(module: str) -> None:
-    if module in HTTP_OUTSIDE:
-        return
+def test_only_a_few_modules_outside_http_import_it() -> None:
+    others = {*inside("elmo_serve")} - {*inside("elmo_serve.http")} - HTTP_OUTSIDE
 
-    assert not [name for name in imports(module) if name.startswith("elmo_serve.http")]
+    assert not importers(others, "elmo_serve.http")
 
 
-@pytest.mark.parametrize("module", inside("elmo_serve.scheduling"))
-def test_scheduling_knows_no_web_framework_and_no_tensor(module: str) -> None:
-    foreign = {"torch", "orjson", *WEB} - {"prometheus_client"}
+def test_scheduling_knows_no_web_framework_and_no_tensor() -> None:
+    foreign = {"torch", "orjson", "elmo_serve.http", *WEB} - {"prometheus_client"}
 
-    assert not libraries(imports(module)) & foreign
-    assert not [name for name in imports(module) if name.startswith("elmo_serve.http")]
+    assert not importers(inside("elmo_serve.scheduling"), *foreign)
 
 
-PURE = [m for m in inside("elmo_serve.scheduling") if not m.endswith((".scheduling", ".engine"))]
-
-
-@pytest.mark.parametrize("module", PURE)
-def test_all_of_scheduling_but_the_engine_can_be_simulated(module: str) -> None:
+def test_all_of_scheduling_but_the_engine_can_be_simulated() -> None:
     """A simulation gives the clock: no asyncio, no time of its own."""
-    assert not libraries(imports(module)) & {"asyncio", "time"}
+    engine = {"elmo_serve.scheduling", "elmo_serve.scheduling.engine"}
+
+    assert not importers({*inside("elmo_serve.scheduling")} - engine, "asyncio", "time")
 
 
-@pytest.mark.parametrize("module", inside("elmo_serve.workers"))
-def test_workers_know_no_web_framework(module: str) -> None:
-    assert not libraries(imports(module)) & (WEB - {"prometheus_client"})
-    assert not [name for name in imports(module) if name.startswith("elmo_serve.http.routes")]
+def test_workers_know_no_web_framework() -> None:
+    foreign = {"elmo_serve.http.routes", *WEB} - {"prometheus_client"}
+
+    assert not importers(inside("elmo_serve.workers"), *foreign)
 
 
-@pytest.mark.parametrize("module", inside("elmo_serve.http"))
-def test_the_http_side_reaches_no_torch_at_import(module: str) -> None:
-    assert "torch" not in libraries(reached(module, local=False))
+def test_the_http_side_reaches_no_torch_at_import() -> None:
+    modules = inside("elmo_serve.http")
+
+    assert not [m for m in modules if "torch" in libraries(reached(m, local=False))]
 
 
 LAYERS = sorted(n for n in reached("elmo_model.elmo") if n in SOURCES)
 SERVER = sorted(n for n in reached("elmo_serve.http.server") if n in SOURCES)
 
 
-@pytest.mark.parametrize("module", [*LAYERS, *(m for m in SERVER if top(m) == "elmo_serve")])
-def test_neither_layers_nor_the_server_know_a_file_format(module: str) -> None:
-    formats = {"h5py", "pickle", "safetensors", "zipfile", "tarfile"}
-    allowed = {
-        "elmo_serve.workers.channel": {"pickle"},  # between a process and its own children
-        "elmo_serve.http.media_types.safetensors": {"safetensors"},
-        "elmo_serve.http.media_types.npz": {"zipfile"},
-    }
+def test_neither_layers_nor_the_server_know_a_file_format() -> None:
+    modules = {*LAYERS, *(m for m in SERVER if top(m) == "elmo_serve")}
 
-    assert libraries(imports(module)) & formats <= allowed.get(module, set())
+    assert not importers(modules, "h5py", "tarfile")
+    # Between a process and its own children.
+    assert importers(modules, "pickle") == ["elmo_serve.workers.channel"]
+    assert importers(modules, "safetensors") == ["elmo_serve.http.media_types.safetensors"]
+    assert importers(modules, "zipfile") == ["elmo_serve.http.media_types.npz"]
 
 
-@pytest.mark.parametrize("module", [*LAYERS, *SERVER])
-def test_nothing_below_the_command_line_reads_the_environment(module: str) -> None:
+def test_nothing_below_the_command_line_reads_the_environment() -> None:
+    assert not [module for module in {*LAYERS, *SERVER} if _reads_environment(module)]
+
+
+def _reads_environment(module: str) -> bool:
     nodes = list(ast.walk(tree(module)))
     # A child process may set a variable for a library that it imports afterwards.
     written = {
@@ -216,7 +215,7 @@ def test_nothing_below_the_command_line_reads_the_environment(module: str) -> No
         node.attr for node in nodes if isinstance(node, ast.Attribute) and id(node) not in written
     }
 
-    assert not names & {"environ", "getenv"}
+    return bool(names & {"environ", "getenv"})
 
 
 def test_there_is_no_import_cycle() -> None:
@@ -231,34 +230,41 @@ def test_there_is_no_import_cycle() -> None:
     assert not graph, "these import each other, or a module that does"
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_only_heavy_and_optional_modules_are_imported_inside_functions(module: str) -> None:
+def test_only_heavy_and_optional_modules_are_imported_inside_functions() -> None:
     """One of this project's modules may be, where it imports a heavy library itself."""
-    for name in local_imports(module):
-        needs = libraries(reached(name, local=False)) if name in SOURCES else {top(name)}
-        assert needs & HEAVY, f"{name} is light: import it at the top"
+    light = [
+        (module, name)
+        for module in SOURCES
+        for name in local_imports(module)
+        if not HEAVY & (libraries(reached(name, local=False)) if name in SOURCES else {top(name)})
+    ]
+
+    assert not light, "import them at the top"
 
 
-@pytest.mark.parametrize("module", ["elmo_serve.cli", *inside("elmo_serve.commands")])
-def test_the_command_line_loads_heavy_libraries_inside_functions_alone(module: str) -> None:
-    assert not libraries(reached(module, local=False)) & {"torch", "h5py", "fastapi", "pydantic"}
+def test_the_command_line_loads_heavy_libraries_inside_functions_alone() -> None:
+    heavy = {"torch", "h5py", "fastapi", "pydantic"}
+    modules = ["elmo_serve.cli", *inside("elmo_serve.commands")]
+
+    assert not [m for m in modules if libraries(reached(m, local=False)) & heavy]
 
 
-@pytest.mark.parametrize("path", SOURCES.values(), ids=str)
-def test_no_file_is_named_like_a_module_that_it_hides(path: Path) -> None:
+def test_no_file_is_named_like_a_module_that_it_hides() -> None:
     """A script started from its own folder finds its neighbours first."""
-    name = path.parent.name if path.stem == "__init__" else path.stem
-    assert name not in {"queue", "types", "json", "logging", "signal", "select", "socket", "time"}
+    names = {module.rpartition(".")[2] for module in SOURCES}
+
+    hidden = {"queue", "types", "json", "logging", "signal", "select", "socket", "time"}
+    assert not names & hidden
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_every_module_introduces_itself_in_one_line(module: str) -> None:
+def test_every_module_introduces_itself_in_one_line() -> None:
+    assert not [module for module in SOURCES if not _introduces_itself(module)]
+
+
+def _introduces_itself(module: str) -> bool:
     text = SOURCES[module].read_text(encoding="utf-8")
-    docstring = ast.get_docstring(tree(module)) or ""
-
-    first = docstring.splitlines()[0] if docstring else ""
-    assert first.endswith((".", ":", "`")), first
-    assert text.startswith('"""' + first)
+    first = (ast.get_docstring(tree(module)) or "").partition("\n")[0]
+    return first.endswith((".", ":", "`")) and text.startswith('"""' + first)
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
@@ -288,41 +294,3 @@ def test_help_loads_nothing_heavy() -> None:
     )
 
     assert found.returncode == 0, found.stderr
-
-
-DATA = {
-    "elmo_model.neighbours.errors",  # an exception
-    "elmo_model.neighbours.limits",  # values
-    "elmo_model.neighbours.search",  # a protocol
-    "elmo_serve.distributed.messages",  # values
-    "elmo_serve.files.sentence",  # a value and an exception
-    "elmo_serve.http.schemas.open_inference",  # schemas of responses
-    "elmo_serve.http.schemas.problems",
-    "elmo_serve.http.schemas.server",
-    "elmo_serve.http.schemas.tasks",
-    "elmo_serve.http.schemas.vectors",
-    "elmo_serve.jobs.active_job",  # values
-    "elmo_serve.jobs.fit_messages",  # values
-    "elmo_serve.model_cache.download_error",  # an exception
-    "elmo_serve.scheduling.interface",  # protocols
-    "elmo_serve.workers.messages",  # values and a protocol
-    "elmo_serve.workers.task_messages",  # values
-}
-"""Modules without behaviour of their own: values, exceptions, protocols."""
-
-
-def test_every_module_has_a_test_file_of_its_name() -> None:
-    missing = [
-        module
-        for module, path in SOURCES.items()
-        if path.stem not in ("__init__", "__main__")
-        and module not in DATA
-        and not _test_file(module).is_file()
-    ]
-
-    assert not missing
-
-
-def _test_file(module: str) -> Path:
-    package, *folders, name = module.split(".")
-    return TESTS.joinpath(FOLDERS[package], *folders, f"test_{name}.py")

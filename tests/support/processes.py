@@ -6,8 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 
-from elmo_serve.jobs.fit_process import PROCESS_NAME
-
 
 def children(pid: int) -> dict[str, list[int]]:
     """Return the processes below the front: `worker`, `json`, `fit` and Python's `tracker`."""
@@ -77,13 +75,14 @@ def _below(pid: int) -> list[int]:
 
 
 def _role(pid: int) -> str | None:
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    if name.startswith("elmo-"):  # the name of a forked child, or of a fit
+        return {"elmo-json": "json", "elmo-text": "json", "elmo-fit": "fit"}.get(name, "worker")
     command = Path(f"/proc/{pid}/cmdline").read_bytes()
     if b"resource_tracker" in command:
         return "tracker"
     if b"spawn" not in command:
         return None
-    if Path(f"/proc/{pid}/comm").read_text().strip() == PROCESS_NAME:
-        return "fit"
     return "worker" if "libtorch" in Path(f"/proc/{pid}/maps").read_text() else "json"
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.fork_server import Forked, forked
+
 SMALL = Path(__file__).parents[1] / "golden" / "allennlp" / "small"
 
 _COMMAND = Path(sys.executable).with_name("elmo")
@@ -33,7 +35,7 @@ class Running:
     """A server that answers; `url` has no slash at its end."""
 
     url: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     log_file: Path
 
     @property
@@ -101,6 +103,7 @@ def running(
     until_ready: bool = True,
     command: Sequence[str | Path] = (_COMMAND, "serve"),
     data_home: Path | None = None,
+    is_forked: bool = True,
     **settings: object,
 ) -> Iterator[Running]:
     """Start `elmo serve` on a free port, wait until it is ready, and stop it in the end.
@@ -108,25 +111,22 @@ def running(
     `settings` are those of `elmo_serve.settings`, by field name; no other variable reaches it. Its
     log goes to `folder`, from info up, for its address is read there. With `until_ready` false it
     is only waited for until it listens. `command` is another program that reads the same variables.
-    `data_home` holds the default task folder, and is by default inside `folder`.
+    `data_home` holds the default task folder, and is by default inside `folder`. The server has one
+    helper process of each kind, and is forked from a process that has imported the program;
+    `is_forked` false is for a test of the start, of memory or of processes.
 
     Raises RuntimeError with the log when it does not come up.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log_file = folder / "serve.log"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
-    settings = {"host": "127.0.0.1", "port": 0} | settings
+    helpers = {"json_workers": 1, "text_workers": 1}
+    settings = {"host": "127.0.0.1", "port": 0, **helpers} | settings
     environment |= {f"ELMO_{key.upper()}": str(value) for key, value in settings.items()}
     environment["XDG_DATA_HOME"] = str(data_home or folder / "data")
     environment["XDG_CACHE_HOME"] = str(folder / "cache")
     with log_file.open("wb") as log:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-        )
+        process = _start(list(map(str, command)), environment, log.fileno(), is_forked=is_forked)
     server = None
     try:
         server = Running(_listening(process, log_file), process, log_file)
@@ -141,7 +141,20 @@ def running(
             server.stop()
 
 
-def _listening(process: subprocess.Popen[bytes], log_file: Path, seconds: float = 60) -> str:
+def _start(
+    command: list[str], environment: dict[str, str], log: int, *, is_forked: bool
+) -> subprocess.Popen[bytes] | Forked:
+    is_known = command[0] == str(_COMMAND) or command[:2] == [sys.executable, "-m"]
+    if is_forked and is_known:
+        return forked([Path(command[0]).name, *command[1:]], environment, log, log)
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+    )
+
+
+def _listening(
+    process: subprocess.Popen[bytes] | Forked, log_file: Path, seconds: float = 60
+) -> str:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         if found := _LISTENING.search(log_file.read_text(encoding="utf-8")):

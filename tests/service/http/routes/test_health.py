@@ -10,20 +10,12 @@ import pytest
 
 from tests.support.checkpoints import original_size_pair
 from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.processes import children
 from tests.support.servers import SMALL, Running, running
 
 
 def status(server: Running, probe: str) -> int:
     return httpx.get(f"{server.url}/health/{probe}").status_code
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task").glob("*/children")  # each belongs to the thread that made it
-    return [int(child) for file in found for child in file.read_text().split()]
-
-
-def command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
 def test_a_server_that_answers_is_live_and_ready(client: httpx.Client) -> None:
@@ -65,9 +57,8 @@ def test_a_model_that_cannot_be_ends_the_server_with_one_line(tmp_path: Path) ->
 
 def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> None:
     with running(tmp_path, model=SMALL) as server:
-        for child in children(server.pid):
-            if "spawn_main" in command(child):
-                os.kill(child, signal.SIGKILL)
+        (worker,) = children(server.pid)["worker"]
+        os.kill(worker, signal.SIGKILL)
         server.until(lambda: status(server, "ready") == 503)
         assert status(server, "live") == 200
         server.until(lambda: status(server, "ready") == 200)
