@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.neighbours import until_embedded
 from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
@@ -32,10 +33,23 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The golden model with a folder of tasks, and every limit as it comes."""
+    """The golden model with a folder of tasks, and every limit as it comes.
+
+    Its cache is that of all test processes, so that one of them embeds the text of the program.
+    """
     folder = tmp_path_factory.mktemp("server")
-    with running(folder, model=SMALL, tasks=folder / "tasks", log_level="debug") as server:
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    options = {"tasks": folder / "tasks", "cache": cache, "log_level": "debug"}
+    with running(folder, model=SMALL, **options) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def searched(server: Running) -> Running:
+    """The same server, once it can answer POST /neighbours."""
+    until_embedded(server)
+    return server
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 from elmo_client import BadAnswer, CannotSend, Neighbour, Neighbours, StaticNeighbour
 from elmo_client.neighbours import body_of, neighbours_of
 from tests.client.both_clients import CLIENTS
-from tests.support.neighbours import until_embedded
 from tests.support.servers import Running
 
 
@@ -70,9 +69,8 @@ def test_a_response_becomes_neighbours() -> None:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_both_clients_find_neighbours(server: Running, kind: str) -> None:
-    until_embedded(server)
-    with CLIENTS[kind](server.url) as client:
+def test_both_clients_find_neighbours(searched: Running, kind: str) -> None:
+    with CLIENTS[kind](searched.url) as client:
         found = client.neighbours(["The", "bank"], 1, layers="average", k=3)
         mixed = client.neighbours("The bank", 1, mix=[0, 0, 0], k=3, tokenizer="whitespace")
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.neighbours import until_embedded
 from tests.support.servers import Running
 
 COMMAND = Path(sys.executable).with_name("schemathesis")
@@ -37,12 +36,11 @@ warnings = false
 
 
 @pytest.mark.usefixtures("tasks")
-def test_every_operation_passes_the_checks(server: Running, tmp_path: Path) -> None:
-    until_embedded(server)  # until then /neighbours answers 503
+def test_every_operation_passes_the_checks(searched: Running, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
     run = subprocess.run(
         [
-            *(COMMAND, "run", server.url + "/openapi.json", "--checks", "all"),
+            *(COMMAND, "run", searched.url + "/openapi.json", "--checks", "all"),
             *("--max-examples", "25", "--seed", "1", "--workers", "1", "--no-color"),
             *("--exclude-checks", "use_after_free", "--request-timeout", "120"),
         ],

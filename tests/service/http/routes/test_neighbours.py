@@ -11,22 +11,12 @@ import numpy as np
 import pytest
 
 from elmo_model.neighbours import uses
-from tests.support.neighbours import until_embedded
-from tests.support.servers import SMALL, Running, running
+from tests.support.servers import Running
 
 SENTENCE = ["The", "bank", "of", "the", "river"]
 
 # The stored vectors are float16: 11 bits of each number.
 TOLERANCE = 2e-3
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server whose text is embedded; its cache folder is its own."""
-    folder = tmp_path_factory.mktemp("neighbours")
-    with running(folder, model=SMALL, tasks=folder / "tasks", cache=folder / "cache") as server:
-        until_embedded(server)
-        yield server
 
 
 @pytest.fixture(scope="module")
