@@ -21,12 +21,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test coverage test-faults test-scale test-docker lint constraints clean
+.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
 	@echo 'make test         install and run the tests'
-	@echo 'make coverage     the tests with branch coverage, of their child processes as well'
+	@echo 'make test-long    the installation of the README, schemathesis, generated clients, ...'
+	@echo 'make test-avx2    the tests of numbers with the instructions of older processors alone'
+	@echo 'make coverage     make test with branch coverage, of its child processes as well'
 	@echo 'make test-faults  kill, stop and overload a running server'
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
@@ -37,11 +39,29 @@ help:
 serve: $(VENV)/.installed
 	$(BIN)/elmo serve
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+QUICK := -m 'not docker and not faults and not scale and not long'
+
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale'
+	$(PYTEST) $(QUICK)
+
+test-long: $(VENV)/.installed-dev
+	$(PYTEST) -m long
+
+# Each library chooses its kernels by the processor; other kernels round differently. With these
+# variables they are those of a processor that has AVX2 and nothing newer.
+test-avx2: $(VENV)/.installed-dev
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+	  FBGEMM_ENABLE_INSTRUCTIONS=AVX2 $(PYTEST) $(QUICK) $(NUMBERS)
+
+NUMBERS := tests/model/layers tests/model/inference tests/model/training tests/model/fitting \
+  tests/model/evaluation tests/model/pretrained tests/model/test_elmo.py \
+  tests/model/test_parity_allennlp.py tests/model/test_parity_reference.py \
+  tests/service/workers/test_vectors.py tests/service/http/routes/test_embed.py \
+  tests/service/test_elmo_embedder.py
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not docker and not faults and not scale' --cov --cov-branch
+	$(PYTEST) $(QUICK) --cov --cov-branch
 
 test-faults: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m faults

@@ -1,6 +1,6 @@
 """Every command of README.md, in its order, in a fresh shell in a fresh copy of the tree.
 
-`make test` and `make lint` are what CI runs; Docker's command runs in tests/docker.
+`make test`, `make test-long` and `make lint` are what CI runs; Docker's command runs in tests/docker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = [(language, text) for language, text in BLOCK.findall(README) if language]
-RUN_BY_CI = ("make test", "make lint")
+RUN_BY_CI = ("make test", "make test-long", "make lint")
 SECONDS = 600
 
 
@@ -166,6 +166,7 @@ def _rename_as_published(folder: Path) -> None:
         found.rename(target / file.path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_the_readme_is_right(shell: Shell, number: int) -> None:
     language, text = BLOCKS[number]

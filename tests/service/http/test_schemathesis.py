@@ -35,6 +35,7 @@ warnings = false
 """
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tasks")
 def test_every_operation_passes_the_checks(searched: Running, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
