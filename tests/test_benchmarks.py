@@ -48,6 +48,7 @@ def test_every_program_is_described() -> None:
     assert [name for name in PROGRAMS if f"\n`{name}" not in readme] == []
 
 
+@pytest.mark.long
 def test_the_network_is_timed_and_compared(text: str) -> None:
     precisions = ("--precisions", "float32", "bfloat16")
     lines = run("network", text, *LEAST, "--rows", "1", "2", *precisions).splitlines()
@@ -57,11 +58,13 @@ def test_the_network_is_timed_and_compared(text: str) -> None:
     assert all(0.99 < float(cosine) <= 1.000001 for cosine in cosines)
 
 
+@pytest.mark.long
 def test_products_take_a_share_of_the_time(text: str) -> None:
     row = run("roofline", text, *LEAST, "--rows", "2", "--precisions", "float32").splitlines()[-1]
     assert float(row.split("|")[-2].strip().rstrip("%")) > 0
 
 
+@pytest.mark.long
 def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
     arguments = ("--model", str(SMALL), "--tokens", "300")
     cells = run("whole_file", text, *arguments).splitlines()[-1].split("|")
@@ -107,6 +110,7 @@ def test_allennlp_gives_the_same_vectors(text: str) -> None:
     assert len([line for line in lines if "| float32 |" in line]) == 4
 
 
+@pytest.mark.long
 def test_neighbours_are_searched_alone_and_over_http(text: str) -> None:
     sizes = ("--tokens", "60", "--searches", "3", "--recalls", "3")
     done = started("neighbours", text, text, "--model", str(SMALL), *sizes)

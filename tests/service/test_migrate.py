@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 import pytest
 
 from elmo_serve.commands.embed import embed
+from tests.support.fork_server import with_elmo
 from tests.support.golden import GOLDEN
 from tests.support.servers import SMALL, Running, running
 
@@ -84,11 +84,10 @@ def run(block: Block, server: Running, names: dict[str, object]) -> None:
     if block.language == "python":
         exec(compile("\n" * block.line + code, str(DOCS / block.document), "exec"), names)
         return
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     clean = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
     done = subprocess.run(
         ["bash", "-euc", code],
-        env={**clean, "PATH": path, "ELMO_MODEL": str(SMALL)},
+        env=with_elmo({**clean, "ELMO_MODEL": str(SMALL)}),
         capture_output=True,
         text=True,
         check=False,

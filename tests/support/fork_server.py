@@ -1,6 +1,8 @@
 """A process that has imported the program, from which tests fork its commands.
 
     process = forked(["elmo", "serve"], env, stdout=log, stderr=log)
+    done = run(["elmo", "info", "english"])
+    subprocess.run("elmo info english", shell=True, env=with_elmo(os.environ))
 
 Importing torch, the web framework and the tokenizers takes most of the processor time of a start.
 The fork server imports them once. Each command is forked from it and runs `elmo_serve.cli.main`;
@@ -11,6 +13,7 @@ memory or of the process table starts the real command.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -18,18 +21,20 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from multiprocessing import context, popen_fork
 from pathlib import Path
 from typing import Any
 
-_STATUS = struct.Struct("<i")
+_NUMBER = struct.Struct("<i")
 _MAX_DESCRIPTORS = 1 << 20
 _MODULES = (
     "elmo_serve.cli",
@@ -48,10 +53,10 @@ _MODULES = (
 class Forked:
     """A process that the fork server started; the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, pid: int, end: socket.socket) -> None:
-        self.pid = pid
+    def __init__(self, connection: socket.socket) -> None:
         self.returncode: int | None = None
-        self._end = end  # the fork server writes the exit status to its other end
+        self._connection = connection  # the fork server sends the process id and the exit status
+        self.pid = _receive(connection)
 
     def poll(self) -> int | None:
         """Return the exit status, or None while the process runs."""
@@ -67,13 +72,12 @@ class Forked:
             subprocess.TimeoutExpired: the process still runs after `timeout` seconds.
         """
         if self.returncode is None:
-            self._end.settimeout(timeout)
+            self._connection.settimeout(timeout)
             try:
-                found = self._end.recv(_STATUS.size)
+                self.returncode = _receive(self._connection)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("elmo", timeout or 0) from None
-            (self.returncode,) = _STATUS.unpack(found)
-            self._end.close()
+            self._connection.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -86,78 +90,134 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def forked(command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int) -> Forked:
-    """Start `elmo ...` or `python -m ...` in a fork; its standard input is /dev/null."""
-    mine, theirs = socket.socketpair()
-    request = json.dumps({"command": list(command), "env": dict(env), "cwd": str(Path.cwd())})
-    with theirs, Path(os.devnull).open("rb") as nothing:
-        server = _server()
-        socket.send_fds(
-            server, [request.encode()], [nothing.fileno(), stdout, stderr, theirs.fileno()]
-        )
-    (pid,) = _STATUS.unpack(mine.recv(_STATUS.size))
-    return Forked(pid, mine)
+def forked(
+    command: Sequence[str | Path],
+    env: Mapping[str, str],
+    stdin: int | None = None,
+    stdout: int = 1,
+    stderr: int = 2,
+) -> Forked:
+    """Start `elmo ...` or `python -m ...` in a fork, in this folder.
+
+    The standard streams are descriptors; the input is /dev/null by default.
+    """
+    with Path(os.devnull).open("rb") as nothing:
+        streams = (nothing.fileno() if stdin is None else stdin, stdout, stderr)
+        return Forked(_request(_address(), list(map(str, command)), dict(env), streams))
+
+
+def run(
+    command: Sequence[str | Path], env: Mapping[str, str] | None = None, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a fork to its end, with this standard input, and return what it printed."""
+    file = tempfile.TemporaryFile
+    with file() as stdin, file() as stdout, file() as stderr:
+        stdin.write(text.encode())
+        stdin.seek(0)
+        streams = stdin.fileno(), stdout.fileno(), stderr.fileno()
+        code = forked(command, env or os.environ, *streams).wait()
+        for each in (stdout, stderr):
+            each.seek(0)
+        printed = stdout.read().decode(), stderr.read().decode()
+    return subprocess.CompletedProcess(list(map(str, command)), code, *printed)
+
+
+def with_elmo(env: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with which a shell finds an `elmo` that is forked."""
+    address = Path(_address())
+    program = address.with_name("elmo")
+    if not program.exists():
+        program.write_text(_PROGRAM.format(sys.executable, str(address), str(Path(__file__))))
+        program.chmod(0o755)
+    return {**env, "PATH": f"{address.parent}{os.pathsep}{env['PATH']}"}
+
+
+_PROGRAM = """#!{0} -IS
+import os, runpy, sys
+server = runpy.run_path({2!r})
+command = ["elmo", *sys.argv[1:]]
+code = server["Forked"](server["_request"]({1!r}, command, dict(os.environ), (0, 1, 2))).wait()
+sys.exit(128 - code if code < 0 else code)
+"""
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """Start the fork server of this process, which ends with it."""
-    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    number = theirs.fileno()
-    with theirs:
+def _address() -> str:
+    """Start the fork server of this process, which ends with it; return the path of its socket."""
+    folder = tempfile.mkdtemp(prefix="fork-server-")
+    address = str(Path(folder, "socket"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(64)
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", str(number)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[number],
+            [sys.executable, "-m", "tests.support.fork_server", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
             env={key: value for key, value in os.environ.items() if not key.startswith("ELMO_")},
             start_new_session=True,
         )
 
     def end() -> None:
-        mine.close()
-        server.wait()
+        server.communicate()
+        shutil.rmtree(folder)
 
     atexit.register(end)
-    return mine
+    return address
 
 
-def _serve(requests: socket.socket) -> list[str] | None:
+def _request(
+    address: str, command: list[str], env: dict[str, str], streams: tuple[int, int, int]
+) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(address)
+    request = json.dumps({"command": command, "env": env, "cwd": os.getcwd()})  # noqa: PTH109
+    socket.send_fds(connection, [request.encode()], streams)
+    return connection
+
+
+def _receive(connection: socket.socket) -> int:
+    (found,) = _NUMBER.unpack(connection.recv(_NUMBER.size))
+    return int(found)
+
+
+def _serve(listener: socket.socket) -> list[str] | None:
     """Fork a process for each request; return its command in the fork, None when the tests end."""
     waking, wakeup = socket.socketpair()
     wakeup.setblocking(False)
     signal.set_wakeup_fd(wakeup.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ends: dict[int, socket.socket] = {}
+    connections: dict[int, socket.socket] = {}
     selector = selectors.DefaultSelector()
-    selector.register(requests, selectors.EVENT_READ)
-    selector.register(waking, selectors.EVENT_READ)
+    for each in (listener, waking, sys.stdin):
+        selector.register(each, selectors.EVENT_READ)
     while True:
         for key, _ in selector.select():
+            if key.fileobj is sys.stdin:
+                return None
             if key.fileobj is waking:
                 waking.recv(1 << 16)
-                _report_ended(ends)
+                _report_ended(connections)
                 continue
-            message, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 4)
-            if not message:
-                return None
-            end = socket.socket(fileno=descriptors.pop())
+            connection, _ = listener.accept()
+            message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
             pid = os.fork()
             if not pid:
                 return _become(json.loads(message), descriptors)
-            for each in descriptors:
-                os.close(each)
-            end.sendall(_STATUS.pack(pid))
-            ends[pid] = end
+            for descriptor in descriptors:
+                os.close(descriptor)
+            connections[pid] = connection
+            with contextlib.suppress(OSError):  # its test has ended
+                connection.sendall(_NUMBER.pack(pid))
 
 
-def _report_ended(ends: dict[int, socket.socket]) -> None:
-    while ends:
+def _report_ended(connections: dict[int, socket.socket]) -> None:
+    while connections:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with ends.pop(pid) as end:
-            end.sendall(_STATUS.pack(os.waitstatus_to_exitcode(status)))
+        with connections.pop(pid) as connection, contextlib.suppress(OSError):
+            connection.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
@@ -210,15 +270,16 @@ def _close_all_but(*kept: int) -> None:
 
 def _run(command: list[str]) -> None:
     program, *arguments = command
-    if program == "elmo":
+    if Path(program).name == "elmo":
         sys.argv = [program, *arguments]
-        importlib.import_module("elmo_serve.cli").main()
+        importlib.import_module("elmo_serve.cli").main(prog_name="elmo")
     else:  # python -m MODULE
         sys.argv = arguments[1:]
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 
-def main(requests: socket.socket) -> None:
+def main(listener: socket.socket) -> None:
     """Import the program; fork commands until the tests end."""
     for module in _MODULES:
         importlib.import_module(module)
@@ -227,7 +288,7 @@ def main(requests: socket.socket) -> None:
         tokenizers.tokenizer(name)("")  # imports its library
     gc.collect()
     gc.freeze()
-    command = _serve(requests)
+    command = _serve(listener)
     if command is not None:
         setattr(context.SpawnProcess, "_Popen", staticmethod(_ForkedChild))  # noqa: B010
         _run(command)

@@ -146,7 +146,7 @@ def _start(
 ) -> subprocess.Popen[bytes] | Forked:
     is_known = command[0] == str(_COMMAND) or command[:2] == [sys.executable, "-m"]
     if is_forked and is_known:
-        return forked([Path(command[0]).name, *command[1:]], environment, log, log)
+        return forked(command, environment, stdout=log, stderr=log)
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
     )
