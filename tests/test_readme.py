@@ -1,6 +1,7 @@
 """Every command of README.md, in its order, in a fresh shell in a fresh copy of the tree.
 
-`make test`, `make test-long` and `make lint` are what CI runs; Docker's command runs in tests/docker.
+`make test`, `make test-long` and `make lint` are what CI runs; Docker's command runs in
+tests/docker.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.soak import Plan, Report, Sizes, broken, soak
 from tests.support.answers import Answers, sentences
-from tests.support.servers import SMALL, running
+from tests.support.servers import SMALL, spawned
 
 
 def sound() -> Report:
@@ -63,7 +63,7 @@ def test_every_breach_would_be_seen(law: str, breach: Callable[[Report], object]
 def test_random_faults_under_mixed_traffic_break_no_law(tmp_path: Path) -> None:
     answers = Answers(str(SMALL), sentences(None, 200, random.Random(3)))
     plan = Plan(seconds=45, share=2.0, between=3.0, clients=6, seed=2)
-    with running(
+    with spawned(
         tmp_path,
         model=SMALL,
         tasks=tmp_path / "tasks",

@@ -22,7 +22,7 @@ import orjson
 from numpy.typing import NDArray
 
 from elmo_serve.http.media_types import safetensors
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.servers import SMALL, Running, free_port, spawned
 
 FOLDER = Path(__file__).parents[2] / "docker" / "haproxy"
 SENTENCES = [[["The", "bank", "of", "the", str(i)], ["a"] * (1 + i % 7)] for i in range(40)]
@@ -138,7 +138,7 @@ class Replica:
         """Start it, and wait until it is ready."""
         with ExitStack() as stack:
             self.server = stack.enter_context(
-                running(self.folder, port=self.port, model=SMALL, tasks=self.folder.parent)
+                spawned(self.folder, port=self.port, model=SMALL, tasks=self.folder.parent)
             )
             self._stack = stack.pop_all()
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,10 @@ def running(
             process.wait()
         else:
             server.stop()
+
+
+spawned = partial(running, is_forked=False)
+"""A server as an operator starts it."""
 
 
 def _start(
