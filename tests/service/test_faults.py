@@ -22,7 +22,7 @@ from elmo_serve.http.media_types import npz
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
 from tests.support.processes import children, is_alive
-from tests.support.servers import Running, spawned
+from tests.support.servers import Running, running, spawned
 
 NPZ = {"accept": "application/x-npz"}
 
@@ -40,21 +40,21 @@ def answers(checkpoint: Path) -> Answers:
 
 @pytest.fixture
 def server(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
-    with spawned(tmp_path, model=checkpoint, tasks=tmp_path / "tasks") as server:
+    with running(tmp_path, model=checkpoint, tasks=tmp_path / "tasks") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Running]:
     """A server that several tests share."""
-    with spawned(tmp_path_factory.mktemp("lasting"), model=checkpoint) as server:
+    with running(tmp_path_factory.mktemp("lasting"), model=checkpoint) as server:
         yield server
 
 
 @pytest.fixture
 def pair(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
     """A server with two workers."""
-    with spawned(
+    with running(
         tmp_path, model=checkpoint, tasks=tmp_path / "tasks", workers_per_device=2
     ) as server:
         until(lambda: server.metric("elmo_worker_up") == 2)
@@ -190,7 +190,7 @@ def test_a_word_that_the_model_raises_for_is_found_by_halving(
     sentences = [[f"w{number}", "x"] for number in range(64)]
     sentences[21][1] = RAISES
     command = (*FAULTY, "--raises", RAISES)
-    with spawned(tmp_path, model=checkpoint, command=command) as server, server.client() as client:
+    with running(tmp_path, model=checkpoint, command=command) as server, server.client() as client:
         bad = client.post("/embed", json={"sentences": sentences})
         runs = server.metric("elmo_batch_sentences_count")
         good = client.post("/embed", json={"sentences": answers.sentences[:9]}, headers=NPZ)
@@ -206,7 +206,7 @@ def test_a_device_without_memory_gets_smaller_batches(
 ) -> None:
     command = (*FAULTY, "--memory-tokens", "300")
     with (
-        spawned(tmp_path, model=checkpoint, command=command, max_batch_tokens=1_024) as server,
+        running(tmp_path, model=checkpoint, command=command, max_batch_tokens=1_024) as server,
         server.client() as client,
     ):
         response = client.post("/embed", json={"sentences": answers.sentences}, headers=NPZ)
@@ -221,7 +221,7 @@ def test_a_device_without_memory_gets_smaller_batches(
 def test_malformed_huge_and_compressed_requests_are_refused(
     tmp_path: Path, checkpoint: Path, answers: Answers
 ) -> None:
-    with spawned(tmp_path, model=checkpoint, max_body_bytes=BODY_BYTES) as server:
+    with running(tmp_path, model=checkpoint, max_body_bytes=BODY_BYTES) as server:
         statuses = [status_of(server, request) for request in BAD_REQUESTS]
         with server.client() as client:
             body = {"sentences": answers.sentences[:9]}
@@ -345,17 +345,20 @@ async def test_a_second_sigterm_ends_the_server_without_draining(
 
 
 def test_sigterm_while_the_model_loads_ends_the_server(tmp_path: Path, checkpoint: Path) -> None:
-    with spawned(tmp_path, until_ready=False, model=checkpoint) as server:
+    with running(tmp_path, until_ready=False, model=checkpoint) as server:
         assert server.stop() == 0
 
 
-async def test_a_killed_front_leaves_no_process_behind(server: Running, answers: Answers) -> None:
-    pids = [pid for each in children(server.pid).values() for pid in each]
-    assert len(pids) >= 2
-    async with queued(server, answers):
-        server.process.kill()
+async def test_a_killed_front_leaves_no_process_behind(
+    tmp_path: Path, checkpoint: Path, answers: Answers
+) -> None:
+    with spawned(tmp_path, model=checkpoint) as server:
+        pids = [pid for each in children(server.pid).values() for pid in each]
+        assert len(pids) >= 2
+        async with queued(server, answers):
+            server.process.kill()
 
-    until(lambda: not any(map(is_alive, pids)))
+        until(lambda: not any(map(is_alive, pids)))
 
 
 # The start
@@ -368,7 +371,7 @@ def test_a_checkpoint_that_cannot_be_served_ends_the_start_with_one_line(
     folder = damage(write_pair(tmp_path / "model"))
     with (
         contextlib.suppress(RuntimeError),
-        spawned(tmp_path / "server", until_ready=False, model=folder) as server,
+        running(tmp_path / "server", until_ready=False, model=folder) as server,
     ):
         assert server.process.wait(120) == 1
     log = (tmp_path / "server" / "serve.log").read_text()

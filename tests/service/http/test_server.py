@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.gated_server import close_gate, gated
-from tests.support.servers import SMALL, running
+from tests.support.servers import SMALL, Running, running
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,8 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
 ) -> None:
     elmo = Path(sys.executable).with_name("elmo")
     command = ("sh", "-c", f'ulimit -S -n 64; ulimit -H -n 1500; exec "{elmo}" serve')
-    with running(tmp_path, command=command, model=SMALL, max_connections=connections) as server:
+    options = {"command": command, "until_ready": False, "max_connections": connections}
+    with running(tmp_path, model=SMALL, **options) as server:
         limits = Path(f"/proc/{server.pid}/limits").read_text(encoding="utf-8")
         log = server.log_file.read_text(encoding="utf-8")
 
@@ -55,10 +56,9 @@ def test_a_drain_that_takes_too_long_answers_503(tmp_path: Path) -> None:
     assert "Traceback" not in server.log
 
 
-def test_the_last_line_of_the_start_is_the_address_to_open(tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server:
-        server.until(lambda: "Serving " in server.log)
-        lines = server.log.splitlines()
+def test_the_last_line_of_the_start_is_the_address_to_open(server: Running) -> None:
+    server.until(lambda: "Serving " in server.log)
+    lines = server.log.splitlines()
 
     (ready,) = [line for line in lines if "Serving small on " in line]
     assert f"Serving small on {server.url} (docs: /docs)" in ready
