@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.neighbours import until_embedded
 from tests.support.servers import running
 
@@ -21,6 +23,7 @@ def block(language: str) -> str:
     return next(text for found, text in blocks if found == language)
 
 
+@pytest.mark.long
 def test_the_program_prints_the_table_of_the_page(tmp_path: Path) -> None:
     with running(tmp_path, model="english") as server:
         until_embedded(server)

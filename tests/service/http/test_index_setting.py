@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -12,6 +11,7 @@ import pytest
 from elmo_model.neighbours.index_files import open_index
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
+from tests.support.fork_server import run
 from tests.support.neighbours import made_up, write_index
 from tests.support.servers import SMALL, free_port, running
 
@@ -50,11 +50,8 @@ def client_revision(url: str, model: str) -> str:
 
 def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
     """Run a server until it ends by itself."""
-    command = [Path(sys.executable).with_name("elmo"), "serve", "--model", SMALL, "--index", index]
-    command += ["--port", str(free_port()), "--tasks", folder / "tasks"]
-    return subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=False, timeout=600
-    )
+    command = ["elmo", "serve", "--model", SMALL, "--index", index]
+    return run([*command, "--port", str(free_port()), "--tasks", folder / "tasks"])
 
 
 def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:
