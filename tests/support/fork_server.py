@@ -29,13 +29,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from multiprocessing import context, popen_fork
 from pathlib import Path
 from typing import Any
 
 _NUMBER = struct.Struct("<i")
-_MAX_DESCRIPTORS = 1 << 20
 _MODULES = (
     "elmo_serve.cli",
     "elmo_serve.http.server",
@@ -203,6 +201,10 @@ def _serve(listener: socket.socket) -> list[str] | None:
             message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
             pid = os.fork()
             if not pid:
+                signal.set_wakeup_fd(-1)
+                selector.close()
+                for each in (listener, waking, wakeup, connection, *connections.values()):
+                    each.close()
                 return _become(json.loads(message), descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -222,12 +224,11 @@ def _report_ended(connections: dict[int, socket.socket]) -> None:
 
 def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
     """Take over the standard streams, the variables and the folder of a request."""
-    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
-    os.closerange(3, _MAX_DESCRIPTORS)
+        os.close(descriptor)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -238,7 +239,7 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
 class _ForkedChild(popen_fork.Popen):
     """A forked child in the place of a spawned one, for `multiprocessing`.
 
-    Like a spawned one it has the descriptors of its arguments alone.
+    Like a spawned one it has the files of its arguments alone.
     """
 
     method = "spawn"
@@ -252,7 +253,7 @@ class _ForkedChild(popen_fork.Popen):
             return
         code = 1
         try:
-            _close_all_but(0, 1, 2, alive, *sockets)
+            _blank_all_but({0, 1, 2, alive, *sockets})
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -262,10 +263,15 @@ class _ForkedChild(popen_fork.Popen):
             os._exit(code)
 
 
-def _close_all_but(*kept: int) -> None:
-    numbers = sorted(kept)
-    for low, high in pairwise([*numbers, _MAX_DESCRIPTORS]):
-        os.closerange(low + 1, high)
+def _blank_all_but(kept: set[int]) -> None:
+    """Let the other descriptors lead to /dev/null.
+
+    They are not closed: an object of the parent that is deleted later would close a new file of the
+    same number.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in {int(name) for name in os.listdir("/proc/self/fd")} - kept:  # noqa: PTH208
+        os.dup2(nothing, number)
 
 
 def _run(command: list[str]) -> None:
