@@ -40,8 +40,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("server")
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
-    options = {"tasks": folder / "tasks", "cache": cache, "log_level": "debug"}
-    with running(folder, model=SMALL, **options) as server:
+    with running(
+        folder, model=SMALL, tasks=folder / "tasks", cache=cache, log_level="debug"
+    ) as server:
         yield server
 
 

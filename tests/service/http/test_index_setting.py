@@ -50,8 +50,8 @@ def client_revision(url: str, model: str) -> str:
 
 def start(folder: Path, index: Path) -> subprocess.CompletedProcess[str]:
     """Run a server until it ends by itself."""
-    command = ["elmo", "serve", "--model", SMALL, "--index", index]
-    return run([*command, "--port", str(free_port()), "--tasks", folder / "tasks"])
+    options = ("--model", SMALL, "--port", str(free_port()), "--tasks", folder / "tasks")
+    return run(["elmo", "serve", "--index", index, *options])
 
 
 def test_a_torn_index_stops_the_start_with_one_line(tmp_path: Path) -> None:

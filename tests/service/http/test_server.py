@@ -21,8 +21,9 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
 ) -> None:
     elmo = Path(sys.executable).with_name("elmo")
     command = ("sh", "-c", f'ulimit -S -n 64; ulimit -H -n 1500; exec "{elmo}" serve')
-    options = {"command": command, "until_ready": False, "max_connections": connections}
-    with running(tmp_path, model=SMALL, **options) as server:
+    with running(
+        tmp_path, until_ready=False, command=command, model=SMALL, max_connections=connections
+    ) as server:
         limits = Path(f"/proc/{server.pid}/limits").read_text(encoding="utf-8")
         log = server.log_file.read_text(encoding="utf-8")
 
