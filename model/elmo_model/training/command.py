@@ -54,13 +54,14 @@ def train(options: TrainOptions) -> int:
     keep_freed_memory()
     with _as_command_errors(), process_group(device) as processes:
         network = options.network()
+        config = options.config(network)
         if processes.first:
             _encode(options)
         processes.wait()
         corpus = _encode(options)
         folder = Folder(options.run)
         vocabulary = _vocabulary(options, corpus)
-        plan = options.plan(corpus, len(vocabulary), network)
+        plan = options.plan(corpus, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
             raise CommandError(
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "

@@ -9,6 +9,7 @@ import torch
 
 from elmo_model import checkpoints
 from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo
 from elmo_model.pretrained import open_model
@@ -145,26 +146,36 @@ class TrainOptions:
     def network(self) -> Elmo | None:
         """Return the network that `--weights` names, None without it.
 
-        Raises CheckpointError where there is none, and CommandError for one that does not read
-        characters as the networks of this program do.
+        Raises CheckpointError where there is none, and CommandError for one that a run cannot
+        train or export.
         """
         if self.weights is None:
             return None
-        elmo = open_model(self.weights)
-        characters = elmo.config.char_cnn is not None and isinstance(elmo.alphabet, Utf8Alphabet)
-        if not characters or elmo.config.aligned:
-            fault = "is aligned to another language" if characters else "has a lexicon of its own"
-            raise CommandError(
-                f"--weights is {self.weights!r:.80}, which {fault}; expected a network that reads "
-                f"UTF-8 characters alone, without an alignment"
-            )
-        return elmo
+        return _of_a_run("--weights", self.weights, open_model(self.weights))
 
-    def plan(self, corpus: Corpus, words: int, network: Elmo | None = None) -> Plan:
+    def config(self, network: Elmo | None = None) -> ElmoConfig:
+        """Return the shape of the network to train: that of `network`, or that of the options.
+
+        Raises CheckpointError for a `--shape` that is no checkpoint, CommandError for one that a
+        run cannot train or export, and ConfigError for sizes that contradict each other.
+        """
+        if network is not None:
+            return network.config
+        shape = self.shape or DEFAULT_SHAPE
+        if shape in SHAPES:
+            config = SHAPES[shape]
+        else:
+            config = _of_a_run("--shape", shape, checkpoints.load(shape)).config
+        cell, projection = self.cell or config.lstm.cell, self.projection or config.lstm.projection
+        return replace(config, lstm=replace(config.lstm, cell=cell, projection=projection))
+
+    def plan(
+        self, corpus: Corpus, words: int, config: ElmoConfig, network: Elmo | None = None
+    ) -> Plan:
         """Return the plan of a run on `corpus` with a vocabulary of so many words.
 
-        `network` is that of `--weights`. Raises CommandError for a sample that is larger than the
-        vocabulary, CheckpointError for a `--shape` that is no checkpoint.
+        `config` and `network` are those of the functions above. Raises CommandError for a sample
+        that is larger than the vocabulary.
         """
         recipe = self._recipe(words)
         if self.tokens is not None:
@@ -174,7 +185,7 @@ class TrainOptions:
         mixed = recipe.mixed and self.chosen_device() == "cuda"
         return Plan(
             name=self.name or self.run.resolve().name,
-            config=self._shape() if network is None else network.config,
+            config=config,
             recipe=recipe,
             words=words,
             steps=steps,
@@ -199,11 +210,24 @@ class TrainOptions:
             )
         return recipe
 
-    def _shape(self) -> ElmoConfig:
-        shape = self.shape or DEFAULT_SHAPE
-        config = SHAPES[shape] if shape in SHAPES else checkpoints.describe(Path(shape))[0]
-        cell, projection = self.cell or config.lstm.cell, self.projection or config.lstm.projection
-        return replace(config, lstm=replace(config.lstm, cell=cell, projection=projection))
+
+def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
+    """Return `elmo`, the network of an option. Raises CommandError if no run can export the like.
+
+    A run reads UTF-8 characters, learns no alignment, and exports to the published layout.
+    """
+    if elmo.config.char_cnn is None or not isinstance(elmo.alphabet, Utf8Alphabet):
+        fault = "has a lexicon of its own"
+    elif elmo.config.aligned:
+        fault = "is aligned to another language"
+    elif elmo.config.lstm.forget_bias != FORGET_BIAS:
+        fault = f"has lstm.forget_bias {elmo.config.lstm.forget_bias}"
+    else:
+        return elmo
+    raise CommandError(
+        f"{option} is {given!r:.80}, which {fault}; expected a network that reads UTF-8 characters "
+        f"alone, without an alignment, with lstm.forget_bias {FORGET_BIAS}"
+    )
 
 
 def _expect(option: str, value: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:

@@ -1,5 +1,7 @@
 """The options of `elmo train` are checked, and a plan follows from them."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from elmo_model.alphabets import WordVocabulary
+from elmo_model.checkpoints import load, save
+from elmo_model.config import ElmoConfig, WordsConfig
+from elmo_model.elmo import Elmo, Origin
+from elmo_model.layers.initialise import initialise
 from elmo_model.training.command import CommandError, train
 from elmo_model.training.corpus import Corpus
 from tests.support import golden
@@ -35,15 +42,59 @@ def test_a_wrong_option_is_named(tmp_path: Path, changed: dict[str, Any], messag
         train(options(tmp_path, "run", **changed))
 
 
-def test_weights_that_a_run_cannot_carry_on_are_refused(tmp_path: Path) -> None:
-    lexicon = golden.GOLDEN / "elmoformanylangs" / "word_and_char"
-    with pytest.raises(CommandError, match=r"word_and_char', which has a lexicon of its own"):
-        train(options(tmp_path, "run", weights=str(lexicon), shape=None))
-    aligned = write_pair(tmp_path / "fr")
-    torch.save(np.eye(8), aligned / "align.pth")
-    with pytest.raises(CommandError, match=r"fr', which is aligned to another language"):
-        train(options(tmp_path, "run", weights=str(aligned), shape=None))
-    assert not (tmp_path / "run").exists()  # found before the text is read
+def of_characters(folder: Path) -> Path:
+    return golden.GOLDEN / "elmoformanylangs" / "char_only"
+
+
+def of_words_and_characters(folder: Path) -> Path:
+    return golden.GOLDEN / "elmoformanylangs" / "word_and_char"
+
+
+def of_words(folder: Path) -> Path:
+    lstm = load(write_pair(folder / "pair")).config.lstm
+    config = ElmoConfig(None, lstm, WordsConfig(4, lstm.projection, projection=False))
+    network = Elmo(config, WordVocabulary(("<S>", "</S>", "<UNK>", "cat")), Origin("", "", ""))
+    return saved(initialise(network, torch.Generator().manual_seed(0)), folder)
+
+
+def aligned(folder: Path) -> Path:
+    torch.save(np.eye(8), write_pair(folder) / "align.pth")
+    return folder
+
+
+def with_another_forget_bias(folder: Path) -> Path:
+    network = load(write_pair(folder / "pair"))
+    lstm = replace(network.config.lstm, forget_bias=0.0)
+    network.config = replace(network.config, lstm=lstm)
+    return saved(network, folder)
+
+
+def saved(network: Elmo, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    save(network, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("option", ["weights", "shape"])
+@pytest.mark.parametrize(
+    ("made", "fault"),
+    [
+        (of_characters, "has a lexicon of its own"),
+        (of_words_and_characters, "has a lexicon of its own"),
+        (of_words, "has a lexicon of its own"),
+        (aligned, "is aligned to another language"),
+        (with_another_forget_bias, r"has lstm\.forget_bias 0\.0"),
+    ],
+)
+def test_a_checkpoint_that_a_run_cannot_export_is_refused(
+    tmp_path: Path, made: Callable[[Path], Path], fault: str, option: str
+) -> None:
+    """Before the text is read: a run of hours would fail at its end."""
+    path = str(made(tmp_path / "given"))
+    chosen = replace(options(tmp_path, "run", shape=None), **{option: path})
+    with pytest.raises(CommandError, match=rf"^--{option} is .*, which {fault}; expected a"):
+        train(chosen)
+    assert not chosen.run.exists()
 
 
 def test_a_wrong_choice_is_found_before_the_text_is_read(tmp_path: Path) -> None:
@@ -56,8 +107,9 @@ def test_a_wrong_choice_is_found_before_the_text_is_read(tmp_path: Path) -> None
 def test_a_plan_takes_steps_from_tokens_and_sizes_from_options(tmp_path: Path) -> None:
     corpus = Corpus.of([["a", "b"]])
     chosen = options(tmp_path, "run", steps=None, tokens=110, shape="tiny", cell=6, projection=4)
-    plan = chosen.plan(corpus, 30)
+    plan = chosen.plan(corpus, 30, chosen.config())
     assert plan.steps == 5  # 20 tokens a step
     assert (plan.config.lstm.cell, plan.config.lstm.projection) == (6, 4)
-    assert options(tmp_path, "run", softmax="full").plan(corpus, 30).recipe.samples == 0
-    assert not options(tmp_path, "run", state="carried").plan(corpus, 30).recipe.fresh
+    whole = options(tmp_path, "run", softmax="full", state="carried")
+    recipe = whole.plan(corpus, 30, plan.config).recipe
+    assert recipe.samples == 0 and not recipe.fresh
