@@ -107,6 +107,17 @@ def write_pair(
     return folder
 
 
+def write_word_pair(folder: Path, words: Sequence[str]) -> Path:
+    """Write a word-input model: a table of words in the weights, no char_cnn in the options."""
+    write_pair(folder)
+    for name in ("char_embed", "CNN", "CNN_high_0", "CNN_proj"):
+        without_dataset(folder, name)
+    with_dataset(folder, "embedding", _normal(3)((len(words), 4), 1.0))
+    change_options(folder, None, char_cnn=..., n_tokens_vocab=len(words))
+    (folder / "vocab.txt").write_bytes("".join(f"{word}\n" for word in words).encode())
+    return folder
+
+
 def original_size_pair(folder: Path, *, seed: int = 0) -> Path:
     """Write a pair of the original model's size: 93.6 million weights, 375 MB, about two seconds.
 

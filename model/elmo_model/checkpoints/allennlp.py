@@ -86,8 +86,10 @@ def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
 def write(elmo: Elmo, folder: str | Path) -> None:
     """Write a network as a pair into a folder, each file atomically.
 
-    A word-input model also gets its `vocab.txt`, an aligned model its `align.pth`. Raises
-    CheckpointError for a network that the layout cannot describe, OSError if the disk is full.
+    A word-input model also gets its `vocab.txt`, an aligned model its `align.pth`. Deletes files of
+    an older pair that would be read in their place: `vocab.txt.gz`, and the `align.pth` of a model
+    that is not aligned. Raises CheckpointError for a network that the layout cannot describe,
+    OSError if the disk is full.
     """
     checkpoint = checkpoint_of(elmo)
     config, alphabet = checkpoint.config, checkpoint.alphabet
@@ -106,10 +108,13 @@ def write(elmo: Elmo, folder: str | Path) -> None:
     if isinstance(alphabet, WordVocabulary):
         text = vocabulary_file.text_of(alphabet.words)
         write_bytes(target / "vocab.txt", text.encode("utf-8"))
+        (target / "vocab.txt.gz").unlink(missing_ok=True)
     if config.aligned:
         matrix = io.BytesIO()
         torch.save(checkpoint.tensors["alignment"], matrix)
         write_bytes(target / "align.pth", matrix.getvalue())
+    else:
+        (target / "align.pth").unlink(missing_ok=True)
     with replacing(target / "weights.hdf5") as temporary:
         hdf5.write(temporary, layout.encode(config, checkpoint.tensors))
     text = json.dumps(options.options_of(config), indent=1)

@@ -190,3 +190,13 @@ def test_writing_replaces_an_older_pair(tmp_path: Path) -> None:
     elmo = load(write_pair(tmp_path / "model"))
     write(elmo, target)
     assert same(load(target), elmo)
+
+
+def test_a_plain_pair_takes_the_place_of_an_aligned_one(tmp_path: Path) -> None:
+    folder = write_pair(tmp_path / "fr")
+    plain = load(folder)
+    torch.save(torch.eye(8), folder / "align.pth")
+    write(load(folder), tmp_path / "written")
+    write(plain, tmp_path / "written")
+    written = load(tmp_path / "written")
+    assert written.config == plain.config and written.origin.format == "allennlp"

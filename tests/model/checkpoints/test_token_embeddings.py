@@ -17,9 +17,9 @@ from tests.support import golden
 from tests.support.checkpoints import (
     change_options,
     read_pair,
-    with_dataset,
     without_dataset,
     write_pair,
+    write_word_pair,
 )
 from tests.support.reference import bilm, token_vector
 
@@ -52,15 +52,8 @@ def tokens(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Path:
-    """A word-input model: a table of words in the weights, no char_cnn in the options."""
-    folder = write_pair(tmp_path / "words")
-    for name in ("char_embed", "CNN", "CNN_high_0", "CNN_proj"):
-        without_dataset(folder, name)
-    table = np.random.default_rng(3).standard_normal((len(WORDS), 4), dtype=np.float32)
-    with_dataset(folder, "embedding", table)
-    change_options(folder, None, char_cnn=..., n_tokens_vocab=len(WORDS))
-    write_vocabulary(folder)
-    return folder
+    """A word-input model."""
+    return write_word_pair(tmp_path / "words", WORDS)
 
 
 def test_precomputed_vectors_replace_the_characters(tokens: Path) -> None:
@@ -135,6 +128,18 @@ def test_every_bit_is_kept_by_both_formats(
         for one, two in zip(other.embed(SENTENCES), elmo.embed(SENTENCES), strict=True):
             assert torch.equal(one, two)
     assert elmo.parameter_count == sum(parameter.numel() for parameter in elmo.parameters())
+
+
+def test_a_written_vocabulary_takes_the_place_of_a_compressed_one(
+    words: Path, tmp_path: Path
+) -> None:
+    """A reader prefers `vocab.txt.gz`: its words would get the rows of others."""
+    elmo = load(words)
+    folder = tmp_path / "written"
+    folder.mkdir()
+    write_vocabulary(folder, WORDS[:3] + WORDS[:2:-1], "vocab.txt.gz")
+    allennlp.write(elmo, folder)
+    assert load(folder).alphabet == elmo.alphabet
 
 
 Damage = Callable[[Path], object]

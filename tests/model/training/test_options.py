@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.alphabets import WordVocabulary
 from elmo_model.checkpoints import load, save
-from elmo_model.config import ElmoConfig, WordsConfig
-from elmo_model.elmo import Elmo, Origin
-from elmo_model.layers.initialise import initialise
+from elmo_model.elmo import Elmo
 from elmo_model.training.command import CommandError, train
 from elmo_model.training.corpus import Corpus
 from tests.support import golden
-from tests.support.checkpoints import write_pair
+from tests.support.checkpoints import write_pair, write_word_pair
 from tests.support.training_runs import options
 
 
@@ -51,10 +48,7 @@ def of_words_and_characters(folder: Path) -> Path:
 
 
 def of_words(folder: Path) -> Path:
-    lstm = load(write_pair(folder / "pair")).config.lstm
-    config = ElmoConfig(None, lstm, WordsConfig(4, lstm.projection, projection=False))
-    network = Elmo(config, WordVocabulary(("<S>", "</S>", "<UNK>", "cat")), Origin("", "", ""))
-    return saved(initialise(network, torch.Generator().manual_seed(0)), folder)
+    return write_word_pair(folder, ("<S>", "</S>", "<UNK>", "cat"))
 
 
 def aligned(folder: Path) -> Path:
