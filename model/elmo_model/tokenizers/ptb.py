@@ -14,8 +14,8 @@ _TREEBANK = NLTKWordTokenizer()
 _APOSTROPHE = str.maketrans("\u2019", "'")
 
 _PLAIN = re.compile(r"\w+")
-_CONTRACTED = frozenset({"cannot", "gimme", "gonna", "gotta", "lemme", "wanna"})
-"""Words without punctuation that the rules split."""
+_CONTRACTED = re.compile("(?i)cannot|gimme|gonna|gotta|lemme|wanna")
+"""Words without punctuation that the rules split, with `re`'s idea of case, as in the rules."""
 
 _OTHER_SPACE = re.compile(r"[^\S ]")
 
@@ -131,4 +131,4 @@ def _parts(text: str) -> tuple[list[str], int] | None:
 
 def _is_plain(word: str) -> bool:
     """Tell whether a word is one token wherever it stands."""
-    return _PLAIN.fullmatch(word) is not None and word.lower() not in _CONTRACTED
+    return _PLAIN.fullmatch(word) is not None and _CONTRACTED.fullmatch(word) is None

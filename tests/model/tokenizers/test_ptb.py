@@ -50,6 +50,14 @@ def test_words_that_are_kept_give_the_tokens_of_the_rules(words: list[str]) -> N
     assert tokenize_ptb(text).offsets == expected
 
 
+def test_a_contraction_is_split_wherever_the_rules_know_its_letters() -> None:
+    """They ignore case, to which the dotless i belongs; `str.lower` leaves it as it is."""
+    text = "The gımme end"
+    expected = tuple(offsets_of(text, NLTKWordTokenizer().tokenize(text)))
+    assert len(expected) == 4
+    assert tokenize_ptb(text).offsets == expected
+
+
 def test_the_words_that_are_kept_are_bounded() -> None:
     for number in range(3 * KEPT_WORDS // 100):
         tokenize_ptb("The " + " ".join(f"{number}-{index}" for index in range(100)) + " end")
