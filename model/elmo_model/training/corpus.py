@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from glob import glob
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
@@ -108,14 +109,19 @@ class Corpus:
 
 
 def find_shards(patterns: Sequence[str]) -> list[Path]:
-    """Return the files that match the paths and patterns, each once, sorted by name.
+    """Return the files that match the paths and patterns of `glob`, each once, sorted by name.
 
-    Raises CorpusError for a pattern without a match.
+    `**` stands for any folders. Raises CorpusError for a folder, and for a pattern without a match.
     """
     found: set[Path] = set()
     for pattern in patterns:
         path = Path(pattern)
-        files = [path] if path.is_file() else _glob(path)
+        if path.is_dir():
+            raise CorpusError(
+                f"{path}: is a folder, expected files of text, such as '{path / '*.txt'}'"
+            )
+        matches = glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute one
+        files = [match for match in (path, *map(Path, matches)) if match.is_file()]
         if not files:
             raise CorpusError(f"{pattern}: no such file, expected text in one sentence a line")
         found.update(file.resolve() for file in files)
@@ -181,11 +187,6 @@ class _Lexicon(dict[str, int]):
         yield 0
         yield from map(self.__getitem__, sentence)
         yield 1
-
-
-def _glob(path: Path) -> list[Path]:
-    root = Path(path.anchor) if path.is_absolute() else Path()
-    return [file for file in root.glob(str(path.relative_to(path.anchor))) if file.is_file()]
 
 
 def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:

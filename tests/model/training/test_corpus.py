@@ -63,6 +63,24 @@ def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
     assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
 
 
+@pytest.mark.parametrize("pattern", [".", "", "/", "text", "text/"])
+def test_a_folder_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    shards(tmp_path / "text")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CorpusError, match=r"is a folder, expected files .* '.*\*\.txt'"):
+        find_shards([pattern])
+
+
+@pytest.mark.parametrize("pattern", ["text/*.txt", "te**/a*", "**/a.txt", "{}/text/a.txt"])
+def test_a_pattern_finds_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    shards(tmp_path / "text")
+    (tmp_path / "text" / "a.folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_shards([pattern.format(tmp_path)]) == [(tmp_path / "text" / "a.txt").resolve()]
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"nothing\*: no such file"):
         find_shards([str(tmp_path / "nothing*")])
