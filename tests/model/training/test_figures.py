@@ -11,7 +11,8 @@ from tests.support.training_runs import options
 
 
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
-    plan = options(tmp_path, "run").plan(Corpus.of([["a"]]), 30)
+    chosen = options(tmp_path, "run")
+    plan = chosen.plan(Corpus.of([["a"]]), 30, chosen.config())
     figures = Figures(plan, 2, 10.0)
     figures.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
     figures.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))

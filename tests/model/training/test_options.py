@@ -85,7 +85,7 @@ def test_a_checkpoint_that_a_run_cannot_export_is_refused(
 ) -> None:
     """Before the text is read: a run of hours would fail at its end."""
     path = str(made(tmp_path / "given"))
-    chosen = replace(options(tmp_path, "run", shape=None), **{option: path})
+    chosen = options(tmp_path, "run", **{"shape": None, option: path})
     with pytest.raises(CommandError, match=rf"^--{option} is .*, which {fault}; expected a"):
         train(chosen)
     assert not chosen.run.exists()
