@@ -5,7 +5,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,16 +18,30 @@ class TextError(ValueError):
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """Open a file of UTF-8 text; the suffixes .gz, .xz and .bz2 mean compression.
+def open_text(path: Path) -> Iterator[Iterator[str]]:
+    """Open a file of UTF-8 text and yield its lines; suffixes .gz, .xz and .bz2 mean compression.
 
     Lines end at newlines alone, and a byte order mark at the start is left out. Raises TextError,
-    also while lines are read, for a file that is missing, damaged or not UTF-8.
+    also while lines are read, for a file that is missing, damaged or not UTF-8. Errors of the body
+    are its own: its OSError may be that of a file which it writes.
     """
     opener = _OPENERS.get(path.suffix, open)
+    with ExitStack() as stack:
+        with _reading(path):
+            file = opener(path, "rt", encoding="utf-8-sig", newline="\n")
+            stack.enter_context(file)
+        yield _lines(path, file)
+
+
+def _lines(path: Path, file: IO[str]) -> Iterator[str]:
+    with _reading(path):
+        yield from file
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-            yield lines
+        yield
     except (*_DAMAGED, UnicodeDecodeError) as error:
         raise TextError(f"{path}: cannot be read as text: {error}") from error
 

@@ -74,3 +74,12 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
         (2, "\ufeffb"),
     ]
     assert sum(len(line) for _, line, _ in numbered_lines(path)) == path.stat().st_size
+
+
+def test_an_error_of_the_caller_is_its_own(tmp_path: Path) -> None:
+    """It may be that of a full disk under a file that the caller writes."""
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT)
+    with pytest.raises(OSError, match="of the caller"), open_text(path) as lines:
+        next(lines)
+        raise OSError("of the caller")

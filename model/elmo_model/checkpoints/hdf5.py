@@ -35,15 +35,21 @@ class Datasets:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """Return the shape of a dataset; None for one without a shape."""
-        shape: tuple[int, ...] | None = self.datasets[name].shape
+        dataset = self.datasets[name]
+        with _reading(self.label):
+            shape: tuple[int, ...] | None = dataset.shape
         return shape
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return a dataset. Raises CheckpointError if it is not float32, or stores too few bytes.
+        """Return a dataset. Raises CheckpointError for one of another type, or a damaged one.
 
         A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
         """
-        dataset, label = self.datasets[name], f"{self.label}: {name}"
+        dataset = self.datasets[name]
+        with _reading(self.label):
+            return self._float32(dataset, f"{self.label}: {name}")
+
+    def _float32(self, dataset: h5py.Dataset, label: str) -> NDArray[np.float32]:
         if dataset.dtype.kind != "f" or dataset.dtype.itemsize != 4:
             raise CheckpointError(f"{label} is of type {dataset.dtype}, expected float32")
         stored = dataset.id.get_storage_size()
@@ -58,7 +64,7 @@ class Datasets:
 
 @contextmanager
 def datasets(source: Source, file: str) -> Iterator[Datasets]:
-    """Open a file. Raises CheckpointError if it is damaged, also while the block reads from it."""
+    """Open a file. Raises CheckpointError if it is damaged. Errors of the body are its own."""
     found = Datasets(source.label(file), {})
 
     def collect(name: str, item: object) -> None:
@@ -66,15 +72,24 @@ def datasets(source: Source, file: str) -> Iterator[Datasets]:
             found.datasets[name] = item
 
     with source.open(file) as stream:
-        try:
-            with h5py.File(stream, "r") as content:
+        with _reading(found.label):
+            content = h5py.File(stream, "r")
+        with content:
+            with _reading(found.label):
                 content.visititems(collect)
-                yield found
-        except CheckpointError:
-            raise
-        except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-            reason = " ".join(str(error).split())
-            raise CheckpointError(f"{found.label}: is not a whole HDF5 file: {reason}") from error
+            yield found
+
+
+@contextmanager
+def _reading(label: str) -> Iterator[None]:
+    """Raise CheckpointError where h5py finds a file damaged."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{label}: is not a whole HDF5 file: {reason}") from error
 
 
 def write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -53,3 +53,27 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         hdf5.datasets(FolderSource(tmp_path), "a.hdf5"),
     ):
         pass
+
+
+@pytest.mark.parametrize("error", [TypeError, KeyError, OSError])
+def test_an_error_of_the_caller_is_its_own(tmp_path: Path, error: type[Exception]) -> None:
+    hdf5.write(tmp_path / "a.hdf5", {"a": np.ones(2, np.float32)})
+    with (
+        pytest.raises(error, match="of the caller"),
+        hdf5.datasets(FolderSource(tmp_path), "a.hdf5"),
+    ):
+        raise error("of the caller")
+
+
+def test_damage_is_named_while_a_dataset_is_read(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file.create_dataset("a", data=np.arange(5000, dtype=np.float32), compression="gzip")
+        place = file["a"].id.get_chunk_info(0).byte_offset
+    content = bytearray((tmp_path / "a.hdf5").read_bytes())
+    content[place : place + 64] = bytes(64)
+    (tmp_path / "a.hdf5").write_bytes(content)
+    with (
+        hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found,
+        pytest.raises(CheckpointError, match=r"a\.hdf5: is not a whole HDF5 file"),
+    ):
+        found.numbers("a")
