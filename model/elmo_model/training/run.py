@@ -29,9 +29,10 @@ class RunError(ValueError):
 class Plan:
     """Everything that decides the numbers of a run: equal plans give equal weights.
 
-    `words` is the size of the vocabulary; `text` names every shard with its size in bytes;
-    `weights` is the revision of the network that the run starts from, None for random weights. On a
-    GPU the order of additions may vary, and with it the last digits of the weights.
+    `name`, which decides none, is that of the network that is written. `words` is the size of the
+    vocabulary; `text` names every shard with its size in bytes; `weights` is the revision of the
+    network that the run starts from, None for random weights. On a GPU the order of additions may
+    vary, and with it the last digits of the weights.
     """
 
     name: str
@@ -91,8 +92,8 @@ class Folder:
     def begin(self, plan: Plan, vocabulary: Vocabulary) -> None:
         """Write the plan of a new run, or check that the run in this folder has the same plan.
 
-        The number of steps may change where the schedule has no fixed end, though not below the
-        steps that are done. Raises RunError for a run with another plan.
+        The name may change, and where the schedule has no fixed end the number of steps, though
+        not below the steps that are done. Raises RunError for a run with another plan.
         """
         if self.plan.exists():
             self._check(plan)
@@ -105,7 +106,8 @@ class Folder:
 
     def _check(self, plan: Plan) -> None:
         known, given = _flat(self.read_plan().to_dict()), _flat(plan.to_dict())
-        given.pop("recipe.epochs")  # decides nothing but the steps
+        del given["recipe.epochs"]  # decides nothing but the steps
+        del given["name"]  # by default that of the folder, which may be renamed
         path = latest(self.snapshots)
         done = 0 if path is None else step_of(path)
         if plan.steps < done:

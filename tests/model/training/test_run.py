@@ -27,6 +27,16 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(replace(chosen, steps=1))
 
 
+def test_a_folder_that_was_renamed_is_continued(tmp_path: Path) -> None:
+    """A name decides no number; without `--name` it is that of the folder."""
+    chosen = options(tmp_path, "old", name=None, steps=1)
+    train(chosen)
+    moved = replace(chosen, run=chosen.run.rename(tmp_path / "new"))
+    train(moved)
+    assert Folder(moved.run).read_plan().name == "new"
+    assert load(moved.run / "model.safetensors").origin.name == "new"
+
+
 def test_other_weights_are_refused_in_a_folder_that_has_a_run(tmp_path: Path) -> None:
     starts = [options(tmp_path, name, seed=seed) for name, seed in (("one", 1), ("two", 2))]
     for each in starts:
