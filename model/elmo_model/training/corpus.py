@@ -95,16 +95,17 @@ class Corpus:
         """Map a folder that `encode` wrote. Raises CorpusError if it is incomplete."""
         try:
             about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+            shards = tuple(Shard(**shard) for shard in about["shards"])
             lengths = np.fromfile(folder / "lengths.i32", dtype=np.int32)
             words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
             counts = np.fromfile(folder / "counts.i64", dtype=np.int64)
             tokens = np.memmap(folder / "tokens.i32", dtype=np.int32, mode="r")
-        except (OSError, ValueError) as error:
-            raise CorpusError(f"{folder}: is no encoded corpus: {error}") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            fault = f"corpus.json lacks {error}" if isinstance(error, KeyError) else error
+            raise CorpusError(f"{folder}: is no encoded corpus: {fault}") from error
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         if starts[-1] != len(tokens) or len(words) != len(counts):
             raise CorpusError(f"{folder}: holds {len(tokens):,} tokens, expected {starts[-1]:,}")
-        shards = tuple(Shard(**shard) for shard in about["shards"])
         return cls(tokens, starts, tuple(words), counts, shards)
 
 

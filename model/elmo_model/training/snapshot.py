@@ -85,6 +85,14 @@ class Snapshot:
         version = content.get("version") if isinstance(content, dict) else None
         if version != _VERSION:
             raise SnapshotError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
+        try:
+            return cls._of(content)
+        except (KeyError, TypeError) as error:
+            fault = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise SnapshotError(f"{path}: is damaged or no snapshot: {fault}") from error
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Self:
         return cls(
             content["step"],
             content["seconds"],

@@ -113,6 +113,13 @@ def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) 
 
 def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
     encode(shards(tmp_path / "text"), tmp_path / "corpus", 1, lambda _: None)
+    about = tmp_path / "corpus" / "corpus.json"
+    whole = about.read_text()
+    for content in ("[]", "{}", '{"shards": 1}', '{"shards": [{"name": "a.txt"}]}'):
+        about.write_text(content)
+        with pytest.raises(CorpusError, match="corpus: is no encoded corpus"):
+            Corpus.open(tmp_path / "corpus")
+    about.write_text(whole)
     tokens = tmp_path / "corpus" / "tokens.i32"
     np.fromfile(tokens, dtype=np.int32)[:-1].tofile(tokens)
     with pytest.raises(CorpusError, match="expected"):
