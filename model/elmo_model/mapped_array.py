@@ -1,10 +1,11 @@
 """Arrays in files, memory-mapped: they need no memory of their size."""
 
-import os
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+
+from elmo_model.system_calls import reserve
 
 _Number = TypeVar("_Number", bound=np.generic)
 Mapped = np.memmap[tuple[int, ...], np.dtype[_Number]]
@@ -18,5 +19,5 @@ def mapped_array(path: Path, shape: tuple[int, ...], dtype: type[_Number]) -> Ma
     """
     found: Mapped[_Number] = np.lib.format.open_memmap(path, "w+", dtype, shape)
     with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        reserve(file, found.offset, path.stat().st_size)
     return found

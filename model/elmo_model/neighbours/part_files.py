@@ -12,7 +12,6 @@ average.npy            float16 (N, 2P), the mean of all layers, where there are 
 1.usearch              graphs to search a large part by: one a layer, and average.usearch
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,6 +30,7 @@ from elmo_model.neighbours.part_writer import Room
 from elmo_model.neighbours.postings import Postings
 from elmo_model.neighbours.search import Search
 from elmo_model.neighbours.word_list import WordList
+from elmo_model.system_calls import usable_cores
 
 _POSTINGS: Final = ("words", "starts", "tokens")
 
@@ -62,8 +62,7 @@ def save(part: Part, folder: Path, *, graphs: bool = False) -> None:
 
 def _save_graphs(folder: Path, names: Sequence[str]) -> None:
     """Write a graph for each array of vectors: each in one thread, all at the same time."""
-    cores = len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(cores) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         for _ in threads.map(partial(_save_graph, folder), names):
             pass  # raises the error of a thread
 

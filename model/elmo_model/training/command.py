@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from rich.console import Console
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.config import ConfigError
 from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.system_calls import usable_cores
 from elmo_model.text_files import TextError
 from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
@@ -122,7 +122,7 @@ def _bilm_tf(
 def _encode(options: TrainOptions) -> Corpus:
     console = output()
     shards = find_shards(options.text)
-    workers = options.workers or min(len(shards), os.cpu_count() or 1)
+    workers = options.workers or min(len(shards), usable_cores())
     folder = options.encoded or options.run / "corpus"
     return encode(shards, folder, workers, lambda path: _print(console, f"Encoded {path.name}"))
 
