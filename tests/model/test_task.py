@@ -10,15 +10,3 @@ def test_a_task_is_read_without_torch() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_the_network_knows_nothing_of_the_service() -> None:
-    program = (
-        "import sys, elmo_model.pretrained, elmo_model.layers.scalar_mix\n"
-        "print([m for m in sys.modules if m.split('.')[0] in"
-        " ('service', 'fastapi', 'starlette', 'httpx', 'prometheus_client')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from elmo_model.alphabets import Lexicon
-from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
+from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
+from elmo_model.checkpoints.source import FolderSource
 from elmo_model.elmo import Elmo
 from tests.support import golden
 
@@ -178,48 +179,17 @@ def test_config_path_never_leaves_the_folder(folder: Path) -> None:
             load(folder)
 
 
-def test_the_released_settings_are_assumed_with_a_note(tmp_path: Path) -> None:
-    folder = released(tmp_path / "released")
-    checkpoint = read(folder)
-    assert checkpoint.config.lstm.cell == 4096 and checkpoint.config.lstm.projection == 512
-    assert checkpoint.config.char_cnn and checkpoint.config.char_cnn.width == 2048
-    (note,) = checkpoint.notes
+def test_the_released_settings_are_assumed_with_a_note(folder: Path) -> None:
+    """Without the tensors of such a model, which has 300 MB."""
+    (folder / "cnn_tiny.json").unlink()
+    set_config(folder, config_path="/somewhere/cnn_50_100_512_4096_sample.json")
+    source = FolderSource(folder)
+    settings, label, (note,) = elmoformanylangs._settings(source)
+    config, _ = elmoformanylangs._described(source, settings, label, {})
+    assert config.lstm.cell == 4096 and config.lstm.projection == 512
+    assert config.char_cnn and config.char_cnn.width == 2048
     assert "the settings of the released models were assumed" in note
     assert "/somewhere/cnn_50_100_512_4096_sample.json" in note
-
-
-def released(folder: Path) -> Path:
-    """A model of the released sizes, whose tensors are views of a few stored zeros."""
-    folder.mkdir()
-    (folder / "config.json").write_text(
-        json.dumps({"config_path": "/somewhere/cnn_50_100_512_4096_sample.json"})
-    )
-    (folder / "char.dic").write_bytes((HOME / "word_and_char" / "char.dic").read_bytes())
-    (folder / "word.dic").write_bytes((HOME / "word_and_char" / "word.dic").read_bytes())
-    filters = [(1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)]
-    embedder = {
-        "word_emb_layer.embedding.weight": torch.zeros(12, 100),
-        "char_emb_layer.embedding.weight": torch.zeros(39, 50),
-        "projection.weight": torch.zeros(512, 2148),
-        "projection.bias": torch.zeros(512),
-    }
-    for number, (span, count) in enumerate(filters):
-        embedder[f"convolutions.{number}.weight"] = torch.zeros(count, 50, span)
-        embedder[f"convolutions.{number}.bias"] = torch.zeros(count)
-    for number in range(2):
-        embedder[f"highways._layers.{number}.weight"] = torch.zeros(4096, 2048)
-        embedder[f"highways._layers.{number}.bias"] = torch.zeros(4096)
-    encoder = {}
-    for direction in ("forward", "backward"):
-        for number in range(2):
-            name = f"{direction}_layer_{number}"
-            encoder[f"{name}.input_linearity.weight"] = torch.zeros(16384, 512)
-            encoder[f"{name}.state_linearity.weight"] = torch.zeros(16384, 512)
-            encoder[f"{name}.state_linearity.bias"] = torch.zeros(16384)
-            encoder[f"{name}.state_projection.weight"] = torch.zeros(512, 4096)
-    torch.save(embedder, folder / "token_embedder.pkl")
-    torch.save(encoder, folder / "encoder.pkl")
-    return folder
 
 
 # Traps of the dictionaries and the pickles.

@@ -1,5 +1,6 @@
 """Gzipped tars: regular files by path; links, bombs and damage are refused or left out."""
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -55,7 +56,8 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_entries_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tgz", *((str(number), b"") for number in range(10_001)))
+    path = tmp_path / "a.tgz"
+    path.write_bytes(gzip.compress(tarfile.TarInfo("a").tobuf() * 10_001, 1))
 
     with pytest.raises(CheckpointError, match="more entries than expected, at most 10,000"):
         list(tars.names(path))

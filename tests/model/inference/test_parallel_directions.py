@@ -51,28 +51,22 @@ def test_with_one_torch_thread_both_run_in_the_calling_thread() -> None:
 
 def test_the_thread_counts_of_the_process_stay_as_they_are() -> None:
     """Neither the caller's count nor the default of new threads changes, at any time."""
-    program = """
-        import threading, torch
-        from elmo_model.inference.parallel_directions import ParallelDirections
 
-        def of_a_new_thread():
-            found = []
-            new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-            new.start()
-            new.join()
-            return found[0]
+    def of_a_new_thread() -> int:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
 
-        torch.set_num_threads(3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
         directions = ParallelDirections()
         for run in (directions.run, directions.run_on_one_core, directions.run):
-            during = run(of_a_new_thread, of_a_new_thread)
-            assert during == (3, 3), during
-        assert torch.get_num_threads() == 3
-        assert of_a_new_thread() == 3
-        counts = directions.run(torch.get_num_threads, torch.get_num_threads)
-        assert counts == (2, 1), counts
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+            assert run(of_a_new_thread, of_a_new_thread) == (3, 3)
+            assert torch.get_num_threads() == 3
+            assert of_a_new_thread() == 3
+        assert directions.run(torch.get_num_threads, torch.get_num_threads) == (2, 1)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("inference", [True, False])

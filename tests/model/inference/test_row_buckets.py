@@ -1,14 +1,12 @@
 """Row buckets: few of them, never fewer rows than asked for, and the same vectors."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from elmo_model.checkpoints import load
-from elmo_model.inference.encoder import Encoder
+from elmo_model.config import LSTMConfig
+from elmo_model.inference.lstm import InferenceLSTM
 from elmo_model.inference.row_buckets import RoundUp, four_at_least, in_steps, in_strides
-from tests.support.checkpoints import write_pair
+from elmo_model.layers.lstm import ProjectedLSTM
 
 
 @pytest.mark.parametrize(
@@ -26,16 +24,16 @@ def test_buckets_are_few_and_none_is_too_small(
     assert all(round_up(rounded) == rounded for rounded in found.values())
 
 
-def test_surplus_rows_of_large_layers_change_no_vector(tmp_path: Path) -> None:
+@torch.inference_mode()
+def test_surplus_rows_of_large_layers_change_no_output() -> None:
     """Their time steps compute at least four rows."""
-    elmo = load(write_pair(tmp_path, cell=3072, projection=384, layers=1))
-    encoder = Encoder.of(elmo)
-    assert encoder.bilm.forward_stack.layers[0].round_up(1) == 4
-    sentences = [["a", "b", "c"], ["d"], ["e", "f"]]
-
-    together = encoder.embed(sentences)
-
-    for sentence, ours in zip(sentences, together, strict=True):
-        (alone,) = elmo.embed([sentence])
-        torch.testing.assert_close(ours, alone, rtol=0, atol=2e-5)
-        torch.testing.assert_close(encoder.embed([sentence])[0], alone, rtol=0, atol=2e-5)
+    layer = ProjectedLSTM(LSTMConfig(1, 2049, 512, 3.0, 3.0, True))
+    generator = torch.Generator().manual_seed(0)
+    for parameter in layer.parameters():
+        parameter.uniform_(-0.05, 0.05, generator=generator)
+    fast = InferenceLSTM(layer, "float32")
+    assert fast.round_up(1) == 4
+    sizes = [3, 2, 1]
+    inputs, h, c = torch.randn(6, 512), torch.zeros(3, 512), torch.zeros(3, 2049)
+    for one, other in zip(fast.run(inputs, sizes, h, c), layer(inputs, sizes, h, c), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)

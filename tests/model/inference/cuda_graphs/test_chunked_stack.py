@@ -9,10 +9,12 @@ from elmo_model.checkpoints import load
 from elmo_model.inference.cuda_graphs.capturer import CaptureError
 from elmo_model.inference.cuda_graphs.chunked_stack import ChunkedStack
 from elmo_model.inference.cuda_graphs.gate_update import plain
+from elmo_model.inference.linear.supported import packs_float32
 from elmo_model.inference.stack import InferenceStack
 from tests.support.checkpoints import write_pair
 
 
+@pytest.mark.skipif(not packs_float32(), reason="torch without packed float32")
 def test_packed_products_are_refused(tmp_path: Path) -> None:
     stack = InferenceStack(load(write_pair(tmp_path)).bilm.forward_stack, "float32")
     with pytest.raises(CaptureError, match="a PackedLinear cannot be captured"):
