@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,10 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
 def arguments(chosen: TrainOptions) -> list[str]:
     """Return the options as arguments of the command line."""
     given = [str(chosen.run), "--text", TEXT]
-    for key in ("shape", "steps", "rows", "unroll", "vocabulary_size", "samples", "name", "device"):
-        if (value := getattr(chosen, key)) is not None:
+    usual = TrainOptions(chosen.run, chosen.text)
+    for field in fields(chosen):
+        key, value = field.name, getattr(chosen, field.name)
+        if key not in ("run", "text") and value != getattr(usual, key):
             given += ["--" + key.replace("_", "-"), str(value)]
     return given
 

@@ -2,47 +2,68 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed import TCPStore
 
-from elmo_model.training.command import train
+from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.processes import Processes, process_group
 from tests.support.training_runs import arguments, environment, losses, options, weights
 
 
-@pytest.mark.parametrize("continues", [False, True], ids=["random weights", "trained weights"])
+@contextmanager
+def group(command: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make this process the first of two, as torchrun does; the second one runs a command.
+
+    The body begins when the second process has come, and may use the group once.
+    """
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    usual = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    second = environment() | usual | {"RANK": "1", "LOCAL_RANK": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=second) as child:
+        try:
+            before = store.num_keys()
+            while store.num_keys() == before:
+                assert child.poll() is None, child.communicate()[1]
+                time.sleep(0.01)
+            for name, value in (usual | {"RANK": "0", "LOCAL_RANK": "0"}).items():
+                monkeypatch.setenv(name, value)
+            yield
+            assert child.wait(120) == 0, child.communicate()[1]
+        finally:
+            child.kill()
+    for name in (*usual, "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name)
+
+
 def test_two_processes_train_as_one_and_one_continues_their_run(
-    tmp_path: Path, continues: bool
+    tmp_path: Path, whole: TrainOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """First the softmax alone, whose gradients are averaged by the run, then all weights."""
     # products in bfloat16, which Muon has, would make more of other roundings
-    usual: dict[str, Any] = {"steps": 20, "dropout": 0.0, "optimiser": "adamw"}
-    if continues:
-        first = options(tmp_path, "first")
-        train(first)
-        given = {"weights": str(first.run / "model.safetensors"), "softmax_steps": 6}
-        usual |= {**given, "shape": None}
+    usual: dict[str, Any] = {"dropout": 0.0, "optimiser": "adamw", "heldout": None}
+    usual |= {"weights": str(whole.run / "model.safetensors"), "softmax_steps": 6, "shape": None}
     alone = options(tmp_path, "alone", **usual)
     train(alone)
     both = options(tmp_path, "both", **usual)
-    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone"]
-    command = [*torchrun, "--nproc-per-node=2", str(Path(sys.executable).with_name("elmo"))]
     # stops when the processes exchange their flags for the first time, at step 10
-    extra = ["--dropout", "0", "--minutes", "0", "--log-every", "1", "--optimiser", "adamw"]
-    if continues:
-        extra += ["--weights", usual["weights"], "--softmax-steps", "6"]
-    run = subprocess.run(
-        [*command, "train", *arguments(both), *extra],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment(),
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    stopped = replace(both, minutes=0.0)
+    command = [str(Path(sys.executable).with_name("elmo")), "train", *arguments(stopped)]
+    with group(command, monkeypatch):
+        train(stopped)
     assert losses(both.run)[-1][0] == 10
     train(both)
 

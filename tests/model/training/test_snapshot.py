@@ -7,15 +7,13 @@ import pytest
 import torch
 
 from elmo_model.state import State
-from elmo_model.training.command import train
+from elmo_model.training.command import TrainOptions
 from elmo_model.training.snapshot import Snapshot, SnapshotError, latest, step_of
-from tests.support.training_runs import last_snapshot, options
+from tests.support.training_runs import last_snapshot
 
 
-def test_the_last_two_are_kept_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
-    chosen = options(tmp_path, "run")
-    train(chosen)
-    path = last_snapshot(chosen.run)
+def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions) -> None:
+    path = last_snapshot(copied.run)
     assert sorted(p.stem for p in path.parent.iterdir()) == ["000000008", "000000012"]
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(SnapshotError, match="damaged or no snapshot"):
@@ -37,17 +35,15 @@ def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, 
         Snapshot.read(path)
 
 
-def test_a_snapshot_without_an_average_is_read(tmp_path: Path) -> None:
+def test_a_snapshot_without_an_average_is_read(copied: TrainOptions) -> None:
     """Earlier versions wrote none."""
-    chosen = options(tmp_path, "run", steps=1)
-    train(chosen)
-    path = last_snapshot(chosen.run)
+    path = last_snapshot(copied.run)
     content = torch.load(path, weights_only=True)
     del content["average"]
     torch.save(content, path)
     found = Snapshot.read(path)
     assert found.average == {} and found.model is found.weights
-    assert found.step == step_of(path) == 1
+    assert found.step == step_of(path) == 12
 
 
 def test_a_folder_without_snapshots_has_no_latest(tmp_path: Path) -> None:

@@ -10,16 +10,19 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
-from elmo_model.training.command import CommandError, train
+from elmo_model.training.command import CommandError, TrainOptions, train
 from elmo_model.training.recipe import SOFTMAX_BIASES
 from tests.support.training_runs import lines, losses, options, weights
 
 
 @pytest.mark.parametrize("recipe", ["reference", "modern"])
-def test_a_stopped_run_continues_with_the_same_numbers(tmp_path: Path, recipe: str) -> None:
-    whole = options(tmp_path, "whole", recipe=recipe)
-    assert train(whole) == 0
-    broken = options(tmp_path, "broken", recipe=recipe, minutes=0.0)
+def test_a_stopped_run_continues_with_the_same_numbers(
+    tmp_path: Path, whole: TrainOptions, recipe: str
+) -> None:
+    if whole.recipe != recipe:
+        whole = options(tmp_path, "whole", recipe=recipe, heldout=None)
+        assert train(whole) == 0
+    broken = options(tmp_path, "broken", recipe=recipe, heldout=None, minutes=0.0)
     for _ in range(3):  # each stops after one step
         assert train(broken) == 0
     assert losses(broken.run)[-1][0] == 3
@@ -31,22 +34,20 @@ def test_a_stopped_run_continues_with_the_same_numbers(tmp_path: Path, recipe: s
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_steps_after_the_last_snapshot_are_trained_again(tmp_path: Path) -> None:
-    whole, cut = options(tmp_path, "whole"), options(tmp_path, "cut")
-    train(whole)
-    train(cut)
-    (cut.run / "snapshots" / "000000012.pt").unlink()
-    with (cut.run / "log.jsonl").open("a") as log:
+def test_steps_after_the_last_snapshot_are_trained_again(
+    whole: TrainOptions, copied: TrainOptions
+) -> None:
+    (copied.run / "snapshots" / "000000012.pt").unlink()
+    with (copied.run / "log.jsonl").open("a") as log:
         log.write('{"step": 13, "lo')  # half a line
-    train(cut)
-    assert losses(cut.run) == losses(whole.run)
+    train(copied)
+    assert losses(copied.run) == losses(whole.run)
 
 
 @pytest.mark.parametrize(("recipe", "softmax"), [("reference", "sampled"), ("modern", "full")])
 def test_both_recipes_learn(tmp_path: Path, recipe: str, softmax: str) -> None:
-    chosen = options(
-        tmp_path, "run", recipe=recipe, softmax=softmax, steps=80, log_every=10, learning_rate=None
-    )
+    rare = {"heldout": None, "save_every": 80, "log_every": 10}
+    chosen = options(tmp_path, "run", recipe=recipe, softmax=softmax, steps=80, **rare)
     # a run that starts from the unigram model has less to learn
     assert train(replace(chosen, dropout=0.0, softmax_bias="zero")) == 0
     first, *_, last = losses(chosen.run)
@@ -54,22 +55,23 @@ def test_both_recipes_learn(tmp_path: Path, recipe: str, softmax: str) -> None:
 
 
 def test_a_run_from_the_unigram_model_starts_with_a_lower_loss(tmp_path: Path) -> None:
-    runs = [options(tmp_path, bias, softmax="full", softmax_bias=bias) for bias in SOFTMAX_BIASES]
+    first = {"softmax": "full", "steps": 1, "heldout": None}
+    runs = [options(tmp_path, bias, softmax_bias=bias, **first) for bias in SOFTMAX_BIASES]
     for chosen in runs:
         train(chosen)
     zero, unigram = (losses(chosen.run)[0] for chosen in runs)
     assert sum(unigram[1:]) < sum(zero[1:]) - 0.3
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "published"])
-def test_the_softmax_learns_before_the_network_it_was_given(tmp_path: Path, file: str) -> None:
+def test_the_softmax_learns_before_the_network_it_was_given(
+    tmp_path: Path, whole: TrainOptions
+) -> None:
     """Stopped after the steps of the softmax and continued, as an unbroken run."""
-    first = options(tmp_path, "first")
-    train(first)
-    given = load(first.run / file).state_dict()
-    usual: dict[str, Any] = {"weights": str(first.run / file), "shape": None, "seed": 2}
-    whole = options(tmp_path, "whole", **usual, softmax_steps=4)
-    train(whole)
+    weights_of = whole.run / "published"
+    given = load(weights_of).state_dict()
+    usual: dict[str, Any] = {"weights": str(weights_of), "shape": None, "seed": 2, "heldout": None}
+    unbroken = options(tmp_path, "unbroken", **usual, softmax_steps=4)
+    train(unbroken)
     broken = options(tmp_path, "broken", **usual, softmax_steps=4, steps=4)
     train(broken)
     before = weights(broken.run)
@@ -79,27 +81,26 @@ def test_the_softmax_learns_before_the_network_it_was_given(tmp_path: Path, file
 
     train(replace(broken, steps=12))
     after = weights(broken.run)
-    assert losses(broken.run) == losses(whole.run)
-    assert all(torch.equal(value, after[name]) for name, value in weights(whole.run).items())
+    assert losses(broken.run) == losses(unbroken.run)
+    assert all(torch.equal(value, after[name]) for name, value in weights(unbroken.run).items())
     for name, value in given.items():
         assert not torch.equal(after[f"elmo.{name}"], value), name
 
 
-def test_equal_seeds_give_equal_runs(tmp_path: Path) -> None:
-    runs = [options(tmp_path, name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
-    for chosen in runs:
+def test_equal_seeds_give_equal_runs(tmp_path: Path, whole: TrainOptions) -> None:
+    same = options(tmp_path, "same", seed=1, heldout=None)
+    other = options(tmp_path, "other", seed=2, heldout=None, steps=1)
+    for chosen in (same, other):
         train(chosen)
-    a, b, c = (losses(chosen.run) for chosen in runs)
-    assert a == b != c
+    assert losses(whole.run) == losses(same.run)
+    assert losses(whole.run)[0] != losses(other.run)[0]
 
 
-def test_the_log_holds_figures_of_both_directions(tmp_path: Path) -> None:
-    chosen = options(tmp_path, "run")
-    train(chosen)
-    line = lines(chosen.run)[0]
+def test_the_log_holds_figures_of_both_directions(whole: TrainOptions) -> None:
+    line = lines(whole.run)[0]
     assert line["perplexity_forward"] == pytest.approx(np.exp(line["loss_forward"]))
     assert line["tokens"] == 20 and line["tokens_per_second"] > 0
-    measured = [line for line in lines(chosen.run) if "heldout_perplexity" in line]
+    measured = [line for line in lines(whole.run) if "heldout_perplexity" in line]
     assert [line["step"] for line in measured] == [6, 12]
 
 
