@@ -68,9 +68,10 @@ def mean_cosine(vectors: Tensor) -> Tensor:
 
 
 def test_centred_vectors_of_other_sentences_have_less_in_common(english: Elmo) -> None:
-    centre = torch.from_numpy(centre_of(Encoder.of(english), 1024).layers)
+    encoder = Encoder.of(english)
+    centre = torch.from_numpy(centre_of(encoder, 1024).layers)
     texts = [use.sentence for use in read_uses(SENTENCES)[:40]]
-    vectors = torch.cat(english.embed(texts), dim=1)
+    vectors = torch.cat(encoder.embed(texts), dim=1)
 
     raw, centred = mean_cosine(vectors), mean_cosine(vectors - centre[:, None])
 

@@ -40,7 +40,7 @@ def test_ids_lie_in_the_table_and_lengths_within_the_longest_word(alphabet: Alph
 def test_a_description_restores_the_alphabet(alphabet: Alphabet) -> None:
     restored = alphabets.from_dict(alphabet.to_dict())
 
-    assert restored.to_dict() == alphabet.to_dict()
+    assert restored == alphabet and type(restored) is type(alphabet)
     assert (restored.begin, restored.end) == (alphabet.begin, alphabet.end)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo_model import alphabets
-from elmo_model.alphabets import AlphabetError, Lexicon, WordAlphabet
+from elmo_model.alphabets import AlphabetError, Lexicon
 
 CHARACTERS = {
     **{character: number for number, character in enumerate("abc天")},
@@ -53,11 +53,6 @@ def test_an_input_may_be_missing() -> None:
     assert (whole.size, whole.word_count) == (0, 6)
     with pytest.raises(AlphabetError, match="neither characters nor words"):
         lexicon(characters={}, words={})
-
-
-def test_a_description_restores_the_alphabet() -> None:
-    again = alphabets.from_dict(lexicon().to_dict())
-    assert again == lexicon() and isinstance(again, WordAlphabet)
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,9 @@ def test_lone_surrogates_are_dropped() -> None:
     assert np.array_equal(alphabet.encode(["\ud800a"], 5), alphabet.encode(["a"], 5))
 
 
-def test_a_description_restores_the_alphabet() -> None:
-    assert alphabets.from_dict(Utf8Alphabet(20).to_dict()) == Utf8Alphabet(20)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"kind": "runes"}, "alphabet kind is 'runes', expected utf8"),
         ({}, "alphabet kind is None, expected utf8"),
         ({"kind": ["utf8"]}, "alphabet kind is"),
         ({"kind": "utf8", "max_characters": 2}, "max_characters is 2, expected"),

@@ -3,7 +3,7 @@
 import pytest
 
 from elmo_model import alphabets
-from elmo_model.alphabets import AlphabetError, WordAlphabet, WordVocabulary
+from elmo_model.alphabets import AlphabetError, WordVocabulary
 
 WORDS = ("</S>", "<UNK>", "the", "", "<S>", "cat")
 
@@ -27,11 +27,6 @@ def test_there_are_no_characters() -> None:
     vocabulary = WordVocabulary(WORDS)
     assert (vocabulary.size, vocabulary.lengths(["cat", ""])) == (0, [0, 0])
     assert vocabulary.encode(["cat", ""], 0).shape == (2, 0)
-
-
-def test_a_description_restores_the_vocabulary() -> None:
-    again = alphabets.from_dict(WordVocabulary(WORDS).to_dict())
-    assert again == WordVocabulary(WORDS) and isinstance(again, WordAlphabet)
 
 
 @pytest.mark.parametrize("word", ["<S>", "</S>", "<UNK>"])

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.alphabets import WordVocabulary
 from elmo_model.checkpoints import CheckpointError, allennlp, load, save
 from tests.support import golden
 from tests.support.checkpoints import (
@@ -105,11 +104,6 @@ def test_lines_are_read_as_in_bilm_tf(words: Path) -> None:
     lines = [" <S> ", "</S>", "!!!MAXTERMID", "<UNK>", *WORDS[3:]]
     (words / "vocab.txt").write_bytes("\r\n".join(lines).encode() + b"\r\n")
     assert load(words).origin == expected
-
-
-def test_the_last_of_two_equal_words_counts() -> None:
-    vocabulary = WordVocabulary(("<S>", "</S>", "<UNK>", "a", "a"))
-    assert vocabulary.word_ids(["a", "b"]).tolist() == [4, 2]
 
 
 @pytest.mark.parametrize("form", ["words", "tokens"])

@@ -143,17 +143,17 @@ def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
 
 
 def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> None:
-    sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(40)]
+    sentences = [[f"w{(row * row + place) % 7}" for place in range(90)] for row in range(15)]
     for encoder in (Encoder.of(elmo), Encoder.of(elmo, gate_cache_bytes=0)):
         together = encoder.embed(sentences)  # many blocks of positions that share seven words
-        for row in (0, 17, 39):
+        for row in (0, 7, 14):
             alone = encoder.embed([sentences[row]])[0]
             torch.testing.assert_close(together[row], alone, rtol=0, atol=2e-5)
 
 
 def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
     words = [f"w{number}" for number in range(40)]
-    sentences = [words[: length % 37] for length in range(0, 300, 7)]
+    sentences = [words[: length % 37] for length in range(0, 300, 19)]
     together = Encoder.of(elmo).embed(sentences)
     for sentence, vectors in zip(sentences, together, strict=True):
         torch.testing.assert_close(vectors, elmo.embed([sentence])[0], rtol=0, atol=1e-4)
@@ -203,7 +203,7 @@ def test_threads_share_an_encoder(tmp_path: Path, cell: int) -> None:
         together.wait()
         return all(
             torch.allclose(found, layers, rtol=0, atol=2e-5)
-            for _ in range(10)
+            for _ in range(4)
             for found, layers in zip(encoder.embed(SHORT), expected, strict=True)
         )
 
