@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.processes import Processes, process_group
