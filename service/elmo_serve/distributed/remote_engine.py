@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from elmo_serve.errors import DeadlineExceeded, ServiceError, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Admission, Limits
-from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.engine import Embedded, until_idle
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 
 _ATTEMPTS = 3
@@ -51,7 +50,6 @@ class RemoteEngine:
             limits, dict.fromkeys(workers, _UnknownBacklog()), time.monotonic
         )
         self._is_draining = False
-        self._drained = asyncio.Event()
 
     @property
     def models(self) -> Collection[str]:
@@ -72,13 +70,9 @@ class RemoteEngine:
         await asyncio.gather(*(workers.stop() for workers in self._workers.values()))
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Admit nothing more and wait for admitted requests; return whether all were answered."""
+        """Admit nothing more and wait; return whether all that was admitted was sent in time."""
         self._is_draining = True
-        if self.admission.requests:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_seconds):
-                    await self._drained.wait()
-        return not self.admission.requests
+        return await until_idle(self.admission, timeout_seconds)
 
     def why_not(self, model: str | None = None) -> str | None:
         """Return the reason why no request to a model can be answered now; None when it can."""
@@ -118,8 +112,6 @@ class RemoteEngine:
             raise
         finally:
             admitted.close()
-            if self._is_draining and not self.admission.requests:
-                self._drained.set()
         metrics = self._metrics.of(model)
         metrics.sentences.inc(len(sentences))
         metrics.tokens.inc(sum(lengths))

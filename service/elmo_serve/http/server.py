@@ -35,7 +35,7 @@ _HEAD_BYTES: Final = 1 << 16
 than some proxies send in cookies and tokens."""
 
 _LAST_BYTES_SECONDS: Final = 5
-"""After the drain, for responses that are made and not yet read by their clients."""
+"""After the drain, for the last bytes in buffers, and for errors at the end of the drain time."""
 
 _KEEP_ALIVE_SECONDS: Final = 75
 """Longer than clients and proxies keep idle connections: they close, which loses no request."""
@@ -149,12 +149,9 @@ class _UvicornServer(uvicorn.Server):
 
     async def _drain(self) -> None:
         _log.info("draining")
-        self.is_drained = await self._server.engine.drain(
-            self._server.settings.drain_timeout_seconds
-        )
+        self.is_drained = await self._server.drain()
         if not self.is_drained:
             _log.error("the drain timeout passed before everything was answered")
-        self._server.waits.end()
         self.should_exit = True
 
     async def _stop_when_failed(self) -> None:

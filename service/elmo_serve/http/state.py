@@ -120,6 +120,15 @@ class Server:
             _log.critical("cannot serve: %s", self.fatal)
             self.failed.set()
 
+    async def drain(self) -> bool:
+        """Admit nothing more; return whether all that was admitted was answered and sent in time.
+
+        Bodies that have not come by then, and texts that are not split, are answered with 503.
+        """
+        is_drained = await self.engine.drain(self.settings.drain_timeout_seconds)
+        self.waits.end()
+        return is_drained
+
     async def close(self) -> None:
         """End the jobs and the processes, and the watch over the tasks."""
         await self.jobs.close()

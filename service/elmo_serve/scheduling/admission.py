@@ -82,10 +82,11 @@ class Admission:
         self._backlogs = backlogs
         self._default = next(iter(backlogs))
         self._clock = clock
-        self._requests = Budget()
+        self.on_idle: Callable[[], object] = int  # called whenever `is_idle` has become true
+        self._requests = Budget(on_idle=self._note_idle)
         self._tokens = Budget(limits.queue_tokens)
         self._queue_tokens = limits.queue_tokens
-        self._answers = Budget(limits.answer_bytes)
+        self._answers = Budget(limits.answer_bytes, self._note_idle)
         self._answer_bytes = limits.answer_bytes
         self._clients = ClientQuotas(limits.client_tokens)
 
@@ -108,6 +109,11 @@ class Admission:
     def clients(self) -> int:
         """Clients with requests that are not yet answered."""
         return len(self._clients)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every admitted request is answered and every answer is sent."""
+        return not self.requests and not self.reserved_bytes
 
     def reserve(self, size: int, model: str | None = None) -> Hold:
         """Count the bytes of an answer until the hold is released, when the answer is sent.
@@ -190,6 +196,10 @@ class Admission:
                 ),
             )
         return None
+
+    def _note_idle(self) -> None:
+        if self.is_idle:
+            self.on_idle()
 
     def _seconds_until_free(self, tokens: float, own: Backlog) -> float:
         """Return the seconds until the models that have work have computed so many tokens together.

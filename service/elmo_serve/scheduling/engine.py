@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -57,7 +58,6 @@ class Engine:
         self._clock = clock
         self._requests: set[Request] = set()  # admitted and not over
         self._is_draining = False
-        self._drained = asyncio.Event()
 
     def start(self) -> None:
         """Start the workers; each gets batches once it is ready."""
@@ -193,8 +193,6 @@ class Engine:
             admitted.close()
             if request.missing:
                 self._withdraw(request, dispatcher)
-            if self._is_draining and not self.admission.requests:
-                self._drained.set()
         return request
 
     async def _enqueue(self, request: Request, dispatcher: Dispatcher) -> None:
@@ -214,22 +212,33 @@ class Engine:
             asyncio.get_running_loop().call_soon(self._withdraw, request, dispatcher, end)
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Admit nothing more and wait for admitted requests; return whether all were answered.
+        """Admit nothing more and wait; return whether all that was admitted was sent in time.
 
         When the time is over, the rest fails with Unavailable and the workers are killed.
         """
         self._is_draining = True
-        if self.admission.requests:
-            try:
-                await asyncio.wait_for(self._drained.wait(), timeout_seconds)
-            except TimeoutError:
-                reason = "The server stops; the drain time is over."
-                for request in list(self._requests):
-                    request.fail(Unavailable(reason, retry_after=1))
-                for dispatcher in self._dispatchers.values():
-                    dispatcher.pool.kill()
-                return False
+        if await until_idle(self.admission, timeout_seconds):
+            return True
+        for request in list(self._requests):
+            reason = "The server stops; the drain time is over."
+            request.fail(Unavailable(reason, retry_after=1))
+        for dispatcher in self._dispatchers.values():
+            dispatcher.pool.kill()
+        return False
+
+
+async def until_idle(admission: Admission, timeout_seconds: float) -> bool:
+    """Wait until everything that was admitted is answered and sent; return whether it was in time.
+
+    The caller admits nothing more.
+    """
+    idle = asyncio.Event()
+    admission.on_idle = idle.set
+    if admission.is_idle:
         return True
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(idle.wait(), timeout_seconds)
+    return admission.is_idle
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

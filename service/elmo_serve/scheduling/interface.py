@@ -67,7 +67,7 @@ class EmbeddingEngine(Protocol):
         """Let every worker end."""
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Admit nothing more and wait; return whether all admitted requests were answered."""
+        """Admit nothing more and wait; return whether all that was admitted was sent in time."""
 
     def why_not(self, model: str | None = None) -> str | None:
         """Return the reason why no request to a model can be answered now; None when it can."""

@@ -26,6 +26,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     ) as server:
         limits = Path(f"/proc/{server.pid}/limits").read_text(encoding="utf-8")
         log = server.log_file.read_text(encoding="utf-8")
+        assert server.stop() == 0
 
     found = re.search(r"Max open files +(\d+) +(\d+)", limits)
     assert found and found.groups() == (str(allowed), "1500")

@@ -2,14 +2,12 @@
 
 import os
 import signal
-import threading
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.checkpoints import original_size_pair
-from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.processes import children
 from tests.support.servers import SMALL, Running, running
 
@@ -65,30 +63,3 @@ def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> No
         answer = httpx.post(server.url + "/embed", json={"sentences": [["back"]]})
         assert answer.status_code == 200
         assert server.metric("elmo_worker_restarts_total", device="cpu") >= 1
-
-
-def test_a_drain_answers_what_was_admitted_and_admits_nothing(tmp_path: Path) -> None:
-    patient = {"request_timeout_seconds": 600, "drain_timeout_seconds": 600}
-    with gated(tmp_path, max_sentence_tokens=1, max_batch_tokens=3, **patient) as server:
-        body = {"sentences": [[f"{index}"] for index in range(4)], "pooling": "mean"}
-        answers: list[httpx.Response] = []
-        sender = threading.Thread(
-            target=lambda: answers.append(httpx.post(server.url + "/embed", json=body, timeout=600))
-        )
-        close_gate(server)
-        sender.start()
-        server.until(lambda: server.metric("elmo_queue_sentences") > 0)
-
-        os.kill(server.pid, signal.SIGTERM)
-        server.until(lambda: status(server, "ready") == 503)
-
-        refused = httpx.post(server.url + "/embed", json=body)
-        assert refused.status_code == 503
-        assert "draining" in refused.json()["detail"]
-        assert "draining" in httpx.get(server.url + "/v2/health/ready").json()["error"]
-        assert int(refused.headers["retry-after"]) >= 1
-        assert status(server, "live") == 200
-        open_gate(server)
-        sender.join()
-        assert len(answers[0].json()["embeddings"]) == 4
-        assert server.process.wait(120) == 0

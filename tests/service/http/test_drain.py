@@ -1,0 +1,140 @@
+"""A server that stops answers what it has admitted, to the last byte, within the drain time."""
+
+import asyncio
+from typing import Any, Final
+
+import httpx
+import orjson
+import pytest
+from starlette.types import Message
+
+from tests.support.asgi import http_scope, pieces
+from tests.support.engines import turns, until
+from tests.support.in_process import InProcess, in_process
+
+PAIR: Final = [{"tokens": ["a"]}, {"tokens": ["b"]}]
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "/embed": {"sentences": [["a"]]},
+    "/v1/embeddings": {"input": [["a", "b"]]},
+    "/tei/embed": {"inputs": "a b"},
+    "/tei/embed_all": {"inputs": "b a"},
+    "/similarity": {"pairs": [PAIR]},
+}
+
+
+async def admitted(serving: InProcess, count: int = 1) -> None:
+    await until(lambda: serving.server.engine.admission.requests == count)
+
+
+async def test_a_drain_answers_admitted_requests_of_every_route() -> None:
+    async with in_process(drain_timeout_seconds=600) as serving:
+        serving.worker.close()
+        asked = [
+            asyncio.ensure_future(serving.client.post(route, json=body))
+            for route, body in BODIES.items()
+        ]
+        await admitted(serving, len(asked))
+        drain = asyncio.ensure_future(serving.server.drain())
+        await until(lambda: serving.server.not_ready_because() is not None)
+        refused = await serving.client.post("/embed", json=BODIES["/embed"])
+        serving.worker.open()
+        answers: list[httpx.Response] = await asyncio.gather(*asked)
+
+        assert await drain
+        assert [answer.status_code for answer in answers] == [200] * len(BODIES)
+        assert refused.status_code == 503
+        assert "draining" in refused.json()["detail"]
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await serving.client.get("/health/live")).status_code == 200
+        for probe in ("/health/ready", "/v2/health/ready"):
+            not_ready = await serving.client.get(probe)
+            assert not_ready.status_code == 503
+            assert "draining" in not_ready.text
+
+
+class Reader:
+    """A client that reads nothing of a response until its gate is opened."""
+
+    def __init__(self, serving: InProcess, route: str) -> None:
+        self.gate = asyncio.Event()
+        self.body = b""
+        body = pieces(orjson.dumps(BODIES[route]))
+        scope = http_scope(route, content_type="application/json")
+        scope |= {"query_string": b"", "raw_path": route.encode(), "app": serving.app}
+        self._received = asyncio.Event()
+        self.request = asyncio.ensure_future(serving.app(scope, self._receive(body), self._send))
+
+    def _receive(self, body: Any) -> Any:
+        first = True
+
+        async def receive() -> Message:
+            nonlocal first
+            if not first:
+                await asyncio.Event().wait()  # it never leaves
+            first = False
+            message: Message = await body()
+            return message
+
+        return receive
+
+    async def _send(self, message: Message) -> None:
+        await self.gate.wait()
+        self.body += bytes(message.get("body", b""))
+
+
+@pytest.mark.parametrize("route", ["/embed", "/v1/embeddings"])
+async def test_a_drain_waits_for_clients_that_still_read(route: str) -> None:
+    async with in_process(drain_timeout_seconds=600) as serving:
+        reader = Reader(serving, route)
+        await until(lambda: bool(serving.worker.batches))
+        await until(lambda: serving.server.engine.admission.requests == 0)
+        await turns()
+        drain = asyncio.ensure_future(serving.server.drain())
+        await turns()
+        assert not drain.done()
+        reader.gate.set()
+
+        assert await drain
+        await reader.request
+        assert orjson.loads(reader.body)
+
+
+async def test_a_drain_gives_up_on_clients_that_do_not_read() -> None:
+    async with in_process(drain_timeout_seconds=0) as serving:
+        reader = Reader(serving, "/embed")
+        await until(lambda: bool(serving.worker.batches))
+        await until(lambda: serving.server.engine.admission.requests == 0)
+
+        assert not await serving.server.drain()
+        reader.gate.set()
+        await reader.request
+
+
+async def test_requests_that_are_not_computed_in_the_drain_time_get_503() -> None:
+    async with in_process(drain_timeout_seconds=0) as serving:
+        serving.worker.close()
+        answer = asyncio.ensure_future(serving.client.post("/embed", json=BODIES["/embed"]))
+        await admitted(serving)
+
+        assert not await serving.server.drain()
+        assert (await answer).status_code == 503
+        assert "The server stops" in (await answer).json()["detail"]
+
+
+async def test_a_body_that_has_not_come_is_answered_503_at_the_end_of_the_drain() -> None:
+    async with in_process(drain_timeout_seconds=0) as serving:
+        arrived = asyncio.Event()
+
+        async def half() -> Any:
+            yield b"{"
+            arrived.set()
+            await asyncio.Event().wait()
+
+        post = serving.client.post(
+            "/embed", content=half(), headers={"content-type": "application/json"}
+        )
+        answer = asyncio.ensure_future(post)
+        await arrived.wait()
+
+        assert await serving.server.drain()
+        assert (await answer).status_code == 503
