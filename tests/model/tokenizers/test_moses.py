@@ -1,5 +1,7 @@
 """Moses' rules, without escapes, by language."""
 
+import sacremoses
+
 from elmo_model.tokenizers.moses import MosesTokenizer
 
 
@@ -24,3 +26,12 @@ def test_a_control_character_separates_and_offsets_stay() -> None:
     found = MosesTokenizer()("a\x07b")
 
     assert (found.tokens, found.offsets) == (("a", "b"), ((0, 1), (2, 3)))
+
+
+def test_words_with_full_stops_make_no_set_of_all_letters() -> None:
+    """The library makes one for each such word, 0.6 ms: 64,000 characters of them held 8 s."""
+    text = "The U.S. said No. 5, etc. and a. b. C."
+    library, ours = sacremoses.MosesTokenizer("en"), MosesTokenizer("en")
+    ours._moses.IsAlpha = ours._moses.IsLower = None
+
+    assert list(ours(text).tokens) == library.tokenize(text, escape=False)
