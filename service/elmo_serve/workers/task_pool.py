@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from elmo_serve.errors import Unavailable
@@ -48,9 +50,10 @@ class TaskKind:
 class Pending(Generic[TaskT]):
     """A task and the future of its result.
 
-    A process finishes its task even after the request has run out of time. `held` are the arrays
-    that keep the segments in use until then, or it would write into memory of another request.
-    `size` is in the unit of the pool, for the watchdog. `items` are those of all parts so far.
+    A process goes on with its task when the request has ended. `held` are the arrays that keep the
+    segments in use until then, or it would write into memory of another request. `size` is in the
+    unit of the pool, for the watchdog. `items` are those of all parts so far. Tasks that are
+    `first` are begun before all others.
     """
 
     task: TaskT
@@ -58,12 +61,22 @@ class Pending(Generic[TaskT]):
     future: asyncio.Future[Any]
     segments: tuple[Segment, ...] = ()
     held: tuple[object, ...] = ()
+    first: bool = False
     items: list[Any] = field(default_factory=list)
     attempts: int = 0
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Tell whether nobody waits for the result."""
+        return self.future.cancelled()
+
 
 class TaskPool(Generic[TaskT]):
-    """A few processes, and the tasks that wait for one of them."""
+    """A few processes, and the tasks that wait for one of them.
+
+    Tasks wait in two queues, each first in, first out. `make` makes processes other than those
+    that run the function of `kind`.
+    """
 
     def __init__(
         self,
@@ -72,13 +85,15 @@ class TaskPool(Generic[TaskT]):
         segments: SharedMemoryPool,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
+        make: Callable[[], ChildProcess] | None = None,
     ) -> None:
         self._kind = kind
-        self._waiting: list[Pending[TaskT]] = []
+        self._first: deque[Pending[TaskT]] = deque()
+        self._others: deque[Pending[TaskT]] = deque()
         spec = ChildSpec(
             kind.title,
             "it is starting",
-            lambda: ChildProcess(f"elmo-{kind.name}", kind.work, (), segments),
+            make or partial(ChildProcess, f"elmo-{kind.name}", kind.work, (), segments),
             kind.timeouts,
             kind.minimum_size,
         )
@@ -115,21 +130,26 @@ class TaskPool(Generic[TaskT]):
         *,
         first: bool = False,
     ) -> Pending[TaskT]:
-        """Queue a task, with `first` before all tasks that have not begun."""
+        """Queue a task, with `first` before all others that are not `first`.
+
+        When its future is cancelled, the task is not begun. A process that has begun it gets the
+        shortest timeout of a task to end it, and is replaced otherwise.
+        """
         future = asyncio.get_running_loop().create_future()
-        pending = Pending(task, size, future, segments, held)
-        self._waiting.insert(0 if first else len(self._waiting), pending)
+        pending = Pending(task, size, future, segments, held, first)
+        future.add_done_callback(partial(self._on_done, pending))
+        self._queue(pending).append(pending)
         self.dispatch()
         return pending
 
     def dispatch(self) -> None:
         """Give waiting tasks to the processes that are ready and have the fewest."""
         ready = [slot for slot in self._slots if slot.supervised.is_ready]
-        while self._waiting and ready:
+        while (waiting := self._first or self._others) and ready:
             slot = min(ready, key=lambda slot: slot.supervised.task_count)
             if slot.supervised.task_count >= _TASKS_AHEAD:
                 return
-            pending = self._waiting.pop(0)
+            pending = waiting.popleft()
             if not pending.future.done():
                 slot.submit(pending)
 
@@ -146,14 +166,22 @@ class TaskPool(Generic[TaskT]):
         for pending in reversed(tasks):
             pending.items.clear()
             if pending.attempts < _ATTEMPTS:
-                self._waiting.insert(0, pending)
+                self._queue(pending).appendleft(pending)
             else:
                 self._refuse(pending, loss.reason)
         if all(slot.supervised.failed_starts for slot in self._slots):
-            for pending in self._waiting:
+            for pending in (*self._first, *self._others):
                 self._refuse(pending, loss.reason)
-            self._waiting.clear()
+            self._first.clear()
+            self._others.clear()
         self.dispatch()
+
+    def _queue(self, pending: Pending[TaskT]) -> deque[Pending[TaskT]]:
+        return self._first if pending.first else self._others
+
+    def _on_done(self, pending: Pending[TaskT], _: asyncio.Future[Any]) -> None:
+        for slot in self._slots:
+            slot.hurry(pending)
 
     def _refuse(self, pending: Pending[TaskT], reason: str) -> None:
         """Fail the request for now."""
@@ -184,6 +212,11 @@ class _Slot(Generic[TaskT]):
         self.supervised.assign(pending, pending.size)
         self.supervised.child.send(pending.task, *pending.segments)
 
+    def hurry(self, pending: Pending[TaskT] | None) -> None:
+        """Give the process little more time for a task that it works on in vain."""
+        if pending is not None and self.supervised.running is pending and pending.is_abandoned:
+            self.supervised.hurry()
+
     def on_message(self, message: object) -> None:
         """Handle a message of the process: `Started`, `Part` or the one that ends its task."""
         match message:
@@ -194,11 +227,13 @@ class _Slot(Generic[TaskT]):
                 if running is not None:
                     running.items += items
                 self.supervised.renew()
+                self.hurry(running)
                 return
             case _:
                 pending, _ = self.supervised.finish()
                 if not pending.future.done():
                     pending.future.set_result(message)
+                self.hurry(self.supervised.running)
         self._pool.dispatch()
 
     def on_lost(self, loss: Loss[Pending[TaskT]]) -> None:

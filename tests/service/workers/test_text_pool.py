@@ -1,8 +1,6 @@
 """Text processes are spawned for the first text, know no torch, and may be lost."""
 
-import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -49,16 +47,3 @@ async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> N
 async def test_a_pool_that_never_had_a_text_stops() -> None:
     async with pool():
         pass
-
-
-async def test_texts_are_split_although_their_process_is_killed() -> None:
-    async with pool() as workers:
-        await tokens(workers)
-        (pid,) = pids()
-        os.kill(pid, signal.SIGSTOP)
-        tasks = [asyncio.ensure_future(tokens(workers)) for _ in range(3)]
-        await asyncio.sleep(0)
-        os.kill(pid, signal.SIGKILL)
-
-        assert await asyncio.gather(*tasks) == [["I", "ca", "n't", "."]] * 3
-        assert pids() != [pid]
