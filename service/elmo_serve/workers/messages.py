@@ -120,7 +120,8 @@ class RunnerSettings:
 
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
     `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
-    is the folder of a map of word vectors; empty for none.
+    is the folder of a map of word vectors; empty for none. `known` is the description that the
+    worker before this one gave, which was lost; None for the first one.
     """
 
     model: str
@@ -135,6 +136,7 @@ class RunnerSettings:
     log_format: str
     word_vectors: str = ""
     cuda_slice: str = ""
+    known: ModelInfo | None = None
 
     @property
     def torch_device(self) -> str:

@@ -1,6 +1,7 @@
 """The workers of a model, by the settings: devices, batch sizes, precision and threads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from elmo_serve.model_specs import ModelSpec
@@ -8,7 +9,7 @@ from elmo_serve.settings import Settings
 from elmo_serve.workers import devices
 from elmo_serve.workers.absent_worker import AbsentWorker
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.messages import RunnerSettings, Worker
+from elmo_serve.workers.messages import ModelInfo, RunnerSettings, Worker
 from elmo_serve.workers.process_worker import ProcessWorker
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.thread_worker import ThreadWorker
@@ -55,17 +56,20 @@ def worker_specs(
             cuda_slice=hardware.slice_of(name),
         )
         make_one = _bind(make, runner, segments, model.fault)
-        spec = WorkerSpec(name, settings.batch_tokens(name), make_one, timeouts, model.name)
+        spec = WorkerSpec(
+            name, settings.batch_tokens(name), make_one, timeouts, model.name, remake=make_one
+        )
         specs += [spec] * settings.workers_per_device
     return specs
 
 
 def _bind(
     make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, fault: str
-) -> Callable[[], Worker]:
-    if fault:
-        return lambda: AbsentWorker(fault)
-    return lambda: make(runner, segments)
+) -> Callable[..., Worker]:
+    def make_one(known: ModelInfo | None = None) -> Worker:
+        return AbsentWorker(fault) if fault else make(replace(runner, known=known), segments)
+
+    return make_one
 
 
 _MAKERS: Final[dict[str, MakeWorker]] = {

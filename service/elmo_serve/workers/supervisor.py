@@ -183,7 +183,8 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
         self.failed_starts = 0
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
-        self._latency.calibrate(seconds_per_unit)
+        if seconds_per_unit:
+            self._latency.calibrate(seconds_per_unit)
 
     def mark_failed(self, reason: str) -> None:
         """Note why the child cannot start. It ends by itself."""

@@ -49,7 +49,7 @@ class LatencyEstimate:
         self._recent: deque[float] = deque(maxlen=_RECENT_TASKS)  # seconds a unit
 
     def calibrate(self, seconds_per_unit: float) -> None:
-        """Take the pace of a warm-up as a lower bound of the estimate; 0 is not measured."""
+        """Take the pace of a warm-up as a lower bound of the estimate."""
         self._calibrated = seconds_per_unit
 
     def learn(self, size: int, seconds: float) -> None:

@@ -62,7 +62,8 @@ class _NoListener:
 class WorkerSpec:
     """One worker: its device, its largest batch in padded tokens, and how to make it.
 
-    `model` is the name of its model.
+    `model` is the name of its model. `remake` makes a worker in place of a lost one, from the
+    description that it gave; None: `make` does.
     """
 
     device: str
@@ -70,6 +71,7 @@ class WorkerSpec:
     make: Callable[[], Worker]
     timeouts: Timeouts = field(default_factory=Timeouts)
     model: str = ""
+    remake: Callable[[ModelInfo], Worker] | None = None
 
 
 ModelSlot = ChildSlot[Worker, Message, Batch]
@@ -100,7 +102,8 @@ class WorkerSlot:
         self._changed = changed
         self._names = {"model": spec.model, "device": spec.device}
         child = ChildSpec(
-            "worker", "the model is loading", spec.make, spec.timeouts, _MINIMUM_TOKENS, self._names
+            *("worker", "the model is loading", lambda: self._made(spec), spec.timeouts),
+            *(_MINIMUM_TOKENS, self._names),
         )
         self._slot: ModelSlot = ChildSlot(child, self, peers, clock)
         self._budget_gauge.set(self.budget)
@@ -175,6 +178,11 @@ class WorkerSlot:
     async def stop(self) -> None:
         """Let the worker end; the slot stays empty."""
         await self._slot.stop()
+
+    def _made(self, spec: WorkerSpec) -> Worker:
+        if self.info is None or spec.remake is None:
+            return spec.make()
+        return spec.remake(self.info)
 
     def on_message(self, message: Message) -> None:
         """Handle a message of the worker."""

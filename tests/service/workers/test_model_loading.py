@@ -13,7 +13,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
 from elmo_model.inference.encoder import Encoder
-from elmo_serve.workers.messages import RunnerSettings
+from elmo_serve.workers.messages import Ready, RunnerSettings
 from elmo_serve.workers.model_loading import UnfitModelError, known_vectors, self_test, start
 from tests.support.capturers import Fading
 from tests.support.checkpoints import write_pair
@@ -21,7 +21,7 @@ from tests.support.checkpoints import write_pair
 
 def settings(folder: Path) -> RunnerSettings:
     return RunnerSettings(
-        str(folder), "cpu", "float32", 100, 1_000_000, False, 1, 32, "info", "text"
+        str(folder), "cpu", "float32", 100, 1_000_000, False, 1, 512, "info", "text"
     )
 
 
@@ -62,11 +62,26 @@ def test_a_model_that_differs_without_cuda_graphs_too_is_not_served(tmp_path: Pa
         self_test(encoder, expected + 1, settings(tmp_path))
 
 
-def test_a_start_reports_the_model(tmp_path: Path) -> None:
-    runner, message = start(settings(write_pair(tmp_path)))
-    assert runner is not None and message.info == runner.info  # type: ignore[union-attr]
-    assert runner.info.layers == 3 and runner.info.precision == "float32"
-    assert runner.seconds_per_token > 0
+def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_centre(
+    tmp_path: Path,
+) -> None:
+    """They were 10 of the 14 seconds after which a worker of `english` was back."""
+    own = settings(write_pair(tmp_path))
+    first, message = start(own)
+    assert first is not None and first.info.centre is not None
+    assert message == Ready(first.info, first.seconds_per_token)
+    assert (first.info.layers, first.info.precision) == (3, "float32")
+    assert first.seconds_per_token > 0
+    known = replace(first.info, centre=replace(first.info.centre, tokens=1))
+
+    second, message = start(replace(own, known=known))
+    assert second is not None and second.info.centre is known.centre
+    assert second.seconds_per_token == 0
+    assert message == Ready(first.info)
+
+    third, _ = start(replace(own, known=replace(known, revision="of other weights")))
+    assert third is not None and third.info.centre is not known.centre
+    assert third.seconds_per_token > 0
 
 
 def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ class Bench:
         self.workers: list[FakeWorker] = []
         self.memory = SharedMemoryPool()
         timeouts = Timeouts(load=100, first_batch=50, batch=5)
-        specs = [WorkerSpec("cpu", batch_tokens, self._make, timeouts) for _ in range(count)]
+        spec = WorkerSpec("cpu", batch_tokens, self._make, timeouts, remake=self._remake)
+        self.known: list[ModelInfo] = []
+        specs = [spec] * count
         self.pool = WorkerPool(specs, self.metrics, self.clock)
         self.slot = self.pool.slots[0]
         self.pool.start(self.scheduler)
@@ -81,6 +83,10 @@ class Bench:
     def _make(self) -> FakeWorker:
         self.workers.append(FakeWorker())
         return self.workers[-1]
+
+    def _remake(self, known: ModelInfo) -> FakeWorker:
+        self.known.append(known)
+        return self._make()
 
     def batch(self, number: int, padded_tokens: int = 1_000) -> Batch:
         segment, _ = self.memory.acquire(1)
@@ -115,6 +121,18 @@ async def test_a_slot_reports_its_worker_and_its_batches_in_order() -> None:
     ]
     assert [batch.id for batch in worker.batches] == [1, 2, 3, 4]
     assert bench.slot.info == INFO
+
+
+async def test_the_next_worker_is_told_the_description_that_the_lost_one_gave() -> None:
+    bench = Bench()
+    bench.workers[0].end("exited with status 1")
+    bench.clock.advance(1)
+    assert not bench.known
+    bench.workers[1].say(Ready(INFO))
+    bench.workers[1].end("exited with status 1")
+    bench.clock.advance(1)
+
+    assert bench.known == [INFO]
 
 
 async def test_metrics_follow_the_state() -> None:
