@@ -1,4 +1,4 @@
-"""How the application is run: sockets, uvicorn, signals, and the status to exit with."""
+"""How the application is run, on Linux: sockets, uvicorn, signals, and the status to exit with."""
 
 import asyncio
 import errno
@@ -9,11 +9,12 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, cast
 
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 
 from elmo_serve import logs
@@ -81,7 +82,7 @@ def run(server: Server, app: FastAPI | None = None) -> int:
         sockets = [stack.enter_context(each) for each in _listen(settings)]
         server.address = _address(settings.host, sockets[0].getsockname()[1])
         uvicorn_server = _UvicornServer(server, app or create_app(server))
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(uvicorn_server.serve(sockets))
     return 0 if server.fatal is None and uvicorn_server.is_drained else 1
 
@@ -228,11 +229,3 @@ def _allow_files(wanted: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     if allowed < wanted:
         _log.warning("few files can be open", extra={"allowed": allowed, "wanted": wanted})
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415  # not on Windows
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

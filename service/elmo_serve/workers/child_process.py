@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
@@ -25,6 +27,18 @@ from elmo_serve.workers.shared_memory import (
 
 _EXIT_GRACE_SECONDS = 5.0
 """Seconds from the end of the channel to SIGKILL; a larger value delays the end of the server."""
+
+
+_RESEND_SECONDS = 0.05
+"""Pause after the kernel has refused a descriptor, for want of memory or because too many are on
+their way to processes that are slow to take them."""
+
+_SPAWNING = ThreadPoolExecutor(1, "elmo-spawn")
+"""The thread that spawns every process. Its own, so that work for requests, which may hang on a
+network file system, delays no replacement. It lives as long as this process: the kernel kills the
+children of a thread that ends, see `_end_with_parent`."""
+
+_PR_SET_PDEATHSIG = 1
 
 
 class Segments(Protocol):
@@ -55,7 +69,7 @@ class ChildProcess:
         self._name, self._main, self._arguments = name, main, arguments
         self._niceness = niceness
         self._segments = segments
-        self._sender = _DescriptorSender()
+        self._sender = DescriptorSender()
         self._passed: set[int] = set()  # ids of segments whose descriptor the child was sent
         self._process: SpawnProcess | None = None  # from the moment it is spawned
         self._channel: Channel | None = None
@@ -132,7 +146,8 @@ class ChildProcess:
                 daemon=True,
             )
             # Spawning takes milliseconds of system calls: not on the event loop.
-            await asyncio.to_thread(_start, process, self._niceness)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(_SPAWNING, _start, process, self._niceness)
             self._process = process
             if self._is_killed:
                 process.kill()
@@ -151,7 +166,7 @@ class ChildProcess:
         return gone
 
 
-class _DescriptorSender:
+class DescriptorSender:
     """Sends file descriptors over a socket, as fast as the other side takes them."""
 
     def __init__(self) -> None:
@@ -179,15 +194,19 @@ class _DescriptorSender:
 
     def _flush(self, end: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        while self._unsent:
+        while self._unsent and self._socket is end:
             segment = self._unsent[0]
             try:
                 socket.send_fds(end, [segment.id.to_bytes(8, "little")], [segment.descriptor])
             except BlockingIOError:
                 loop.add_writer(end, self._flush, end)
                 return
-            except OSError:  # the child has died, which its channel reports
+            except (BrokenPipeError, ConnectionResetError):  # its channel reports that it died
                 pass
+            except OSError:
+                loop.remove_writer(end)
+                loop.call_later(_RESEND_SECONDS, self._flush, end)
+                return
             self._unsent.popleft()
         loop.remove_writer(end)
 
@@ -259,6 +278,7 @@ def _child_main(
     main: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
+    _end_with_parent()
     # Ctrl-C and a process manager's SIGTERM may reach the whole group. The server decides when its
     # children end, by closing their channels.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -267,6 +287,18 @@ def _child_main(
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         main(Parent(end, descriptors), *arguments)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel kill this process when the server's has ended.
+
+    A child reads the end of its channel between two tasks, and a task, or the load of a model, may
+    take a minute.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid != os.getppid():  # it ended before
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def _end_of(process: SpawnProcess, channel: Channel) -> str:

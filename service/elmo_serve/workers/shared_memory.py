@@ -7,7 +7,6 @@ import logging
 import math
 import mmap
 import os
-import tempfile
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -198,7 +197,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 def _allocate(size: int) -> tuple[int, memoryview]:
     """Return the descriptor and the mapping of a new anonymous file."""
-    descriptor = _anonymous_file()
+    descriptor = os.memfd_create("elmo-vectors", os.MFD_CLOEXEC)
     try:
         os.ftruncate(descriptor, size)
         memory = map_descriptor(descriptor, size)
@@ -207,10 +206,3 @@ def _allocate(size: int) -> tuple[int, memoryview]:
         raise
     weakref.finalize(memory, os.close, descriptor).atexit = False
     return descriptor, memory
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("elmo-vectors", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

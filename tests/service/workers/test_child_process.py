@@ -2,10 +2,15 @@
 
 import asyncio
 import contextlib
+import errno
 import multiprocessing.popen_spawn_posix  # noqa: F401  # not when files can no longer be opened
 import os
 import resource
 import signal
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.workers.child_process import ChildProcess, Parent
+from elmo_serve.workers.child_process import ChildProcess, DescriptorSender, Parent
 from elmo_serve.workers.shared_memory import Bytes, Segment, SharedMemoryPool
+from tests.support.processes import is_alive
 
 
 def add_up(parent: Parent) -> None:
@@ -35,6 +41,24 @@ def wait(parent: Parent) -> None:
     """Report the start, and wait."""
     parent.send("up")
     parent.receive()
+
+
+def hang(parent: Parent) -> None:
+    """Report the process id, and read no further message."""
+    parent.send(os.getpid())
+    time.sleep(600)
+
+
+class Refusing(socket.socket):
+    """A socket whose first message fails as if too many descriptors were on their way."""
+
+    refused = 0
+
+    def sendmsg(self, *arguments: Any) -> int:
+        if not self.refused:
+            self.refused += 1
+            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+        return super().sendmsg(*arguments)
 
 
 class Front:
@@ -105,6 +129,33 @@ async def test_a_stopped_child_does_not_block_the_server() -> None:
 
         expected = sum(number % 7 for number in range(20))
         assert [await f.message() for _ in range(50)] == [expected] * 50
+
+
+async def test_a_descriptor_that_the_kernel_refuses_is_sent_again() -> None:
+    """It was dropped as if the child had died, which waited for it until it was killed."""
+    ours, theirs = socket.socketpair()
+    sender, segments = DescriptorSender(), SharedMemoryPool()
+    with theirs:
+        refusing = Refusing(fileno=ours.detach())
+        refusing.setblocking(False)
+        sender.open(refusing)
+        held = [segments.acquire(1) for _ in range(2)]
+        for segment, _ in held:
+            sender.send(segment)
+        theirs.setblocking(False)
+        found = []
+        deadline = time.monotonic() + 60
+        while len(found) < 2:
+            assert time.monotonic() < deadline, "a descriptor was dropped"
+            with contextlib.suppress(BlockingIOError):
+                data, descriptors, _, _ = socket.recv_fds(theirs, 8, 1)
+                os.close(*descriptors)
+                found.append(int.from_bytes(data, "little"))
+            await asyncio.sleep(0)
+        sender.close()
+
+    assert refusing.refused == 1
+    assert found == [segment.id for segment, _ in held]
 
 
 async def test_a_killed_child_is_reported_once_with_its_signal() -> None:
@@ -192,3 +243,31 @@ async def test_a_fault_in_the_handler_of_a_message_is_the_reason_of_the_end() ->
     f.child.start(fail, f.ended.put_nowait)
 
     assert await f.end() == "exited with status 0 after Too many open files"
+
+
+ORPHAN = """
+import asyncio
+from elmo_serve.workers.child_process import ChildProcess
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from tests.service.workers.test_child_process import hang
+
+async def main():
+    child = ChildProcess("test", hang, (), SharedMemoryPool())
+    child.start(lambda pid: print(pid, flush=True), print)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_child_that_is_busy_ends_with_a_server_that_is_killed() -> None:
+    """It would read the end of its channel after its task alone: a model loads for a minute."""
+    with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        pid = int(server.stdout.readline())
+        server.kill()
+        server.wait()
+        deadline = time.monotonic() + 60
+        while is_alive(pid):
+            assert time.monotonic() < deadline, "it lives on"
+            time.sleep(0.01)

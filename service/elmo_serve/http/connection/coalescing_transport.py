@@ -1,13 +1,10 @@
 """A transport that sends the head of a response and its body in one system call."""
 
 import asyncio
+import fcntl
 import struct
-import sys
+import termios
 from typing import Any, Final
-
-if sys.platform == "linux":
-    import fcntl
-    import termios
 
 _INT: Final = struct.Struct("i")
 
@@ -54,17 +51,14 @@ class CoalescingTransport:
         return self._size + self._transport.get_write_buffer_size()
 
     def unread_bytes(self) -> int:
-        """Return the bytes written that have not reached the client, as far as can be known.
+        """Return the bytes written that have not reached the client.
 
-        On Linux this counts the kernel's send buffer. It holds megabytes and is refilled only after
+        This counts the kernel's send buffer. It holds megabytes and is refilled only after
         a good part of it was sent, so that a slow reader would look like one that does not read.
         """
-        size = self.get_write_buffer_size()
-        if sys.platform == "linux":
-            socket = self._transport.get_extra_info("socket")
-            queued = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(_INT.size))
-            size += int(_INT.unpack(queued)[0])
-        return size
+        socket = self._transport.get_extra_info("socket")
+        queued = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(_INT.size))
+        return self.get_write_buffer_size() + int(_INT.unpack(queued)[0])
 
     def close(self) -> None:
         """Send the bytes that are held back, then close."""
