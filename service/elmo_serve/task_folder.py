@@ -1,10 +1,14 @@
 """The task folder: the one of ELMO_TASKS, or a default in the user's data folder."""
 
+import asyncio
 import logging
 import os
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 import platformdirs
 
@@ -14,7 +18,20 @@ from elmo_serve.tasks import TaskRegistry
 
 _NOT_KEPT: Final = f"Tasks cannot be kept: %s. {variable('tasks')} sets their folder."
 
+_THREADS: Final = ThreadPoolExecutor(2, "elmo-tasks")
+"""For calls that read or write the folder, which hang with the network file system that it lies on.
+Their own: the threads of `asyncio.to_thread` write the metrics and large responses."""
+
 _log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_folder_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function that reads or writes the task folder in a thread."""
+    work = partial(call, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
 
 def open_registry(

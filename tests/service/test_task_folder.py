@@ -1,5 +1,6 @@
 """The task folder: made where it is missing, refused if named, logged if it is the default."""
 
+import asyncio
 import logging
 import tempfile
 from contextlib import ExitStack
@@ -9,10 +10,13 @@ import pytest
 
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict
+from elmo_serve.folder_lock import locked
 from elmo_serve.settings import SettingsError
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import default_folder, open_registry
+from tests.support.engines import turns
 from tests.support.folders import closed, read_only
+from tests.support.in_process import in_process
 
 LAYERS = 3
 OWNER = TaskOwner(LAYERS)
@@ -79,3 +83,21 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
 def test_the_default_folder_is_in_the_users_data_folder() -> None:
     assert default_folder().parts[-2:] == ("elmo-serve", "tasks")
     assert default_folder().is_absolute()
+
+
+async def test_metrics_are_read_while_the_folder_hangs(tmp_path: Path) -> None:
+    """Six requests that waited for the folder held every thread, also that of the metrics."""
+    async with in_process(tasks=tmp_path) as serving:
+        task = {"weights": [0, 0, 0]}
+        with locked(tmp_path / ".lock"):  # as a network file system would
+            puts = [
+                asyncio.ensure_future(serving.client.put(f"/tasks/t{number}", json=task))
+                for number in range(40)  # more than any pool has threads
+            ]
+            await turns()
+            metrics = await serving.client.get("/metrics")
+
+            assert metrics.status_code == 200
+            assert not any(put.done() for put in puts)
+        statuses = [(await put).status_code for put in puts]
+    assert statuses == [201] * len(puts)

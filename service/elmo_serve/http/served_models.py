@@ -1,6 +1,5 @@
 """The models of one server, looked up by name."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from elmo_serve.model_specs import ModelSpec
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.scheduling.interface import EmbeddingEngine, ModelWorkers
 from elmo_serve.task_file import TaskOwner
-from elmo_serve.task_folder import open_registry
+from elmo_serve.task_folder import in_folder_thread, open_registry
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 
@@ -104,7 +103,7 @@ class ServedModel:
         if self.fault is None:
             info = self.info
             owner = TaskOwner(info.layers, self.name, info.name, info.revision, is_first)
-            registry = await asyncio.to_thread(open_registry, folder, owner)
+            registry = await in_folder_thread(open_registry, folder, owner)
             self._tasks = registry
             registry.watch()
 

@@ -3,7 +3,6 @@
 Reading is answered from the registry's cache. Only PUT and DELETE touch files, in a thread.
 """
 
-import asyncio
 import re
 from typing import Annotated
 
@@ -34,6 +33,7 @@ from elmo_serve.http.request.parsing import parse_task
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import TheServer
 from elmo_serve.task_file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
+from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter()
@@ -117,7 +117,7 @@ async def put_task(
     tasks = served.tasks
     refuse_other_revision(name, body.revision, tasks.owner)
     task = Task(name, tuple(body.weights), body.gamma, body.layer_norm, body.description)
-    created = await asyncio.to_thread(tasks.put, task)
+    created = await in_folder_thread(tasks.put, task)
     response.status_code = 201 if created else 200
     return _answer(task, tasks.owner)
 
@@ -131,7 +131,7 @@ async def put_task(
 )
 async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""
-    await asyncio.to_thread(server.models.get(model).tasks.delete, name)
+    await in_folder_thread(server.models.get(model).tasks.delete, name)
 
 
 def _answer(task: Task, owner: TaskOwner) -> TaskResponse:
