@@ -139,7 +139,12 @@ class Dispatcher:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._running.pop(batch.id)
         self._throughput.add(batch.tokens, slot.seconds, fullness=batch.padded_tokens / slot.budget)
-        self._dispatch()
+        try:
+            self._dispatch()
+        finally:  # a fault of the next batch must not lose the results of this one
+            self._answer(running, done, slot)
+
+    def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
         self._batch_duration.labels(self.model, slot.device).observe(done.seconds)
         self.metrics.token_cache_hits.inc(done.cache_hits)
         self.metrics.token_cache_misses.inc(done.cache_misses)

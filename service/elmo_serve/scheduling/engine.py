@@ -258,8 +258,10 @@ def _overdue(request: Request, timeout_seconds: float) -> None:
 def _embedded(request: Request) -> Embedded:
     """Return the results of a request that has all of them."""
     started_at = request.finished_at if request.started_at is None else request.started_at
+    results = [vectors for vectors in request.results if vectors is not None]
+    assert len(results) == len(request.results), "a request that has ended has all its results"
     return Embedded(
-        [vectors for vectors in request.results if vectors is not None],
+        results,
         queue_seconds=started_at - request.arrived_at,
         infer_seconds=request.finished_at - started_at,
     )

@@ -12,6 +12,7 @@ import pytest
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.engines import (
     ALL,
@@ -387,3 +388,27 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
         check(await first, [["a"] * 6])
         with pytest.raises(Unavailable):
             await second
+
+
+class TakesOne(GatedWorker):
+    """A worker that cannot be given a second batch."""
+
+    def submit(self, batch: Batch) -> None:
+        if self.batches:
+            raise MemoryError
+        super().submit(batch)
+
+
+@in_virtual_time
+async def test_results_are_not_lost_when_the_next_batch_cannot_be_given() -> None:
+    async with bench(lambda: TakesOne(is_open=False)) as b:
+        first = b.ask([["a"]])
+        await until(lambda: bool(b.batches))
+        second = b.ask([["b"]])
+        await turns()
+        with pytest.raises(MemoryError):
+            b.workers[0].open()
+
+        check(await first, [["a"]])
+        second.cancel()
+        await asyncio.wait([second])
