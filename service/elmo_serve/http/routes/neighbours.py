@@ -1,6 +1,5 @@
 """POST /neighbours: the nearest uses of a token, and the nearest words without a sentence."""
 
-import asyncio
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -101,7 +100,7 @@ async def neighbours(request: Request) -> Response:
         )
         tokens: list[str] = orjson.loads(texts.sentences[0])
         layers = embedded.vectors[0].numpy()[:, wanted.token]
-        found = await asyncio.to_thread(_search, index, layers, weights, wanted, tokens)
+        found = await call.in_thread(_search, index, layers, weights, wanted, tokens)
         members = {
             "model": model.name,
             "revision": model.info.revision,

@@ -1,6 +1,5 @@
 """/v1: the embeddings and models of OpenAI's API, for the clients that speak it."""
 
-import asyncio
 import base64
 import functools
 from typing import Any, Final
@@ -100,7 +99,7 @@ async def embeddings(request: Request) -> Response:
         factor = _BASE64_FACTOR if options.is_base64 else JSON_FACTOR
         texts, embedded = await call.embed(model, body, lambda _: output, memory_factor=factor)
         if options.is_base64:
-            vectors = await _base64(embedded)
+            vectors = await _base64(call, embedded)
         else:
             vectors = await call.json_of(embedded, as_objects=True)
         return call.response(_list_of(vectors, name, texts), texts)
@@ -170,11 +169,11 @@ def _card(server: Server, name: str) -> ModelCard:
     return ModelCard(id=name, object="model", created=server.started_at, owned_by=_OWNER)
 
 
-async def _base64(embedded: Embedded) -> list[Chunk]:
+async def _base64(call: TextCall, embedded: Embedded) -> list[Chunk]:
     size = sum(4 * vectors.shape[-1] for vectors in embedded.vectors)
     if size <= _SMALL_BYTES:
         return _in_base64(embedded)
-    return await asyncio.to_thread(_in_base64, embedded)
+    return await call.in_thread(_in_base64, embedded)
 
 
 def _in_base64(embedded: Embedded) -> list[Chunk]:

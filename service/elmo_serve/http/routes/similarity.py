@@ -1,6 +1,5 @@
 """POST /similarity: the cosines of pairs of sentences or tokens, in every layer."""
 
-import asyncio
 from typing import Any, Final
 
 import numpy as np
@@ -93,7 +92,7 @@ async def similarity(request: Request) -> Response:
             model, body, output, tokenizer=options.tokenizer, memory_factor=_MEMORY_FACTOR
         )
         centre = model.centre.layers if options.centred else None
-        found = await asyncio.to_thread(
+        found = await call.in_thread(
             _cosines, embedded, options.places, centre, (layers, model.info.dimension)
         )
         members = {

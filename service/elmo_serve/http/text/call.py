@@ -1,12 +1,13 @@
 """From the body of a request with texts to its vectors: the steps that several routes share."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, ParamSpec, Self, TypeVar
 
 from fastapi import Request
 from starlette.responses import Response
@@ -27,6 +28,9 @@ from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.text_worker import Side
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 JSON_FACTOR: Final = 4
 """Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""
@@ -158,6 +162,15 @@ class TextCall:
         with self._limited(_not_written):
             return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
 
+    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Compute a part of the response in a thread.
+
+        Raises:
+            DeadlineExceeded: the time was over before. The thread ends its work for nobody.
+        """
+        with self._limited(_not_written):
+            return await asyncio.to_thread(work, *args, **kwargs)
+
     @contextmanager
     def _limited(self, overdue: Callable[[float], DeadlineExceeded]) -> Iterator[RequestWait]:
         """Wait until the deadline at most; a stop of the server ends the wait as well."""
@@ -198,7 +211,7 @@ def _not_split(seconds: float) -> DeadlineExceeded:
 
 
 def _not_written(seconds: float) -> DeadlineExceeded:
-    return DeadlineExceeded(f"The vectors were there, but not yet written, after {seconds:g} s.")
+    return DeadlineExceeded(f"The vectors were there, but not yet the answer, after {seconds:g} s.")
 
 
 async def _tokenized(

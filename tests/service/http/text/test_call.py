@@ -1,12 +1,18 @@
 """A large body takes the same way as a small one, through other processes."""
 
+import threading
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from starlette.requests import Request
 
+from elmo_serve.errors import DeadlineExceeded
 from elmo_serve.http.request.body import SMALL_BODY_BYTES
+from elmo_serve.http.text.call import TextCall
+from tests.support.asgi import http_scope
+from tests.support.in_process import in_process
 from tests.support.servers import Running
 
 SENTENCES: list[Any] = ["The bank .", ["The", "bank", "."], "It rains today .", ["It", "rains"]]
@@ -46,3 +52,14 @@ def test_nothing_stays_reserved(client: httpx.Client, server: Running) -> None:
 
     for gauge in ("elmo_answer_bytes", "elmo_receiving_bytes", "elmo_queue_tokens"):
         assert server.metric(gauge) == 0
+
+
+async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
+    """The cosines of a request came long after its `X-Request-Timeout`."""
+    async with in_process() as serving:
+        scope = http_scope("/similarity", X_Request_Timeout="0.01")
+        never = threading.Event()
+        with TextCall(Request({**scope, "app": serving.app})) as call:
+            with pytest.raises(DeadlineExceeded, match=r"not yet the answer, after 0\.01 s"):
+                await call.in_thread(never.wait)
+            never.set()
