@@ -4,7 +4,7 @@ Stands on two interfaces of uvicorn that are not documented as public: `uvicorn.
 calls its argument with `config`, `server_state`, `app_state` and `_loop`, and
 `uvicorn.protocols.http.h11_impl.H11Protocol` is an `asyncio.Protocol` made of the same arguments,
 whose `conn` is h11's connection.
-`pyproject.toml` bounds uvicorn's version, and `connection/test_limits.py` checks both.
+`pyproject.toml` bounds uvicorn's version.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The wrapper around uvicorn's h11 protocol, and the interfaces of uvicorn that it stands on."""
 
 import asyncio
-import inspect
 import socket
 import tomllib
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import h11
 import pytest
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_serve.http.connection.limits import (
     ConnectionFactory,
@@ -19,12 +17,6 @@ from elmo_serve.http.connection.limits import (
 )
 
 ROOT = Path(__file__).parents[4]
-
-
-def test_uvicorn_makes_protocols_of_the_arguments_that_the_factory_takes() -> None:
-    assert issubclass(H11Protocol, asyncio.Protocol)
-    parameters = inspect.signature(H11Protocol).parameters
-    assert list(parameters) == ["config", "server_state", "app_state", "_loop"]
 
 
 class NoRefusals:
