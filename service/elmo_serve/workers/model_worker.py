@@ -142,14 +142,16 @@ def is_memory_short(error: Exception) -> bool:
     """Tell whether an error means that a device, or the host, is out of memory.
 
     CUDA reports it as torch.OutOfMemoryError, or as torch.AcceleratorError with its error code. On
-    a CPU torch raises a RuntimeError without a type of its own.
+    a CPU torch raises a RuntimeError without a type of its own; its text ends at the first number,
+    the line of that file, where usearch was imported before torch.
     """
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     if isinstance(error, torch.AcceleratorError):
         code = getattr(error, "error_code", None)
         return code == _CUDA_OUT_OF_MEMORY or "out of memory" in str(error)
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    texts = ("alloc_cpu.cpp", "can't allocate memory")
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
 
 
 def model_info(

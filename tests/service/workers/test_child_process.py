@@ -106,7 +106,7 @@ async def test_memory_is_shared_and_the_child_closes_segments_that_the_pool_drop
         assert held < 20
 
 
-@pytest.mark.parametrize("count", [11, 300, 600])
+@pytest.mark.parametrize("count", [11, 600])
 async def test_one_message_may_name_more_segments_than_a_socket_holds(count: int) -> None:
     async with front(add_up) as f:
         await f.message()

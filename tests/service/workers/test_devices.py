@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from elmo_serve.settings import SettingsError
 from elmo_serve.workers import devices
-
-COMMAND = Path(sys.executable).with_name("elmo")
+from tests.support.command_line import elmo
 
 
 def test_there_is_a_device() -> None:
@@ -94,14 +90,8 @@ def test_there_is_a_core() -> None:
 def test_a_server_for_an_absent_device_ends_with_one_line(
     arguments: list[str], variables: dict[str, str], name: str
 ) -> None:
-    run = subprocess.run(
-        [COMMAND, "serve", *arguments],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = elmo("serve", *arguments, **variables)
 
-    assert run.returncode == 2
+    assert run.exit_code == 2
     (line,) = run.stderr.splitlines()
     assert f"{name}='cuda:63' is not allowed" in line

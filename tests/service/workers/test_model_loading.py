@@ -1,9 +1,6 @@
 """The start of a runner: the self-test, failures in one line, settings of the process."""
 
 import logging
-import subprocess
-import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,20 +93,11 @@ def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -
 
 
 def test_only_a_worker_that_owns_its_process_sets_the_torch_threads_of_the_process(
-    tmp_path: Path,
+    tmp_path: Path, one_torch_thread: None
 ) -> None:
-    program = """
-        import sys, torch
-        from dataclasses import replace
-        from pathlib import Path
-        from elmo_serve.workers.model_loading import start
-        from tests.service.workers.test_model_loading import settings
-
-        torch.set_num_threads(3)
-        start(settings(Path(sys.argv[1])))
-        assert torch.get_num_threads() == 3
-        start(settings(Path(sys.argv[1])), owns_process=True)
-        assert torch.get_num_threads() == 1
-    """
-    folder = str(write_pair(tmp_path))
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program), folder], check=True)
+    torch.set_num_threads(3)
+    own = settings(write_pair(tmp_path))
+    start(own)
+    assert torch.get_num_threads() == 3
+    start(own, owns_process=True)
+    assert torch.get_num_threads() == own.threads == 1

@@ -1,6 +1,6 @@
-"""Text is split by other processes, in order, within the limits of the server."""
+"""Text is split in order, within the limits of the server."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import orjson
@@ -12,7 +12,9 @@ from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.text_worker import TokenizedTexts
+from tests.support.in_process import NoTextProcesses
 
 MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")
 LIMITS = {
@@ -20,15 +22,14 @@ LIMITS = {
     "max_sentence_tokens": 50,
     "max_queue_tokens": 2_000,
     "max_request_sentences": 400,
-    "text_workers": 1,
 }
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+def server() -> Server:
     found = assemble(Settings.model_validate(LIMITS))
-    yield found
-    await found.text_workers.stop()
+    found.text_workers = NoTextProcesses(1, SharedMemoryPool(), found.metrics)
+    return found
 
 
 async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> TokenizedTexts:
