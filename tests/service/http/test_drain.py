@@ -59,9 +59,8 @@ class Reader:
         self.gate = asyncio.Event()
         self.body = b""
         body = pieces(orjson.dumps(BODIES[route]))
-        scope = http_scope(route, content_type="application/json")
+        scope = dict(http_scope(route, content_type="application/json"))
         scope |= {"query_string": b"", "raw_path": route.encode(), "app": serving.app}
-        self._received = asyncio.Event()
         self.request = asyncio.ensure_future(serving.app(scope, self._receive(body), self._send))
 
     def _receive(self, body: Any) -> Any:

@@ -143,7 +143,7 @@ async def test_a_descriptor_that_the_kernel_refuses_is_sent_again() -> None:
         for segment, _ in held:
             sender.send(segment)
         theirs.setblocking(False)
-        found = []
+        found: list[int] = []
         deadline = time.monotonic() + 60
         while len(found) < 2:
             assert time.monotonic() < deadline, "a descriptor was dropped"
