@@ -46,22 +46,25 @@ def _reading(path: Path) -> Iterator[None]:
         raise TextError(f"{path}: cannot be read as text: {error}") from error
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, str]]:
+def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, str]]:
     """Yield the number, from 1, the bytes and the text of each line, without its end.
 
-    Lines end at newlines alone; the suffixes are those of `open_text`. The text of the first line
-    is without a byte order mark. Raises TextError, with the number of the line, for a file that is
-    missing, damaged or not UTF-8.
+    The first line begins at byte `offset` of the content, uncompressed. Lines end at newlines
+    alone; the suffixes are those of `open_text`. A byte order mark at the start of the file is left
+    out. Raises TextError, with the number of the line, for a file that is missing, damaged or not
+    UTF-8. The message starts with the path.
     """
     opener = _OPENERS.get(path.suffix, open)
     number = 0
     try:
         with opener(path, "rb") as lines:
+            lines.seek(offset)
             for number, line in enumerate(lines, 1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                encoding = "utf-8-sig" if number == 1 and not offset else "utf-8"
                 yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise TextError(f"{path}, line {number}: is not UTF-8: {error.reason}") from error
     except _DAMAGED as error:
         place = f"{path}, after line {number}" if number else str(path)
-        raise TextError(f"{place}: cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise TextError(f"{place}: cannot be read: {reason}") from error

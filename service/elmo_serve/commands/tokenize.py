@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import orjson
 
 from elmo_model.catalogue import tokenization
+from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
 from elmo_serve.commands.terminal import fail
 
 
 @click.command()
-@click.argument("input", type=click.File(encoding="utf-8"), default="-")
+@click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option(
     "--model",
     "-m",
@@ -30,7 +34,7 @@ from elmo_serve.commands.terminal import fail
 @click.option("--language", help="Language code for moses. Default: that of the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print text, tokens and offsets as JSON.")
 def tokenize(
-    input: TextIO,  # noqa: A002 - the argument's name
+    input: str,  # noqa: A002 - the argument's name
     model: str,
     name: str | None,
     language: str | None,
@@ -50,9 +54,8 @@ def tokenize(
     split = tokenizer(name or own, language or usual_language)
     number = 0
     try:
-        for line in input:
+        for text in _lines(input):
             number += 1
-            text = line.rstrip("\r\n")
             found = split(text)
             if as_json:
                 members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}
@@ -60,6 +63,17 @@ def tokenize(
             else:
                 click.echo(" ".join(found.tokens))
     except TokenizeError as error:
-        fail(f"{input.name}: line {number}: {error}", code=1)
+        fail(f"{input}: line {number}: {error}", code=1)
+    except TextError as error:
+        fail(str(error), code=1)
     except UnicodeDecodeError as error:
-        fail(f"{input.name} is not UTF-8: {error}", code=1)
+        fail(f"{input} is not UTF-8: {error}", code=1)
+
+
+def _lines(name: str) -> Iterator[str]:
+    """Yield the lines of a file as `elmo embed` reads them, those of standard input at once."""
+    if name != "-":
+        yield from (line for _, _, line in numbered_lines(Path(name)))
+        return
+    stream = io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig", newline="\n")
+    yield from (line.rstrip("\r\n") for line in stream)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import Tokenize, TokenizeError
 from elmo_serve.files.inputs import InputFormat
 from elmo_serve.files.sentence import FileError, Sentence
@@ -82,8 +83,10 @@ class Corpus:
                     yield sentence
                 else:
                     yield Sentence(sentence.text, list(split(sentence.text).tokens))
-        except (UnicodeDecodeError, TokenizeError, FileError) as error:
+        except (TokenizeError, FileError) as error:
             raise FileError(f"{part.file}: {error}") from error
+        except TextError as error:
+            raise FileError(str(error)) from error
 
     def digest(self) -> str:
         """Return the SHA-256 of the names and the bytes of all files."""
@@ -110,8 +113,10 @@ class Corpus:
                     yield Part(file, number, first, offset, count, tokens)
                     number, first, offset = number + 1, place + 1, lines.consumed
                     count = tokens = 0
-        except (UnicodeDecodeError, FileError) as error:
+        except FileError as error:
             raise FileError(f"{file}: {error}") from error
+        except TextError as error:
+            raise FileError(str(error)) from error
         if count:
             yield Part(file, number, first, offset, count, tokens)
 
@@ -122,7 +127,7 @@ def part_name(file: str, number: int, suffix: str) -> str:
 
 
 class _Lines:
-    """The lines of a UTF-8 file from a byte on; `consumed` counts the bytes up to the next one.
+    """The lines of a text file from a byte on; `consumed` counts the bytes up to the next one.
 
     Readers of sentences take no line beyond the sentence that they yield.
     """
@@ -132,8 +137,6 @@ class _Lines:
         self.consumed = offset
 
     def __iter__(self) -> Iterator[str]:
-        with self._path.open("rb") as file:
-            file.seek(self.consumed)
-            for line in file:
-                self.consumed += len(line)
-                yield line.decode("utf-8")
+        for _, data, line in numbered_lines(self._path, self.consumed):
+            self.consumed += len(data)
+            yield line

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import Tokenize
 from elmo_serve.files.inputs import INPUTS, SPLIT, InputFormat
 from elmo_serve.files.inputs.split import split_lines
@@ -68,28 +69,18 @@ class Text:
         """Split each line into tokens and yield the text of them, in a temporary file.
 
         A text is read several times, and a tokenizer is slower than reading. Raises FileError for
-        a line that cannot be split, or is not UTF-8.
+        a line that cannot be split, and a damaged file.
         """
         with tempfile.NamedTemporaryFile(prefix="elmo-") as copy:
-            try:
-                with self.path.open(encoding="utf-8") as file:
-                    copy.writelines(split_lines(file, tokenize))
-            except UnicodeDecodeError as error:
-                raise FileError(f"{self.name} is not UTF-8: {error}") from error
-            except FileError as error:
-                raise FileError(f"{self.name}: {error}") from error
+            with self._named():
+                copy.writelines(split_lines(self._lines(), tokenize))
             copy.flush()
             yield replace(self, path=Path(copy.name), form=SPLIT)
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences from the beginning. Raises FileError for a damaged file."""
-        try:
-            with self.path.open(encoding="utf-8") as file:
-                yield from self.form.read(file)
-        except UnicodeDecodeError as error:
-            raise FileError(f"{self.name} is not UTF-8: {error}") from error
-        except FileError as error:
-            raise FileError(f"{self.name}: {error}") from error
+        with self._named():
+            yield from self.form.read(self._lines())
 
     def survey(self, output: OutputFormat) -> Survey:
         """Read the whole text once, before anything is computed.
@@ -118,3 +109,16 @@ class Text:
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Survey(sentences, tokens, digest)
+
+    def _lines(self) -> Iterator[str]:
+        return (line for _, _, line in numbered_lines(self.path))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn the errors of readers into FileErrors with the name of the text."""
+        try:
+            yield
+        except TextError as error:
+            raise FileError(f"{self.name}{str(error).removeprefix(str(self.path))}") from error
+        except FileError as error:
+            raise FileError(f"{self.name}: {error}") from error

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from elmo_model import centre
+from elmo_model.text_files import TextError, numbered_lines
 
 MEDIAN_TOKENS = 20
 """Median of the lengths of made sentences, in tokens, without boundaries."""
@@ -75,9 +76,9 @@ def sentences_of(text: Path, longest: int) -> Callable[[], Sentence]:
     Raises WorkloadError where the text cannot be read or holds no token.
     """
     try:
-        lines = text.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{text}: {getattr(error, 'strerror', None) or error}") from error
+        lines = [line for _, _, line in numbered_lines(text)]
+    except TextError as error:
+        raise WorkloadError(str(error)) from error
     sentences = [words[:longest] for line in lines if (words := line.split())]
     if not sentences:
         raise WorkloadError(f"{text}: holds no token")

@@ -53,3 +53,10 @@ def test_a_line_that_cannot_be_split_is_named(text: str | bytes, words: str) -> 
 
     assert result.exit_code == 1
     assert words in result.stderr
+
+
+def test_lines_are_those_that_embed_reads() -> None:
+    """Without a byte order mark, and with an end at a newline alone."""
+    result = tokenize("--tokenizer", "whitespace", text="\ufeffa b\r\nc\rd\n".encode())
+
+    assert result.stdout_bytes == b"a b\nc d\n"

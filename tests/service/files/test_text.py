@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import threading
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.tokenizers import tokenizer
+from elmo_serve.distributed.corpus import Corpus
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.sentence import FileError
@@ -57,3 +60,31 @@ def test_a_pipe_is_copied_and_can_be_read_again(tmp_path: Path) -> None:
     assert [sentence.tokens for sentence in first] == [["a", "b"], ["c"]]
     assert first == second
     assert not text.path.exists()
+
+
+@pytest.mark.parametrize("name", ["in.txt", "in.txt.gz"])
+def test_a_file_has_the_same_sentences_whoever_reads_it(tmp_path: Path, name: str) -> None:
+    """A byte order mark is no part of a word, and a line ends at a newline alone."""
+    path = tmp_path / name
+    data = "\ufeffHello world\r\none two\rthree four\n\ufeffx\n".encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    expected = [["Hello", "world"], ["one", "two", "three", "four"], ["\ufeffx"]]
+
+    text, corpus = Text(path, "in"), Corpus(path, INPUTS["plain"])
+
+    assert [sentence.tokens for sentence in text.sentences()] == expected
+    with text.split(tokenizer("whitespace")) as split:
+        assert [sentence.tokens for sentence in split.sentences()] == expected
+    for most in (1, 2, 3):
+        parts = [list(corpus.sentences(part)) for part in corpus.parts(most)]
+        assert [sentence.tokens for part in parts for sentence in part] == expected
+
+
+def test_a_file_that_is_not_there_any_more_is_the_one_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    text = Text(path, "in.txt")
+
+    with pytest.raises(FileError, match=r"in\.txt: cannot be read: .*No such file"):
+        list(text.sentences())
+    with pytest.raises(FileError, match=r"in\.txt: cannot be read"), text.split(tokenizer("ptb")):
+        pass

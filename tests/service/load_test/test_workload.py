@@ -71,7 +71,7 @@ def test_a_request_has_its_number_of_sentences_or_of_tokens() -> None:
 
 def test_a_text_is_used_line_by_line_again_and_again(tmp_path: Path) -> None:
     text = tmp_path / "text"
-    text.write_text("a b c\n\n  d \n")
+    text.write_text("\ufeffa b c\n\n  d \n")
     next_sentence = sentences_of(text, longest=2)
 
     assert [next_sentence() for _ in range(3)] == [["a", "b"], ["d"], ["a", "b"]]
@@ -83,5 +83,5 @@ def test_a_text_without_tokens_or_without_a_file_is_named(tmp_path: Path) -> Non
 
     with pytest.raises(WorkloadError, match="empty: holds no token"):
         sentences_of(empty, 10)
-    with pytest.raises(WorkloadError, match="missing: No such file"):
+    with pytest.raises(WorkloadError, match="missing: cannot be read: No such file"):
         sentences_of(tmp_path / "missing", 10)
