@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from elmo_model.tokenizers import tokenizer
+from elmo_model.tokenizers import Tokenize
 
 
-def tokens_of(sentences: Any, tokenizer_name: str) -> list[list[str]]:
-    """Return a list of tokens for each sentence; a text is split by the tokenizer of that name.
+def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
+    """Return a list of tokens for each sentence; `split` splits a text.
 
     Raises ValueError for one text in place of several, and for a sentence of another type.
     """
     if isinstance(sentences, str):
         raise ValueError("sentences is one text, expected a list of texts or of lists of tokens")
-    split = tokenizer(tokenizer_name)
     return [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
 
 
-def _tokens(sentence: Any, split: Any, number: int) -> list[str]:
+def _tokens(sentence: Any, split: Tokenize, number: int) -> list[str]:
     if isinstance(sentence, str):
         return list(split(sentence).tokens)
     if isinstance(sentence, Sequence) or hasattr(sentence, "tolist"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +13,9 @@ from elmo_model.fitting.comparison import split
 from elmo_model.fitting.examples import Examples
 from elmo_model.fitting.features import features_of
 from elmo_model.fitting.fitter import FitOptions, Part, fit_once
-from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.tokenizers import tokenizer
 from elmo_serve.estimators.sentences import tokens_of
+from elmo_serve.estimators.vectorizer import network_of
 
 
 class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -29,7 +28,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         model: a built-in name or a path.
         precision: of the network.
-        tokenizer: for sentences that are texts.
+        tokenizer: for sentences that are texts; None for that of the model.
         layer_norm: normalise each layer over its sentence first.
         l2_weights: the paper's lambda on s.
         dropout: on the mixed vectors.
@@ -46,7 +45,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model: str = "english",
         *,
         precision: str = "float32",
-        tokenizer: str = "ptb",
+        tokenizer: str | None = None,
         layer_norm: bool = False,
         l2_weights: float = 0.001,
         dropout: float = 0.0,
@@ -106,7 +105,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, sentences: Any) -> Any:
         """Return a label a sentence, (n,), or a list of labels a sentence if fitted on tokens."""
         check_is_fitted(self)
-        tokens = tokens_of(sentences, self.tokenizer)
+        tokens = self._tokens(sentences)
         if self.kind_ == "sentence":
             found = self._predicted(Examples.of_sentences((each, "") for each in tokens))
             return np.array([self._given[each] for each in found], dtype=self.classes_.dtype)
@@ -134,7 +133,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.fitted_.predict(Part(features, rows, examples.labels, examples.groups))
 
     def _examples(self, sentences: Any, labels: Any) -> Examples:
-        tokens = tokens_of(sentences, self.tokenizer)
+        tokens = self._tokens(sentences)
         labels = list(labels)
         if len(tokens) != len(labels):
             raise ValueError(f"there are {len(tokens)} sentences and {len(labels)} labels")
@@ -147,8 +146,12 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Examples.of_sentences((each, str(label)) for each, label in pairs)
 
     def _encode(self, sentences: Sequence[Sequence[str]]) -> Any:
-        encoder = _encoder(self.model, self.precision)
+        encoder = network_of(self.model, self.precision).encoder
         return encoder.encode_whole(sentences, bounded=True).sentences()
+
+    def _tokens(self, sentences: Any) -> list[list[str]]:
+        info = network_of(self.model, self.precision).info
+        return tokens_of(sentences, tokenizer(self.tokenizer or info.tokenizer, info.language))
 
 
 def _by_text(labels: Any) -> dict[str, Any]:
@@ -159,9 +162,3 @@ def _by_text(labels: Any) -> dict[str, Any]:
 
 def _is_list(label: object) -> bool:
     return isinstance(label, list | tuple) or (isinstance(label, np.ndarray) and label.ndim > 0)
-
-
-@lru_cache(maxsize=2)
-def _encoder(model: str, precision: str) -> Encoder:
-    """Return one encoder for all estimators of a model: a grid search makes many."""
-    return Encoder.of(open_model(model), precision)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
+from elmo_model.tokenizers import tokenizer
 from elmo_serve.estimators.sentences import tokens_of
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.sources.local import LengthSorted
 from elmo_serve.output import Output, select
+
+_DEFAULT_MODEL: Final = "english"
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -22,13 +25,14 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         url: the address of a server; None computes in this process.
-        model: a built-in name or a path, in this process.
+        model: a built-in name or a path in this process, by default `english`; with a url the name
+            of one of the server's models, by default its first.
         layers: "top", "average", "sum", "concat" or one layer number.
         mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, in place of `layers`.
         task: the name of a task of the server in place of `layers`.
         pooling: "mean" or "max" over the tokens of a sentence.
         normalize: scale every vector to length 1.
-        tokenizer: for sentences that are texts.
+        tokenizer: for sentences that are texts; None for that of the model.
         precision: of the network in this process.
         api_key: a key of the server.
     """
@@ -37,13 +41,13 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         url: str | None = None,
         *,
-        model: str = "english",
+        model: str | None = None,
         layers: str | int = "average",
         mix: Sequence[float] | None = None,
         task: str | None = None,
         pooling: str = "mean",
         normalize: bool = False,
-        tokenizer: str = "ptb",
+        tokenizer: str | None = None,
         precision: str = "float32",
         api_key: str | None = None,
     ) -> None:
@@ -76,13 +80,12 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ElmoError for a server that does not respond or refuses.
         """
         self.fit(sentences)
-        tokens = tokens_of(sentences, self.tokenizer)
-        rows = self._served(tokens) if self.url is not None else self._computed(tokens)
+        rows = self._served(sentences) if self.url is not None else self._computed(sentences)
         if not rows:
             return np.empty((0, 0), np.float32)
         return np.stack(rows).astype(np.float32, copy=False)
 
-    def _served(self, tokens: list[list[str]]) -> list[NDArray[Any]]:
+    def _served(self, sentences: Any) -> list[NDArray[Any]]:
         options: dict[str, Any] = {"pooling": self.pooling, "normalize": self.normalize}
         if self.task is not None:
             options["task"] = self.task
@@ -90,13 +93,18 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             options["mix"] = list(self.mix)
         else:
             options["layers"] = [self.layers] if isinstance(self.layers, int) else self.layers
-        with Client(str(self.url), api_key=self.api_key) as client:
+        with Client(str(self.url), api_key=self.api_key, model=self.model) as client:
+            info = client.info()
+            split = tokenizer(self.tokenizer or info["tokenizer"], info["language"])
+            tokens = tokens_of(sentences, split)
             # One layer by its number comes as a stack of one.
             return [vector.reshape(-1) for vector in client.embed(tokens, **options)]
 
-    def _computed(self, tokens: list[list[str]]) -> list[NDArray[Any]]:
-        network = _network(self.model, self.precision)
-        source = LengthSorted(network, self._output(network.info.layers))
+    def _computed(self, sentences: Any) -> list[NDArray[Any]]:
+        network = network_of(self.model or _DEFAULT_MODEL, self.precision)
+        info = network.info
+        tokens = tokens_of(sentences, tokenizer(self.tokenizer or info.tokenizer, info.language))
+        source = LengthSorted(network, self._output(info.layers))
         groups = source.groups(tokens, lambda _: None)
         return [vector for group in groups for vector in group]
 
@@ -115,6 +123,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @lru_cache(maxsize=2)
-def _network(model: str, precision: str) -> InProcess:
-    """Return one network for all vectorizers of a model: a grid search makes many."""
+def network_of(model: str, precision: str) -> InProcess:
+    """Return one network for all estimators of a model: a grid search makes many."""
     return InProcess.open(model, precision=precision)

@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmo_model.tokenizers import tokenizer
 from elmo_serve.estimators.sentences import tokens_of
 
 
 def test_texts_and_lists_of_tokens_are_sentences() -> None:
-    assert tokens_of(["a dog.", ["a", "dog"], (), np.array(["x"])], "ptb") == [
+    assert tokens_of(["a dog.", ["a", "dog"], (), np.array(["x"])], tokenizer("ptb")) == [
         *(["a", "dog", "."], ["a", "dog"], [], ["x"]),
     ]
-    assert tokens_of(np.array(["a b", "c"]), "whitespace") == [["a", "b"], ["c"]]
+    assert tokens_of(np.array(["a b", "c"]), tokenizer("whitespace")) == [["a", "b"], ["c"]]
 
 
 @pytest.mark.parametrize(
@@ -21,4 +22,4 @@ def test_texts_and_lists_of_tokens_are_sentences() -> None:
 )
 def test_other_things_are_refused(sentences: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        tokens_of(sentences, "whitespace")
+        tokens_of(sentences, tokenizer("whitespace"))

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import estimator_checks
 
 from elmo_model.fitting.examples import FitError
-from elmo_serve.estimators import TaskFitter
+from elmo_serve.estimators import ElmoVectorizer, TaskFitter
+from elmo_serve.estimators.vectorizer import network_of
+from elmo_serve.files.in_process import InProcess
 from tests.support.servers import SMALL
 
 SOURCE = np.random.default_rng(0)
@@ -56,14 +59,30 @@ def test_labels_that_are_numbers_come_back_as_numbers() -> None:
     assert set(tokens.predict(SENTENCES[:1])[0]) <= set(numbers)
 
 
-def test_texts_are_tokenised() -> None:
-    texts = [" ".join(sentence) for sentence in SENTENCES]
+def test_texts_are_split_by_the_tokenizer_of_the_model() -> None:
+    texts = [f"{' '.join(sentence)} can't" for sentence in SENTENCES]
+    tokens = [[*sentence, "can", "'t"] for sentence in SENTENCES]
 
-    from_texts = clone(FITTER).fit(texts, LABELS).predict(texts)
+    from_texts, from_tokens = (clone(FITTER).fit(each, LABELS) for each in (texts, tokens))
 
-    np.testing.assert_array_equal(
-        from_texts, clone(FITTER).fit(SENTENCES, LABELS).predict(SENTENCES)
-    )
+    np.testing.assert_array_equal(from_texts.weights_, from_tokens.weights_)
+    np.testing.assert_array_equal(from_texts.predict(texts), from_tokens.predict(tokens))
+
+
+def test_estimators_of_one_process_share_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, opened = InProcess.open, []
+
+    def open_network(model: str, **options: Any) -> InProcess:
+        opened.append(model)
+        return real(model, **options)
+
+    monkeypatch.setattr(InProcess, "open", open_network)
+    network_of.cache_clear()
+
+    clone(FITTER).fit(SENTENCES, LABELS).predict(SENTENCES)
+    ElmoVectorizer(model=str(SMALL)).transform(SENTENCES[:1])
+
+    assert opened == [str(SMALL)]
 
 
 def test_cross_validation_and_grid_search_work() -> None:

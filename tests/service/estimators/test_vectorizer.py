@@ -1,5 +1,6 @@
 """`ElmoVectorizer` in scikit-learn's tools, in this process and over HTTP."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
+from elmo_client import RequestRefused
 from elmo_model.pretrained import open_model
 from elmo_serve.estimators import ElmoVectorizer
-from tests.support.servers import SMALL, running
+from tests.support.servers import SMALL, Running
 
 SENTENCES = [["The", "cat"], ["sat", "."], ["mat"], ["The", "mat", "sat"]] * 5
 LABELS = ["a", "b", "b", "a"] * 5
@@ -43,12 +45,37 @@ def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
     assert GridSearchCV(pipeline, grid, cv=2).fit(SENTENCES, LABELS).best_score_ > 0.5
 
 
-def test_a_server_gives_the_same_vectors(tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server:
-        for options in ({}, {"layers": 1, "normalize": True}, {"mix": [1.0, 2.0, 3.0]}):
-            here = clone(LOCAL).set_params(**options).transform(SENTENCES)
-            there = ElmoVectorizer(server.url, **options).transform(SENTENCES)
-            np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
+def test_a_server_gives_the_same_vectors(server: Running) -> None:
+    for options in ({}, {"layers": 1, "normalize": True}, {"mix": [1.0, 2.0, 3.0]}):
+        here = clone(LOCAL).set_params(**options).transform(SENTENCES)
+        there = ElmoVectorizer(server.url, **options).transform(SENTENCES)
+        np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
+
+
+def test_a_text_is_split_by_the_tokenizer_of_the_model(tmp_path: Path) -> None:
+    french = tmp_path / "multilingual-fr"  # a model at a path is known by its folder
+    shutil.copytree(SMALL, french)
+    for options, tokens in (
+        ({}, ["It", "can'", "t", "rain", "."]),
+        ({"tokenizer": "moses"}, ["It", "can'", "t", "rain", "."]),
+        ({"tokenizer": "ptb"}, ["It", "ca", "n't", "rain", "."]),
+    ):
+        found = ElmoVectorizer(model=str(french), **options).transform(["It can't rain."])
+        np.testing.assert_allclose(found, LOCAL.transform([tokens]), rtol=0, atol=1e-5)
+
+
+def test_a_text_is_split_by_the_tokenizer_of_the_servers_model(server: Running) -> None:
+    vectorizer = ElmoVectorizer(server.url)
+
+    found = vectorizer.transform(["It can't rain."])
+
+    expected = vectorizer.transform([["It", "can", "'t", "rain", "."]])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_a_server_is_asked_for_the_model_that_is_named(server: Running) -> None:
+    with pytest.raises(RequestRefused, match="nowhere"):
+        ElmoVectorizer(server.url, model="nowhere").transform(SENTENCES)
 
 
 @pytest.mark.parametrize(
