@@ -16,7 +16,6 @@ the same, in this process, to reproduce vectors that AllenNLP computed.
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -234,12 +233,8 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 
 def _located(model: str) -> str:
     """Return the path of a published model, fetched into the cache at its first use."""
-    from elmo_serve.model_cache import cache_settings, locate
-    from elmo_serve.settings import variable
-    from elmo_serve.settings_text import from_strings
+    from elmo_serve.model_cache import cache_of_environment, locate
 
-    names = ("cache", "mirror", "offline")
-    settings = from_strings({name: os.environ.get(variable(name)) for name in names})
     begun: set[str] = set()
 
     def show(name: str, _done: int, _total: int) -> None:
@@ -247,4 +242,4 @@ def _located(model: str) -> str:
             begun.add(name)
             _log.info("fetching %s", name)
 
-    return locate(model, cache_settings(settings), show)
+    return locate(model, cache_of_environment(), show)

@@ -67,21 +67,6 @@ def with_resolved_models(settings: Settings) -> Settings:
     return settings.model_copy(update={"models": tuple(specs)})
 
 
-def with_cache(settings: Settings) -> Settings:
-    """Return settings with the cache folder of the user, unless they name one.
-
-    It is unset where the user has no home.
-    """
-    from elmo_serve.model_cache import DownloadError, default_cache
-
-    if settings.cache is not None:
-        return settings
-    try:
-        return settings.model_copy(update={"cache": default_cache()})
-    except DownloadError:
-        return settings
-
-
 def cache_options(**options: str | None) -> CacheSettings:
     """Return the cache settings of the environment, replaced by those given as options.
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 from click.core import ParameterSource
 
-from elmo_serve.commands.published import with_cache, with_resolved_models
+from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.commands.terminal import fail
 from elmo_serve.commands.word_vector_map import with_word_vectors
 
@@ -58,7 +58,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         if settings.devices != "auto":
             hardware.check(settings.devices, spoken.get("devices", variable("devices")))
 
-        settings = with_word_vectors(with_resolved_models(with_cache(settings)))
+        settings = with_word_vectors(with_resolved_models(settings))
         code = run(settings, hardware)
     except SettingsError as error:
         for refusal in error.refusals[:-1]:

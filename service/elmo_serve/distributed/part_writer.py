@@ -23,7 +23,7 @@ from elmo_serve.files.outputs.output_format import Facts, OutputFormat
 from elmo_serve.files.selection import selection
 from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.files.sources.local import LengthSorted
-from elmo_serve.model_cache import CacheSettings, default_cache
+from elmo_serve.model_cache import CacheSettings, cache_of_environment
 from elmo_serve.workers.messages import ModelInfo
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -65,7 +65,7 @@ class PartJob:
     def open(self) -> InProcess:
         """Load the model. Raises CheckpointError, DownloadError and ValueError, as `InProcess`."""
         return InProcess.open(
-            located(self.model, lambda: self.cache or CacheSettings(default_cache())),
+            located(self.model, lambda: self.cache or cache_of_environment()),
             device=self.device,
             precision=self.precision,
             owns_process=True,

@@ -13,7 +13,7 @@ from elmo_model.tokenizers import Tokenize, tokenizer
 from elmo_serve.distributed.located import located
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.sources.local import LengthSorted
-from elmo_serve.model_cache import CacheSettings, default_cache
+from elmo_serve.model_cache import cache_of_environment
 from elmo_serve.output import Pooling, select
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class TableEmbedder:
         """Load a model.
 
         Args:
-            model: a built-in name, the name of a published model, or a path.
+            model: a built-in name, the name of a published model, or a path. Published models are
+                found by ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE of the machine.
             layers: `all`, `top`, `average`, `sum`, `concat`, or the number of a layer.
             tokens: the column with a list of strings for each sentence.
             text: the column with a string for each sentence, in place of `tokens`; the tokenizer
@@ -56,7 +57,7 @@ class TableEmbedder:
         Raises:
             CheckpointError, DownloadError, SelectionError, ValueError: the model, or an argument.
         """
-        source = located(model, lambda: CacheSettings(default_cache()))
+        source = located(model, cache_of_environment)
         self._network = InProcess.open(
             source, device=device, precision=precision, owns_process=True
         )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from elmo_serve.model_cache.cache import CacheSettings, cache_settings, default_cache
+from elmo_serve.model_cache.cache import (
+    CacheSettings,
+    cache_folder,
+    cache_of_environment,
+    cache_settings,
+)
 from elmo_serve.model_cache.checks import SUMS
 from elmo_serve.model_cache.download_error import DownloadError
 from elmo_serve.model_cache.fetching import fetch, locate
@@ -13,8 +18,9 @@ __all__ = [
     "CacheSettings",
     "DownloadError",
     "OnProgress",
+    "cache_folder",
+    "cache_of_environment",
     "cache_settings",
-    "default_cache",
     "fetch",
     "locate",
 ]

@@ -1,5 +1,7 @@
 """Where the cache folder is, and which server the models come from."""
 
+# ruff: noqa: PLC0415 - a command imports the settings when it needs them
+
 from __future__ import annotations
 
 import os
@@ -27,20 +29,36 @@ class CacheSettings:
     pause_seconds: float = 1.0
 
 
-def cache_settings(settings: Settings) -> CacheSettings:
-    """Return the cache settings of a server. Raises DownloadError as `default_cache` does."""
-    return CacheSettings(settings.cache or default_cache(), settings.mirror, settings.offline)
+def cache_folder(settings: Settings) -> Path | None:
+    """Return the cache folder of a server; None where none is set and the user has no home.
 
-
-def default_cache() -> Path:
-    """Return the user's cache folder for models (XDG Base Directory Specification).
-
-    Raises DownloadError where the user has no home folder.
+    The default is in the user's cache folder (XDG Base Directory Specification).
     """
+    if settings.cache is not None:
+        return settings.cache
     configured = os.environ.get("XDG_CACHE_HOME", "")
     # The specification says to ignore a relative path.
     try:
         base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
-    except RuntimeError as error:  # a user without a home, as in a container
-        raise DownloadError("the user has no home folder, expected ELMO_CACHE to be set") from error
+    except RuntimeError:  # a user without a home, as in a container
+        return None
     return base / "elmo-serve"
+
+
+def cache_settings(settings: Settings) -> CacheSettings:
+    """Return the cache settings of a server. Raises DownloadError for a user without a home."""
+    if (folder := cache_folder(settings)) is None:
+        raise DownloadError("the user has no home folder, expected ELMO_CACHE to be set")
+    return CacheSettings(folder, settings.mirror, settings.offline)
+
+
+def cache_of_environment() -> CacheSettings:
+    """Return the cache settings of ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE.
+
+    Raises SettingsError for a value that is not allowed, and DownloadError as `cache_settings`.
+    """
+    from elmo_serve.settings import variable
+    from elmo_serve.settings_text import from_strings
+
+    names = ("cache", "mirror", "offline")
+    return cache_settings(from_strings({name: os.environ.get(variable(name)) for name in names}))

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from elmo_model.pretrained import open_model
 from elmo_serve.distributed.table_embedder import TableEmbedder
+from elmo_serve.model_cache import DownloadError
 from elmo_serve.output import SelectionError
 from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.servers import SMALL
@@ -61,6 +63,16 @@ def test_a_frame_keeps_its_index() -> None:
 def test_a_layer_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(SelectionError, match="there is no layer 7"):
         TableEmbedder(str(SMALL), 7)
+
+
+def test_a_published_model_is_looked_for_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setenv("ELMO_OFFLINE", "true")
+
+    with pytest.raises(DownloadError, match=f"{tmp_path}.* as ELMO_OFFLINE is set"):
+        TableEmbedder("original")
 
 
 def embed_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,33 +1,34 @@
-"""The place of the cache folder, and the address of the models."""
+"""The settings of the model cache, from those of a server or from the environment."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from elmo_serve.model_cache import CacheSettings, cache_settings, default_cache
+from elmo_serve.model_cache import (
+    CacheSettings,
+    DownloadError,
+    cache_folder,
+    cache_of_environment,
+    cache_settings,
+)
+from elmo_serve.settings import Settings
 from elmo_serve.settings_text import from_strings
 
 
-@pytest.mark.parametrize("is_absolute", [True, False])
-def test_the_default_follows_the_xdg_specification(tmp_path: Path, is_absolute: bool) -> None:
-    code = "from elmo_serve.model_cache import default_cache; print(default_cache())"
-    environment = {
-        "HOME": "/home/x",
-        "XDG_CACHE_HOME": str(tmp_path) if is_absolute else "relative",
-        "PYTHONPATH": ":".join(sys.path),
-    }
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [("/x/cache", "/x/cache/elmo-serve"), ("relative", "/home/x/.cache/elmo-serve")],
+)
+def test_the_default_follows_the_xdg_specification(
+    monkeypatch: pytest.MonkeyPatch, configured: str, expected: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/x")
+    monkeypatch.setenv("XDG_CACHE_HOME", configured)
 
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
-    )
-
-    expected = tmp_path / "elmo-serve" if is_absolute else Path("/home/x/.cache/elmo-serve")
-    assert Path(run.stdout.strip()) == expected
-    assert default_cache().name == "elmo-serve"
+    assert cache_folder(Settings()) == Path(expected)
+    assert cache_folder(Settings(cache=Path("/own"))) == Path("/own")
 
 
 def test_the_settings_of_a_server_are_taken_over(tmp_path: Path) -> None:
@@ -36,3 +37,23 @@ def test_the_settings_of_a_server_are_taken_over(tmp_path: Path) -> None:
     )
 
     assert cache_settings(settings) == CacheSettings(tmp_path, "http://mirror/below", True)
+
+
+def test_the_environment_has_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_CACHE", "/shared")
+    monkeypatch.setenv("ELMO_MIRROR", "http://mirror")
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+
+    assert cache_of_environment() == CacheSettings(Path("/shared"), "http://mirror", True)
+
+
+def test_a_user_without_a_home_is_asked_for_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+
+    assert cache_folder(Settings()) is None
+    with pytest.raises(DownloadError, match="expected ELMO_CACHE to be set"):
+        cache_settings(Settings())
