@@ -93,7 +93,7 @@ class PartWriter:
         sentences = list(job.corpus.sentences(part, self._split))
         if len(sentences) != part.sentences:
             raise FileError(f"{part.file} changed while it was read; start again")
-        check = job.form.check()
+        check = job.form.check(self._output)
         for number, sentence in enumerate(sentences, part.first + 1):
             check(number, sentence)
         path = Path(job.folder) / part.name(job.suffix)

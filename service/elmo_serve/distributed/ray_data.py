@@ -85,7 +85,7 @@ def embed_corpus(
     if not parts:
         raise FileError(f"{job.root} has no sentences")
     info = _described(job, actors)
-    selection(job.layers, info.layers, normalize=job.normalize)
+    job.form.check(selection(job.layers, info.layers, normalize=job.normalize))
     run = {
         **{name: value for name, value in asdict(job).items() if name not in _PLACES},
         "part sentences": part_sentences,

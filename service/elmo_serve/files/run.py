@@ -77,7 +77,7 @@ class Job:
         self.form.require()
         if output.exists() and not force:
             raise FileError(f"{output} exists; --force replaces it")
-        found = self.text.survey(self.form)
+        found = self.text.survey(self.form, self.wanted)
         whole = {
             **identity,
             "text": found.digest,
@@ -106,7 +106,7 @@ class Job:
         self.form.require()
         if not self.form.is_stream:
             raise FileError("HDF5 cannot be written to a pipe; name a file, or choose --format npz")
-        found = self.text.survey(self.form)
+        found = self.text.survey(self.form, self.wanted)
         sentences, tokens = tee(self.text.sentences())
         groups = self.source.groups(
             (sentence.tokens for sentence in tokens), self._counter("Embedding", 0, found)

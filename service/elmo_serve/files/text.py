@@ -15,6 +15,7 @@ from elmo_serve.files.inputs import INPUTS, SPLIT, InputFormat
 from elmo_serve.files.inputs.split import split_lines
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.sentence import FileError, Sentence
+from elmo_serve.output import Output
 
 STDIN = "-"
 
@@ -82,12 +83,13 @@ class Text:
         with self._named():
             yield from self.form.read(self._lines())
 
-    def survey(self, output: OutputFormat) -> Survey:
+    def survey(self, form: OutputFormat, wanted: Output) -> Survey:
         """Read the whole text once, before anything is computed.
 
-        Raises FileError for blank lines, and for sentences that the output format cannot hold.
+        Raises FileError for blank lines, and for vectors and sentences that the output format
+        cannot hold.
         """
-        check = output.check()
+        check = form.check(wanted)
         sentences = tokens = blanks = 0
         shown: list[str] = []
         for number, sentence in enumerate(self.sentences(), 1):

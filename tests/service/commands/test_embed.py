@@ -14,6 +14,7 @@ import pytest
 
 from elmo_model.checkpoints import load
 from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS
+from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
 from tests.support.embedding_runs import (
     COMMAND,
@@ -181,14 +182,26 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
 
     assert "name its --format" in refused(text, tmp_path / "out.xyz", "--top", code=2)
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
-    assert "latin.txt is not UTF-8" in refused(latin, output, "--top")
+    assert "latin.txt, line 1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")
     assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99")
     assert "not the URL" in refused(text, output, "--top", "--server", "localhost")
     assert "out.hdf5" in refused(text, tmp_path / "missing" / "out.hdf5", "--top")
-    text_flags = ("--all", "--format", "elmoformanylangs-text")
-    assert "do not use --all" in refused(text, tmp_path / "out.txt", *text_flags)
     assert "http://127.0.0.1:9: " in refused(text, output, "--top", *SERVER)
     assert not output.exists()
+
+
+def test_a_selection_that_the_format_cannot_hold_is_refused_before_anything_is_computed(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(InProcess, "embed", compute)
+    flags = ("--all", "--format", "elmoformanylangs-text")
+
+    assert "do not use --all" in refused(text, tmp_path / "out.txt", *flags)
+    assert "do not use --all" in refused(text, "-", *flags)
+    assert list(tmp_path.iterdir()) == [text]

@@ -16,13 +16,14 @@ from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.sentence import FileError
 from elmo_serve.files.text import Text
+from elmo_serve.output import Output
 
 
 def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_text("a b\n\nc\n")
 
-    found = Text(path, "in", keep_blank=True).survey(OUTPUTS["npz"])
+    found = Text(path, "in", keep_blank=True).survey(OUTPUTS["npz"], Output(layers=(0,)))
 
     assert (found.sentences, found.tokens) == (3, 3)
     assert found.digest == hashlib.sha256(b"a b\n\nc\n").hexdigest()
@@ -44,7 +45,7 @@ def test_blank_lines_are_named_from_1(
     path.write_text(content)
 
     with pytest.raises(FileError, match=message):
-        Text(path, "in", INPUTS[form]).survey(OUTPUTS["npz"])
+        Text(path, "in", INPUTS[form]).survey(OUTPUTS["npz"], Output(layers=(0,)))
 
 
 def test_a_pipe_is_copied_and_can_be_read_again(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from elmo_serve.files.outputs.output_format import (
     path_of,
 )
 from elmo_serve.files.sentence import FileError, Sentence
+from elmo_serve.output import Output
 
 
 def variant(*, forget_sentences: bool, use_sentence_keys: bool) -> OutputFormat:
@@ -57,7 +58,7 @@ def _write_by_sentence(target: Target, items: Items, facts: Facts) -> None:
             check()
 
 
-def _check_keys() -> Check:
+def _check_keys(_output: Output) -> Check:
     """Return a check for keys that HDF5 cannot hold together.
 
     It keeps a hash for each text and for each group, not the texts.

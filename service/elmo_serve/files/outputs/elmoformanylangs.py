@@ -13,6 +13,7 @@ from elmo_serve.files.outputs.output_format import (
     path_of,
 )
 from elmo_serve.files.sentence import FileError, Sentence
+from elmo_serve.output import Output
 
 
 def key(tokens: list[str]) -> str:
@@ -40,15 +41,19 @@ def _write_text(target: Target, items: Items, facts: Facts) -> None:
 def _write_lines(file: BinaryIO, items: Items) -> None:
     """Write one token per line with the numbers of its vector, and a blank line per sentence."""
     for sentence, vectors in items:
-        if vectors.ndim != 2:
-            raise FileError("the text format holds one vector per token; do not use --all")
         for token, vector in zip(sentence.tokens, vectors.tolist(), strict=True):
             line = "\t".join((token, *(f"{number:.8f}" for number in vector)))
             file.write(line.encode("utf-8") + b"\n")
         file.write(b"\n")
 
 
-def _check_keys() -> Check:
+def _check_axes(output: Output) -> Check:
+    if output.stacked:
+        raise FileError("the text format holds one vector per token; do not use --all")
+    return lambda _number, _sentence: None
+
+
+def _check_keys(_output: Output) -> Check:
     def check(number: int, sentence: Sentence) -> None:
         name = key(sentence.tokens)
         if not name or "\0" in name:
@@ -58,4 +63,4 @@ def _check_keys() -> Check:
 
 
 HDF5 = OutputFormat(_write_hdf5, _check_keys)
-TEXT = OutputFormat(_write_text, is_stream=True)
+TEXT = OutputFormat(_write_text, _check_axes, is_stream=True)

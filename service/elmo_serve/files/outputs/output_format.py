@@ -29,8 +29,9 @@ class Facts:
     first: int = 0
 
 
-def _accept(_number: int, _sentence: Sentence) -> None:
-    """Accept every sentence."""
+def _accept_all(_output: Output) -> Check:
+    """Accept every selection and every sentence."""
+    return lambda _number, _sentence: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,15 @@ class OutputFormat:
     """One format.
 
     `write` writes sentences and their vectors in order, and raises OSError if the disk is full.
-    `check` returns a function that is called with the number (from 1) of each sentence and the
-    sentence before anything is computed; it raises FileError for one that the format cannot hold.
+    `check` is called before anything is computed, with the selection of vectors. It returns a
+    function that is called with the number (from 1) of each sentence and the sentence. Both raise
+    FileError for what the format cannot hold.
     `require` raises FileError if an optional dependency is missing. `is_stream` tells whether the
     format can be written to a pipe.
     """
 
     write: Callable[[Target, Items, Facts], None]
-    check: Callable[[], Check] = lambda: _accept
+    check: Callable[[Output], Check] = _accept_all
     require: Callable[[], None] = lambda: None
     is_stream: bool = False
 

@@ -11,6 +11,7 @@ import pytest
 from elmo_model.elmo import Elmo
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
 from elmo_serve.files.sentence import FileError, Sentence
+from elmo_serve.output import Output
 from tests.support.embedding_runs import close, done, layers_of
 
 
@@ -42,4 +43,4 @@ def test_dots_and_slashes_of_a_key_are_written_out() -> None:
 @pytest.mark.parametrize("tokens", [[], [""], ["a\0b"]])
 def test_a_sentence_that_hdf5_cannot_name_is_refused(tokens: list[str]) -> None:
     with pytest.raises(FileError, match="sentence 7, 'x', cannot be a key in HDF5"):
-        HDF5.check()(7, Sentence("x", tokens))
+        HDF5.check(Output(layers=(0,)))(7, Sentence("x", tokens))

@@ -18,7 +18,7 @@ def test_a_format_accepts_every_sentence_and_needs_nothing_unless_it_says_so() -
     form = OutputFormat(lambda _target, _items, _facts: None)
 
     form.require()
-    check = form.check()
+    check = form.check(Output(layers=(0, 1), stacked=True))
     check(1, Sentence("", []))
     check(2, Sentence("a\0/", ["a\0/"]))
     assert not form.is_stream
