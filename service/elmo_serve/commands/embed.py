@@ -97,7 +97,7 @@ _PATIENCE_SECONDS = 600.0
     type=click.IntRange(min=1),
     help=f"With --carry-state: sentences in a batch. Default: {_BATCH_SIZE}.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda:0, ...")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
 @click.option(
     "--precision",
     type=click.Choice(PRECISIONS),

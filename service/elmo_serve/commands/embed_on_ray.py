@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,6 +66,12 @@ def refuse_folders(source: str, output: str, options: dict[str, Any]) -> None:
             fail(f"{path} is a folder; --ray embeds the files of a folder into another", code=2)
 
 
+def gpus_of(device: str, resources: Mapping[str, float]) -> float:
+    """Return the GPUs of an actor on a cluster with these resources; `auto` takes one if any is."""
+    wants = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
+    return 1.0 if wants else 0.0
+
+
 def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any]) -> Report:
     if importlib.util.find_spec("ray") is None:
         raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
@@ -91,8 +98,6 @@ def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any])
         device=options["device"],
         precision=options["precision"],
     )
-    gpus = 1.0 if options["device"].startswith("cuda") else 0.0
-    actors = Actors(most=options["actors"], gpus=gpus)
     most = options["part_sentences"] or PART_SENTENCES
     address = None if options["ray"] == "local" else options["ray"]
     try:
@@ -100,6 +105,8 @@ def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any])
     except ConnectionError as error:
         raise FileError(f"--ray {options['ray']}: {error}") from error
     try:
+        gpus = gpus_of(options["device"], ray.cluster_resources())
+        actors = Actors(most=options["actors"], gpus=gpus)
         with token_progress() as step:
             return embed_corpus(job, most, actors, step, force=options["force"])
     finally:
@@ -111,6 +118,8 @@ def _refuse_other_places(source: str, output: str, options: dict[str, Any]) -> N
     for name in ("server", "carry_state", "word_vectors", "forget_sentences", "use_sentence_keys"):
         if options[name]:
             fail(f"--{name.replace('_', '-')} does not go with --ray", code=2)
+    if options["device"].startswith("cuda:"):
+        fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)
     if source == "-":
         fail("INPUT is a file or a folder with --ray, not standard input", code=2)
     if output == "-" or (Path(output).exists() and not Path(output).is_dir()):

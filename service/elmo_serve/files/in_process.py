@@ -18,7 +18,7 @@ from elmo_model.state import State
 from elmo_model.word_vectors.word_vectors import WordVectors as Words
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
-from elmo_serve.workers import devices
+from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.model_worker import model_info
 from elmo_serve.workers.vectors import select, static_vectors, vectors_of
@@ -55,10 +55,7 @@ class InProcess:
         `owns_process` as for `Encoder.of`. Raises CheckpointError when there is no such model,
         ValueError for a device or a precision that is not available.
         """
-        available = devices.Hardware.here().available()
-        place = available[0] if device == "auto" else device
-        if place not in (*available, "cpu"):
-            raise ValueError(f"there is no {place}; there is {', '.join({*available, 'cpu'})}")
+        place = place_of(device, Hardware.here())
         elmo = open_model(model) if isinstance(model, str) else model
         encoder = Encoder.of(
             elmo.to(torch.device(place)),
@@ -96,6 +93,19 @@ class InProcess:
     def state_of(self, arrays: Mapping[str, Vectors]) -> State:
         """Return the state that `arrays_of` made into arrays."""
         return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
+
+
+def place_of(device: str, hardware: Hardware) -> str:
+    """Return a device by its name; `cuda` is the first CUDA device, `auto` that or the CPU.
+
+    Raises ValueError for a device that is not there.
+    """
+    available = hardware.available()
+    place = {"auto": available[0], "cuda": "cuda:0"}.get(device, device)
+    here = dict.fromkeys(("cpu", *available))
+    if place not in here:
+        raise ValueError(f"there is no {device}; there is {', '.join(here)}")
+    return place
 
 
 def arrays_of(state: State) -> dict[str, Vectors]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_serve.commands.embed_on_ray import gpus_of
 from tests.support.embedding_runs import refused
 
 
@@ -39,6 +40,14 @@ def test_other_places_do_not_go_with_ray(text: Path, tmp_path: Path, options: tu
     line = refused(text, tmp_path / "out", "--top", "--ray", "local", *options, code=2)
 
     assert f"{options[0]} does not go with --ray" in line
+
+
+def test_ray_chooses_the_gpu_of_an_actor(text: Path, tmp_path: Path) -> None:
+    options = ("--top", "--ray", "local", "--device", "cuda:1")
+
+    assert "--device is auto, cpu or cuda" in refused(text, tmp_path / "out", *options, code=2)
+    assert [gpus_of(name, {"GPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [1, 0, 1]
+    assert [gpus_of(name, {"CPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [0, 0, 1]
 
 
 def test_streams_and_files_are_no_folder_of_parts(text: Path, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo
-from elmo_serve.files.in_process import InProcess, arrays_of
+from elmo_serve.files.in_process import InProcess, arrays_of, place_of
 from elmo_serve.output import select
+from elmo_serve.workers.devices import Hardware
 from tests.support.servers import SMALL
 
 SENTENCES = [["The", "cat", "sat"], [], ["a"]]
@@ -52,6 +53,24 @@ def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: Elmo)
         np.testing.assert_allclose(array, layers[-1, 1:-1].numpy(), rtol=0, atol=1e-5)
     fresh = network.embed(second, output)
     assert np.abs(found[0] - fresh[0]).max() > 1e-3  # the state made a difference
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "place"),
+    [
+        *(("auto", 2, "cuda:0"), ("auto", 0, "cpu")),
+        *(("cuda", 2, "cuda:0"), ("cuda:1", 2, "cuda:1"), ("cpu", 2, "cpu")),
+    ],
+)
+def test_a_device_is_named_with_or_without_its_number(device: str, count: int, place: str) -> None:
+    assert place_of(device, Hardware(count)) == place
+
+
+@pytest.mark.parametrize(("device", "count"), [("cuda", 0), ("cuda:1", 1), ("gpu", 1)])
+def test_a_device_that_is_not_there_is_refused(device: str, count: int) -> None:
+    there = "cpu, cuda:0" if count else "cpu"
+    with pytest.raises(ValueError, match=f"there is no {device}; there is {there}$"):
+        place_of(device, Hardware(count))
 
 
 def test_a_device_or_model_that_does_not_exist_is_refused() -> None:
