@@ -10,6 +10,9 @@ from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vecto
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
+# A raw weight whose softmax beside 0 is exactly 0.
+_NO_WEIGHT = -1e9
+
 # Bytes of a group. Larger groups are journalled less often and need more memory.
 _GROUP_BYTES = 8 * 1024**2
 
@@ -29,7 +32,7 @@ class Remote(Stateless):
             word_vectors=None if words is None else WordVectorsInfo(**words),
         )
         self._client = client
-        self._layers: Any = [layers] if isinstance(layers, int) else layers
+        self._selection = _selection(layers, info["layers"], output)
         self._output = output
 
     def groups(
@@ -39,8 +42,7 @@ class Remote(Stateless):
         sent, lengths = tee(sentences)
         arrays = self._client.stream(
             sent,
-            # One layer by its number is a list of one, which is no selection of one vector a token.
-            layers=self._layers,
+            **self._selection,
             normalize=self._output.normalize,
             word_vectors="append" if self._output.appended else None,
         )
@@ -56,3 +58,16 @@ class Remote(Stateless):
                 group, size = [], 0
         if group:
             yield group
+
+
+def _selection(layers: str | int, count: int, output: Output) -> dict[str, Any]:
+    """Return the members of a request that select the vectors.
+
+    The API returns one layer by its number as a stack of one, to which it appends no word vectors.
+    The mix of this layer alone is one vector a token.
+    """
+    if not isinstance(layers, int):
+        return {"layers": layers}
+    if not output.appended:
+        return {"layers": [layers]}
+    return {"mix": [0.0 if number == layers else _NO_WEIGHT for number in range(count)]}

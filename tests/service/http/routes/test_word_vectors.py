@@ -121,8 +121,9 @@ async def test_both_clients_append_them(server: Running) -> None:
         np.testing.assert_array_equal(three, one)
 
 
+@pytest.mark.parametrize(("flags", "layer"), [(("--top",), 2), (("--layer", "1"), 1)])
 def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
-    server: Running, tmp_path: Path
+    server: Running, tmp_path: Path, flags: tuple[str, ...], layer: int
 ) -> None:
     (tmp_path / "text.txt").write_text("The cat sat .\ndog CAT\n")
     static = server.log_file.parent / "static.txt"
@@ -130,16 +131,21 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     cache = str(tmp_path / "cache")
 
     here = elmo(
-        "embed", tmp_path / "text.txt", tmp_path / "1.npz", "--top", *words, ELMO_CACHE=cache
+        "embed", tmp_path / "text.txt", tmp_path / "1.npz", *flags, *words, ELMO_CACHE=cache
     )
     there = elmo(
-        *("embed", tmp_path / "text.txt", tmp_path / "2.npz", "--top", "--server", server.url),
+        *("embed", tmp_path / "text.txt", tmp_path / "2.npz", *flags, "--server", server.url),
         *("--word-vectors", "append"),
     )
 
     assert (here.exit_code, there.exit_code) == (0, 0), here.output + there.output
     one, two = np.load(tmp_path / "1.npz"), np.load(tmp_path / "2.npz")
-    expected, _ = embed(server, layers="top", word_vectors="append")
+    static_rows, _ = embed(server, layers="top", word_vectors="append")
+    plain, _ = embed(server, layers=[layer])
+    expected = [
+        np.concatenate([layers[0], rows[:, -3:]], axis=1)
+        for layers, rows in zip(plain, static_rows, strict=True)
+    ]
     for key, row in (("0", 0), ("1", 2)):
         np.testing.assert_allclose(one[key], expected[row], rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(one[key][:, -3:], expected[row][:, -3:])
