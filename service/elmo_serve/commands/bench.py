@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import click
 import orjson
@@ -173,7 +174,7 @@ def _measure(
         checker = checker_for(wanted, client, options["tolerance"])
         if options["reference"]:
             step("Computing the reference")
-            with _reference(options, wanted, client) as embed:
+            with _reference(url, options, wanted, client) as embed:
                 expect(checker, bodies, embed)
         headers = _headers(options["api_key"])
         media_type, loads = wanted.media_type, _loads(options)
@@ -206,14 +207,21 @@ def _client(url: str, options: dict[str, Any]) -> Client:
 
 
 @contextmanager
-def _reference(options: dict[str, Any], wanted: Wanted, client: Client) -> Iterator[Embed]:
-    """Open the reference: a URL is a server, everything else a model."""
+def _reference(
+    url: str, options: dict[str, Any], wanted: Wanted, client: Client
+) -> Iterator[Embed]:
+    """Open the reference: a URL is a server, everything else a model.
+
+    The key of the measured server is sent to no other one.
+    """
     from elmo_client import Client
     from elmo_serve.load_test.reference import in_process, of_server
 
     reference = options["reference"]
     if reference.startswith(("http://", "https://")):
-        with Client(reference, api_key=options["api_key"]) as other:
+        is_same = urlsplit(reference)[:2] == urlsplit(url)[:2]  # scheme, host and port
+        key = options["api_key"] if is_same else None
+        with Client(reference, api_key=key) as other:
             yield of_server(other, wanted)
     else:
         model = resolve_model(reference)

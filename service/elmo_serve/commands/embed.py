@@ -161,7 +161,7 @@ def embed(context: click.Context, /, input: str, output: str, **options: Any) ->
     click.echo(
         f"Wrote {output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
         f"in {report.seconds:.1f} s",
-        err=_is_stream(output),
+        err=is_stream(output),
     )
 
 
@@ -170,7 +170,7 @@ def _run(
 ) -> Report:
     if output == "-":
         return job.to_stream(sys.stdout.buffer)
-    if _is_stream(output):
+    if is_stream(output):
         with Path(output).open("wb") as stream:
             return job.to_stream(stream)
     identity = {
@@ -191,10 +191,11 @@ def _revision(model: ModelInfo) -> str:
     return model.word_vectors.revision
 
 
-def _is_stream(output: str) -> bool:
-    """Tell whether OUTPUT is a pipe or a device, beside which no part can be kept."""
+def is_stream(output: str) -> bool:
+    """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
     path = Path(output)
-    return output == "-" or path.is_relative_to("/dev") or (path.exists() and not path.is_file())
+    is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
+    return output == "-" or is_descriptor or (path.exists() and not path.is_file())
 
 
 def _layers(options: dict[str, Any]) -> str | int:
@@ -211,11 +212,11 @@ def _output_format(output: str, options: dict[str, Any]) -> tuple[str, OutputFor
     from elmo_serve.files.outputs import BY_SUFFIX, OUTPUTS, allennlp
 
     name = options["output_format"] or BY_SUFFIX.get(Path(output).suffix)
-    if name is None and _is_stream(output):
+    if name is None and is_stream(output):
         fail(f"{output} has no ending: name its --format, {', '.join(STREAMS)}", code=2)
     if name is None:
         fail(f"{output} ends in none of {', '.join(BY_SUFFIX)}: name its --format", code=2)
-    if _is_stream(output) and name not in STREAMS:
+    if is_stream(output) and name not in STREAMS:
         fail(
             f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
             f"--format {', '.join(STREAMS)}",

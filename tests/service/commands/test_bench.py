@@ -133,6 +133,18 @@ def test_a_wrong_vector_is_named_and_ends_with_1(scripted: ScriptedServer, tmp_p
     assert "1 client: wrong: request body 0 is " in text
 
 
+def test_the_key_of_the_measured_server_stays_there(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    with scripted_server() as other:
+        code, _ = one_client(scripted, tmp_path, "--key", "sesame", "--reference", other.url)
+
+    assert code == 0
+    sent = {headers.get("Authorization") for _, headers in scripted.requests}
+    assert sent == {"Bearer sesame"}
+    assert "sesame" not in str(other.requests) and other.requests
+
+
 def test_refusals_are_no_failure(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.script = [refuse(503, Retry_After="0"), refuse(429), correct]
     code, text = one_client(scripted, tmp_path)

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS
+from elmo_serve.commands.embed import OUTPUT_FORMATS, STREAMS, is_stream
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
 from tests.support.embedding_runs import (
@@ -104,6 +104,14 @@ def test_a_pipe_takes_no_hdf5_and_needs_a_format(text: Path) -> None:
         text, "-", "--top", "--format", "allennlp", code=2
     )
     assert "- has no ending: name its --format" in refused(text, "-", "--top", code=2)
+
+
+def test_a_stream_is_told_by_its_kind_and_not_by_its_folder(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        assert is_stream(f"/dev/fd/{file.fileno()}")
+        assert not is_stream(file.name)
+    assert is_stream("-") and is_stream("/dev/null") and is_stream("/dev/stdout")
+    assert not is_stream("/dev/shm/vectors.hdf5") and not is_stream("out.npz")
 
 
 def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
