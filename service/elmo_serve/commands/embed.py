@@ -18,7 +18,7 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import PRECISIONS
 from elmo_model.tokenizers import TOKENIZERS, tokenizer
 from elmo_serve.commands.embed_on_ray import embed_on_ray, refuse_folders
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.published import model_of_server, model_option, resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.commands.word_vector_map import word_vector_map
 from elmo_serve.files.inputs import INPUTS
@@ -67,7 +67,7 @@ _PATIENCE_SECONDS = 600.0
     metavar="FILE",
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
-@click.option("--model", "-m", envvar="ELMO_MODEL", show_envvar=True, help="Name or path.")
+@model_option("Name or path of the model; with --server one of its models, or its first.")
 @click.option("--server", metavar="URL", help="Compute on this server, not in this process.")
 @click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
 @click.option(
@@ -231,15 +231,14 @@ def _output_format(output: str, options: dict[str, Any]) -> tuple[str, OutputFor
 
 
 def _check_source(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that would have no effect; with --server, take no model from ELMO_MODEL."""
+    """Refuse options that would have no effect."""
     given = {
         name
-        for name in ("model", "device", "precision", "api_key")
+        for name in ("device", "precision", "api_key")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     if options["server"]:
-        if "model" not in given:
-            options["model"] = None
+        options["model"] = model_of_server()
         for name in ("device", "precision"):
             if name in given:
                 fail(f"--{name} has no effect with --server: the server chose it", code=2)
@@ -337,9 +336,8 @@ def _words(path: str | None) -> WordVectors | None:
 def _network(options: dict[str, Any]) -> InProcess:
     from elmo_model.checkpoints import CheckpointError
     from elmo_serve.files.in_process import InProcess
-    from elmo_serve.settings_text import default
 
-    model = resolve_model(options["model"] or str(default("model")))
+    model = resolve_model(options["model"])
     try:
         network = InProcess.open(
             model,

@@ -79,9 +79,8 @@ def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any])
 
     from elmo_serve.distributed.part_writer import PartJob
     from elmo_serve.distributed.ray_data import Actors, embed_corpus
-    from elmo_serve.settings_text import default
 
-    model = options["model"] or str(default("model"))
+    model = options["model"]
     name = options["output_format"] or "parquet"
     job = PartJob(
         root=str(Path(source).resolve()),

@@ -15,7 +15,7 @@ from elmo_model.fitting.examples import FitError
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
 from elmo_model.tokenizers import TOKENIZERS
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.published import model_of_server, model_option, resolve_model
 from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.commands.word_vector_map import word_vector_map
 
@@ -44,11 +44,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=_FILE,
     help="HDF5 file of elmo embed --all with every sentence. Default: they are computed.",
 )
-@click.option(
-    "--model",
-    help="Name or path of the model; with --server one of its models. Default: english, or the "
-    "first model of the server.",
-)
+@model_option("Name or path of the model; with --server one of its models, or its first.")
 @click.option(
     "--tokenizer",
     type=click.Choice(list(TOKENIZERS)),
@@ -100,11 +96,11 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
+        values["model"] = model_of_server()
         _fit_on_server(server, api_key, name, own, values)
         return
     if values["out"] is None:
         fail("--out or --server is required: where the task is kept", code=2)
-    values["model"] = values["model"] or "english"
     try:
         options = FitOptions(**own)
         values["model"] = resolve_model(values["model"])

@@ -18,7 +18,7 @@ from elmo_model.neighbours.text_parts import TextParts
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
 from elmo_model.tokenizers import TOKENIZERS, tokenizer
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.published import model_option, resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
 
 if TYPE_CHECKING:
@@ -31,15 +31,7 @@ _TOKENISED = "whitespace"
 @click.command()
 @click.argument("text", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--model",
-    "-m",
-    envvar="ELMO_MODEL",
-    show_envvar=True,
-    default="english",
-    show_default=True,
-    help="Name or path.",
-)
+@model_option()
 @click.option(
     "--tokenizer",
     "split_by",

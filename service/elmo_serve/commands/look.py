@@ -14,19 +14,17 @@ import orjson
 
 from elmo_model.atomic_files import write_bytes
 from elmo_model.tokenizers import TOKENIZERS, TokenizeError
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.published import model_of_server, model_option, resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 if TYPE_CHECKING:
     from elmo_serve.look.sources import Source
 
-_DEFAULT_MODEL = "english"
-
 
 @click.command()
 @click.argument("texts", nargs=-1, required=True)
 @click.option("--word", help="Compare the uses of this word. Default: the sentences.")
-@click.option("--model", "-m", metavar="NAME", help="Name or path; with --server a model of it.")
+@model_option("Name or path of the model; with --server one of its models, or its first.")
 @click.option("--server", metavar="URL", help="Ask this server; without it, compute here.")
 @click.option(
     "--api-key", "--key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server."
@@ -81,15 +79,15 @@ def _source(options: dict[str, Any], *, centred: bool) -> Iterator[Source]:
     if url is not None:
         from elmo_client import Client
 
-        key, model = options["api_key"], options["model"]
-        with Client(url, api_key=key, model=model, patience_seconds=5) as client:
+        key = options["api_key"]
+        with Client(url, api_key=key, model=model_of_server(), patience_seconds=5) as client:
             yield ServerSource(client, tokenizer, centred=centred)
         return
     from elmo_model.checkpoints import CheckpointError
     from elmo_serve.files.in_process import InProcess
 
     try:
-        network = InProcess.open(resolve_model(options["model"] or _DEFAULT_MODEL))
+        network = InProcess.open(resolve_model(options["model"]))
     except CheckpointError as error:
         fail(str(error), code=1)
     yield ModelSource(network, tokenizer, centred=centred)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from elmo_model.catalogue import BUILT_IN, canonical, path_fault, published_model
 from elmo_serve.commands.terminal import download_progress, fail
@@ -21,6 +22,34 @@ from elmo_serve.commands.terminal import download_progress, fail
 if TYPE_CHECKING:
     from elmo_serve.model_cache import CacheSettings
     from elmo_serve.settings import Settings
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+DEFAULT_MODEL: Final = "english"
+
+
+def model_option(text: str = "Name or path of the model.") -> Callable[[_Command], _Command]:
+    """Return the option --model of a command: without it ELMO_MODEL, or the default model."""
+    return click.option(
+        "--model",
+        "-m",
+        envvar="ELMO_MODEL",
+        show_envvar=True,
+        default=DEFAULT_MODEL,
+        show_default=True,
+        help=text,
+    )
+
+
+def model_of_server() -> str | None:
+    """Return --model if the command line has it, the name of one of a server's models; else None.
+
+    ELMO_MODEL and the default name models of this machine.
+    """
+    context = click.get_current_context()
+    is_given = context.get_parameter_source("model") is ParameterSource.COMMANDLINE
+    return context.params["model"] if is_given else None
 
 
 class _MissingError(Exception):

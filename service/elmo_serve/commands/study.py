@@ -12,7 +12,7 @@ import click
 from elmo_model.fitting.examples import FitError
 from elmo_model.text_files import TextError
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_serve.commands.published import cache_options, resolve_model
+from elmo_serve.commands.published import cache_options, model_option, resolve_model
 from elmo_serve.commands.terminal import fail, steps
 
 _SIZE = click.IntRange(min=1)
@@ -21,7 +21,7 @@ _SIZE = click.IntRange(min=1)
 @click.command()
 @click.argument("data", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--model", default="english", show_default=True, help="Name or path of the model.")
+@model_option()
 @click.option(
     "--word-vectors",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

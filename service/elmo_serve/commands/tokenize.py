@@ -13,18 +13,13 @@ import orjson
 from elmo_model.catalogue import tokenization
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
+from elmo_serve.commands.published import model_option
 from elmo_serve.commands.terminal import fail
 
 
 @click.command()
 @click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option(
-    "--model",
-    "-m",
-    default="english",
-    show_default=True,
-    help="Name or path of the model, which at a path is known by the name of its folder.",
-)
+@model_option("Name or path of the model, which at a path is known by the name of its folder.")
 @click.option(
     "--tokenizer",
     "name",

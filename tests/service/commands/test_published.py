@@ -10,11 +10,14 @@ import pytest
 from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
 from elmo_model.pretrained import load_built_in
+from elmo_serve.cli import main
 from elmo_serve.commands.published import resolve_model, with_resolved_models
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings import variable
+from elmo_serve.settings_text import default, from_strings
 from tests.support.command_line import elmo
 from tests.support.folders import closed
 from tests.support.mirror import serving
+from tests.support.servers import Running
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,31 @@ def test_every_command_takes_published_names(
     settings = from_strings({"model": name, "cache": places["ELMO_CACHE"], "offline": "true"})
     resolved = with_resolved_models(settings).specs[0].source
     assert resolved == f"{places['ELMO_CACHE']}/small"
+
+
+def test_every_option_that_names_a_model_of_this_machine_has_the_same_default() -> None:
+    options = {
+        name: option
+        for name, command in main.commands.items()
+        if name not in ("bench", "serve")  # a model of the server; a setting
+        for option in command.params
+        if "--model" in option.opts
+    }
+
+    assert {"embed", "fit", "index", "look", "study", "tokenize"} <= options.keys()
+    for name, option in options.items():
+        found = (option.opts, option.envvar, option.default)
+        assert found == (["--model", "-m"], variable("model"), default("model")), name
+
+
+def test_the_variable_names_no_model_of_a_server(server: Running) -> None:
+    texts = ("It rains.", "It pours.")
+
+    result = elmo("look", *texts, "--server", server.url, ELMO_MODEL="nowhere")
+    refused = elmo("look", *texts, "--server", server.url, "--model", "nowhere")
+
+    assert result.exit_code == 0, result.output
+    assert refused.exit_code == 1 and "nowhere" in refused.stderr
 
 
 @pytest.mark.parametrize(("name", "kind"), [("small", "published"), ("english", "built-in")])
