@@ -108,6 +108,9 @@ def _embed(source: str, folder: str, layers: str | int, options: dict[str, Any])
         actors = Actors(most=options["actors"], gpus=gpus)
         with token_progress() as step:
             return embed_corpus(job, most, actors, step, force=options["force"])
+    except ray.exceptions.RayError as error:
+        # Its text is the traceback of another process; the last line is the error.
+        raise FileError(str(error).strip().rpartition("\n")[2]) from error
     finally:
         ray.shutdown()
 
@@ -123,3 +126,5 @@ def _refuse_other_places(source: str, output: str, options: dict[str, Any]) -> N
         fail("INPUT is a file or a folder with --ray, not standard input", code=2)
     if output == "-" or (Path(output).exists() and not Path(output).is_dir()):
         fail(f"OUTPUT is a folder with --ray, and {output} is none", code=2)
+    if Path(output).resolve().is_relative_to(Path(source).resolve()):
+        fail(f"OUTPUT lies in INPUT, {source}: its parts would be read as text", code=2)

@@ -23,6 +23,8 @@ NAME: Final = "manifest.jsonl"
 
 _VERSION: Final = 1
 
+_COMPLETE: Final = {"complete": True}
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
@@ -55,7 +57,8 @@ class Manifest:
         Raises:
             FileError: the folder holds files of somebody else, another process writes to it, it is
                 complete, or it belongs to another run; the last two are removed with `discard`.
-                Or a part would lie where the manifest lies.
+                Or a part would lie where the manifest lies, or the manifest is damaged, which
+                `discard` mends unless the line that names the run is.
         """
         path = folder / NAME
         if any(Path(file).parts[0] == NAME for file in parts):
@@ -79,7 +82,7 @@ class Manifest:
 
     def complete(self) -> None:
         """Record that every part is there."""
-        self._append({"complete": True})
+        self._append(_COMPLETE)
         self.is_complete = True
 
     def _begin(self, run: dict[str, Any], parts: Mapping[str, int], *, discard: bool) -> None:
@@ -98,28 +101,41 @@ class Manifest:
                     f"{self._folder} was begun with {name} {found.get(name)!r}, and this is "
                     f"{run.get(name)!r}; --force starts over"
                 )
-        if any("complete" in line for line in lines):
-            raise FileError(f"{self._folder} is complete; --force replaces it")
-        for line in lines:
-            part = FinishedPart(**line)
+        for number, line in enumerate(lines, 2):
+            part = self._finished(number, line)
             if _size(self._folder / part.part) == part.size:
                 self.finished[part.part] = part
 
-    def _read(self) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    def _read(self) -> tuple[dict[str, Any] | None, list[bytes]]:
         """Return the first line and the others, without one that was not finished."""
         self._file.seek(0)
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]
         self._file.truncate(len(whole))
+        if not whole:
+            return None, []
+        first, *others = whole.splitlines()
         try:
-            lines = [json.loads(line) for line in whole.splitlines()]
-            if lines and lines[0]["run"]["version"] != _VERSION:
-                raise ValueError(f"version {lines[0]['run']['version']}")
+            head = json.loads(first)
+            if head["run"]["version"] != _VERSION:
+                raise ValueError(f"version {head['run']['version']}")
         except (ValueError, KeyError, TypeError) as error:
             raise FileError(
                 f"{self._folder / NAME} is no manifest of elmo embed: {error}"
             ) from None
-        return (lines[0], lines[1:]) if lines else (None, [])
+        return head, others
+
+    def _finished(self, number: int, line: bytes) -> FinishedPart:
+        """Return the part of a line. Raises FileError for the last line of a complete folder."""
+        try:
+            members = json.loads(line)
+            if members == _COMPLETE:
+                raise FileError(f"{self._folder} is complete; --force replaces it")
+            return FinishedPart(**members)
+        except (ValueError, TypeError) as error:
+            raise FileError(
+                f"{self._folder / NAME} is damaged in line {number}; --force starts over"
+            ) from error
 
     def _remove(self, head: dict[str, Any]) -> None:
         """Remove every file that the earlier run may have written, and no other."""

@@ -105,6 +105,21 @@ class PartWriter:
         name = part.name(job.suffix)
         return FinishedPart(name, part.sentences, tokens, path.stat().st_size)
 
+    def attempt(self, part: Part) -> FinishedPart | str:
+        """Write one part; return one line where it cannot be written, so that others are.
+
+        A network that fails (a GPU without memory) raises RuntimeError.
+        """
+        name = part.name(self._job.suffix)
+        try:
+            return self.write(part)
+        except FileError as error:
+            return str(error)
+        except OSError as error:
+            return explained(error, name)
+        except RuntimeError as error:
+            return f"{name}: {' '.join(str(error).split())}"
+
     def _items(self, sentences: list[Sentence]) -> Iterator[tuple[Sentence, NDArray[Any]]]:
         source = LengthSorted(self._network, self._output)
         groups = source.groups((sentence.tokens for sentence in sentences), lambda _: None)

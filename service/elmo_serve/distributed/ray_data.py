@@ -19,7 +19,7 @@ from ray.data import ActorPoolStrategy, Dataset
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve.distributed.corpus import Part
 from elmo_serve.distributed.manifest import FinishedPart, Manifest
-from elmo_serve.distributed.part_writer import PartJob, PartWriter, explained
+from elmo_serve.distributed.part_writer import PartJob, PartWriter
 from elmo_serve.distributed.table_embedder import TableEmbedder
 from elmo_serve.files.run import Interrupted, OnStep, Report
 from elmo_serve.files.selection import selection
@@ -151,13 +151,10 @@ class _PartActor:
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         part = Part(**row)
         name = part.name(self._job.suffix)
-        unwritten = {**asdict(FinishedPart(name, 0, 0, 0)), "fault": ""}
-        try:
-            return {**asdict(self._writer.write(part)), "fault": ""}
-        except FileError as error:
-            return {**unwritten, "fault": str(error)}
-        except OSError as error:
-            return {**unwritten, "fault": explained(error, name)}
+        found = self._writer.attempt(part)
+        if isinstance(found, str):
+            return {**asdict(FinishedPart(name, 0, 0, 0)), "fault": found}
+        return {**asdict(found), "fault": ""}
 
 
 def _described(job: PartJob, actors: Actors) -> ModelInfo:
@@ -175,5 +172,5 @@ def _described(job: PartJob, actors: Actors) -> ModelInfo:
 def _describe(job: PartJob) -> ModelInfo | str:
     try:
         return job.open().info
-    except (CheckpointError, DownloadError, ValueError) as error:
+    except (CheckpointError, DownloadError, RuntimeError, ValueError) as error:
         return str(error)

@@ -42,6 +42,18 @@ def test_other_places_do_not_go_with_ray(text: Path, tmp_path: Path, options: tu
     assert f"{options[0]} does not go with --ray" in line
 
 
+@pytest.mark.parametrize("inside", [".", "vectors", "../in/vectors"])
+def test_the_parts_do_not_lie_in_the_corpus(tmp_path: Path, inside: str) -> None:
+    """The next start would read them as text."""
+    corpus = tmp_path / "in"
+    corpus.mkdir()
+
+    line = refused(corpus, corpus / inside, "--top", "--ray", "local", code=2)
+
+    assert "lies in INPUT" in line
+    assert list(corpus.iterdir()) == []
+
+
 def test_ray_chooses_the_gpu_of_an_actor(text: Path, tmp_path: Path) -> None:
     options = ("--top", "--ray", "local", "--device", "cuda:1")
 

@@ -114,6 +114,27 @@ def test_a_folder_of_somebody_else_is_never_changed(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "mine"
 
 
+@pytest.mark.parametrize("damage", [b"\0\0\0\n", b'{"part": "a.txt/000001.npz"}\n', b"3\n"])
+def test_a_damaged_manifest_is_refused_and_replaced_on_demand(
+    tmp_path: Path, damage: bytes
+) -> None:
+    folder = tmp_path / "out"
+    write(folder, FIRST)
+    with (folder / NAME).open("ab") as file:
+        file.write(damage)
+
+    with pytest.raises(
+        FileError, match=r"manifest\.jsonl is damaged in line 3; --force starts over"
+    ):
+        write(folder)
+    with Manifest.open(folder, RUN, PARTS, discard=True) as manifest:
+        assert not manifest.finished
+
+    assert not (folder / FIRST.part).exists()
+    write(folder, FIRST)
+    assert finished(folder) == {FIRST.part}
+
+
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
     with (
         Manifest.open(tmp_path / "out", RUN, PARTS, discard=False),

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from elmo_model.pretrained import open_model
+from elmo_serve.distributed.manifest import FinishedPart
 from elmo_serve.distributed.part_writer import PartJob, PartWriter, explained
+from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.sentence import FileError
 from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.full_disk import full_disk
@@ -98,6 +100,31 @@ def test_a_full_disk_leaves_the_file_of_before(tmp_path: Path) -> None:
 
     assert [found.name for found in path.parent.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (RuntimeError("CUDA out of memory.\nTried to allocate"), "x.txt/000000.npz: CUDA out of"),
+        (OSError(28, "No space left on device"), "x.txt/000000.npz cannot be written: No space"),
+        (FileError("x.txt: line 3"), "x.txt: line 3"),
+    ],
+)
+def test_a_part_that_fails_is_one_line_so_that_others_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, fault: str
+) -> None:
+    job = job_of(tmp_path)
+    (part,) = job.corpus.parts(100)
+    writer = PartWriter(job)
+    assert isinstance(writer.attempt(part), FinishedPart)
+
+    def compute(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(InProcess, "embed", compute)
+    found = writer.attempt(part)
+
+    assert isinstance(found, str) and found.startswith(fault) and "\n" not in found
 
 
 def test_a_full_disk_is_explained() -> None:
