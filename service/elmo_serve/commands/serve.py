@@ -8,6 +8,7 @@ import difflib
 import functools
 import os
 from collections.abc import Sequence
+from typing import Final
 
 import click
 from click.core import ParameterSource
@@ -15,6 +16,9 @@ from click.core import ParameterSource
 from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.commands.terminal import fail
 from elmo_serve.commands.word_vector_map import with_word_vectors
+
+_KEY: Final = "ELMO_API_KEY"
+"""The key that the commands send to a server. It is no setting, and no mistake."""
 
 
 class _SettingsCommand(click.Command):
@@ -97,7 +101,7 @@ def _warn_of_misspelt_variables() -> None:
 
     known = [variable(name) for name in Settings.model_fields]
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and name not in (*known, _KEY):
             # Only a near miss is named: Kubernetes sets ELMO_SERVICE_HOST and the like by itself.
             for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.85):
                 click.echo(f"elmo: {name} is no setting; did you mean {meant}?", err=True)

@@ -76,6 +76,8 @@ def look(source: Source, texts: Sequence[str], word: str | None, *, centred: boo
     there are fewer than two places.
     """
     sentences = source.tokens(texts)
+    if not any(sentences):
+        raise LookError("no sentence has tokens: nothing to compare")
     places: list[Place] = [(number, None) for number, each in enumerate(sentences) if each]
     if word is not None:
         places = _places(sentences, word)

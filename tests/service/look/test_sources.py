@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from elmo_client import Client
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.look.sources import ModelSource, Place, ServerSource
-from tests.support.servers import SMALL, running
+from tests.support.servers import SMALL, Running
 
 TEXTS = ["The bank of the river.", "It isn't a bank."]
 PAIRS: list[tuple[Place, Place]] = [((0, 1), (1, 4)), ((0, None), (1, None))]
 
 
 @pytest.mark.parametrize("centred", [True, False])
-def test_both_sources_agree(tmp_path: Path, centred: bool) -> None:
+def test_both_sources_agree(server: Running, centred: bool) -> None:
     local = ModelSource(InProcess.open(str(SMALL)), "ptb", centred=centred)
-    with running(tmp_path, model=SMALL) as server, Client(server.url) as client:
+    with Client(server.url) as client:
         remote = ServerSource(client, "ptb", centred=centred)
         tokens = remote.tokens(TEXTS)
         assert tokens == local.tokens(TEXTS)

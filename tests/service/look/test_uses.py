@@ -63,6 +63,8 @@ def test_the_word_of_a_long_sentence_is_shown() -> None:
         (["a b"], "c", 'no token is "c"; there are a, b'),
         (["a b"], "a", 'only one use of "a" is there: nothing to compare'),
         (["a b", ""], None, "only one sentence has tokens"),
+        (["", ""], None, "no sentence has tokens: nothing to compare"),
+        (["", ""], "a", "no sentence has tokens: nothing to compare"),
     ],
 )
 def test_nothing_to_compare_is_named(texts: list[str], word: str | None, message: str) -> None:
