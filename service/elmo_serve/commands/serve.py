@@ -35,6 +35,12 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 
     Each option is also an environment variable; an option wins over its variable, and an empty
     variable counts as unset.
+
+    \b
+    Examples:
+      $ elmo serve --port 9000
+      $ elmo serve --models english,original --devices cuda:0,cuda:1
+      $ ELMO_MODEL=model.safetensors ELMO_TASKS=tasks elmo serve
     """
     from elmo_serve.settings import SettingsError, option, variable
     from elmo_serve.settings_text import from_strings

@@ -195,7 +195,9 @@ def train(ctx: click.Context, /, **values: object) -> None:
     The same command continues a run that was stopped. Ctrl-C, SIGTERM, a lost terminal and
     --minutes stop it after saving: RUN then holds model.safetensors and the published pair.
 
-    Example: elmo train runs/tiny --text 'corpus/*.txt' --heldout heldout.txt --shape tiny
+    \b
+    Examples:
+      $ elmo train runs/tiny --text 'corpus/*.txt' --heldout heldout.txt --shape tiny
     """
     from elmo_model.training.command import CommandError, TrainOptions
     from elmo_model.training.command import train as run
