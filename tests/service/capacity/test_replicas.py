@@ -11,7 +11,7 @@ from elmo_serve.capacity.simulation import Replica, Traffic
 SECONDS = 0.05
 ALONE = Replica(BatchTime(SECONDS, 0.0), batch_tokens=12)
 COST = 12.0
-REQUESTS = 2_000
+REQUESTS = 700
 
 
 def one(_: object) -> list[int]:
@@ -33,7 +33,7 @@ def test_the_least_number_is_found() -> None:
 def test_a_shorter_p99_needs_more() -> None:
     traffic = Traffic(2.5 / SECONDS, one)
     loose = replicas_for(ALONE, traffic, COST, 10 * SECONDS, REQUESTS)
-    tight = replicas_for(ALONE, traffic, COST, 1.1 * SECONDS, REQUESTS)
+    tight = replicas_for(ALONE, traffic, COST, 1.5 * SECONDS, REQUESTS)
 
     assert loose is not None and tight is not None
     assert tight.replicas > loose.replicas

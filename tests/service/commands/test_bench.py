@@ -21,7 +21,7 @@ from tests.support.scripted_server import (
     refuse,
     scripted_server,
 )
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.servers import SMALL, Running, free_port
 
 HEARS_SIGINT = """
 import signal
@@ -29,16 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the backg
 from elmo_serve.cli import main
 main()
 """
-SHORT = ("--duration", 0.5, "--warm-up", 0)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("server")
-    keys = folder / "keys"
-    keys.write_text("user: sesame\n")
-    with running(folder, model=SMALL, api_keys="sesame") as running_server:
-        yield running_server
+SHORT = ("--duration", 0.2, "--warm-up", 0)
 
 
 @pytest.fixture
@@ -54,7 +45,7 @@ def test_a_real_server_is_measured_and_its_vectors_are_those_of_the_model(
     server: Running, media: str
 ) -> None:
     found = elmo(
-        *("bench", server.url, "--key", "sesame", *SHORT, "--clients", 2, "--rate", 20),
+        *("bench", server.url, *SHORT, "--clients", 2, "--rate", 20),
         *("--tokens", 20, "--format", media, "--reference", SMALL, "--json"),
     )
 
@@ -72,8 +63,7 @@ def test_a_real_server_is_measured_and_its_vectors_are_those_of_the_model(
 
 
 def test_another_server_is_a_reference(server: Running) -> None:
-    key = ("--api-key", "sesame")
-    found = elmo("bench", server.url, *SHORT, *key, "--reference", server.url, "--layers", "0,2")
+    found = elmo("bench", server.url, *SHORT, "--reference", server.url, "--layers", "0,2")
 
     assert found.exit_code == 0, found.output
     assert "layers [0, 2], application/vnd.safetensors" in found.stdout
@@ -81,8 +71,9 @@ def test_another_server_is_a_reference(server: Running) -> None:
     assert "Responses compared: 0" not in found.stdout
 
 
-def test_a_missing_key_is_one_line(server: Running) -> None:
-    found = elmo("bench", server.url)
+def test_a_missing_key_is_one_line(scripted: ScriptedServer) -> None:
+    scripted.info = refuse(401)
+    found = elmo("bench", scripted.url)
 
     assert found.exit_code == 1
     assert len(found.stderr.splitlines()) == 1 and "401" in found.stderr
@@ -119,6 +110,10 @@ def one_client(scripted: ScriptedServer, folder: Path, *options: object) -> tupl
     return found.exit_code, found.stdout
 
 
+def keys_of(server: ScriptedServer) -> set[str | None]:
+    return {headers.get("Authorization") for _, headers in server.requests}
+
+
 def wrong(handler: BaseHTTPRequestHandler, body: bytes) -> None:
     correct(handler, body.replace(b'"1"', b'"7"').replace(b'"2"', b'"7"'))
 
@@ -136,13 +131,15 @@ def test_a_wrong_vector_is_named_and_ends_with_1(scripted: ScriptedServer, tmp_p
 def test_the_key_of_the_measured_server_stays_there(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
+    """Unless the reference is that server."""
     with scripted_server() as other:
         code, _ = one_client(scripted, tmp_path, "--key", "sesame", "--reference", other.url)
+        measured, references = keys_of(scripted), keys_of(other)
+        other.requests.clear()
+        same, _ = one_client(other, tmp_path, "--api-key", "x", "--reference", other.url + "/")
 
-    assert code == 0
-    sent = {headers.get("Authorization") for _, headers in scripted.requests}
-    assert sent == {"Bearer sesame"}
-    assert "sesame" not in str(other.requests) and other.requests
+    assert (code, same) == (0, 0)
+    assert (measured, references, keys_of(other)) == ({"Bearer sesame"}, {None}, {"Bearer x"})
 
 
 def test_refusals_are_no_failure(scripted: ScriptedServer, tmp_path: Path) -> None:

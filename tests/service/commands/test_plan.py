@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.command_line import elmo
 from tests.support.measurements import measurement
-from tests.support.servers import SMALL, running
+from tests.support.servers import Running
 
 
 @pytest.fixture
@@ -64,11 +64,10 @@ def test_a_p99_that_cannot_be_is_one_line(file: Path) -> None:
     assert found.exit_code == 1 and len(found.stderr.splitlines()) == 1
 
 
-def test_a_real_measurement_is_planned(tmp_path: Path) -> None:
+def test_a_real_measurement_is_planned(tmp_path: Path, server: Running) -> None:
     path = tmp_path / "bench.json"
-    with running(tmp_path / "server", model=SMALL) as server:
-        loads = ("--clients", 1, "--clients", 4, "--duration", 0.5, "--warm-up", 0)
-        measured = elmo("bench", server.url, *loads, "--tokens", 20, "--json")
+    loads = ("--clients", 1, "--clients", 4, "--duration", 0.3, "--warm-up", 0)
+    measured = elmo("bench", server.url, *loads, "--tokens", 20, "--json")
     assert measured.exit_code == 0, measured.output
     path.write_text(measured.stdout)
 
