@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,13 @@ import safetensors
 import torch
 
 from elmo_model.elmo import Elmo
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.outputs import OUTPUTS
+from elmo_serve.files.run import Job
+from elmo_serve.files.selection import selection
+from elmo_serve.files.sources.local import LengthSorted, Stateful
+from elmo_serve.files.sources.source import OnComputed, Source, Tokens, Vectors
+from elmo_serve.files.text import Text
 from tests.support.embedding_runs import (
     begin,
     close,
@@ -26,6 +34,7 @@ from tests.support.embedding_runs import (
     refused,
     sentences_of,
 )
+from tests.support.full_disk import full_disk
 from tests.support.scripted_server import after, scripted_server
 from tests.support.servers import SMALL
 
@@ -38,11 +47,6 @@ def kept(journal: Path) -> int:
         return 0
 
 
-def limited(size: int) -> Callable[[], None]:
-    """Return a function that limits the size of the files of a process, as a full disk does."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 def carried(elmo: Elmo, sentences: Sequence[Sequence[str]], size: int) -> list[np.ndarray]:
     state, found = None, []
     with torch.inference_mode():
@@ -52,60 +56,42 @@ def carried(elmo: Elmo, sentences: Sequence[Sequence[str]], size: int) -> list[n
     return found
 
 
-HELD = """
-import sys
-from pathlib import Path
-from elmo_serve.files.in_process import InProcess
-from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.run import Job
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sources.local import LengthSorted, Stateful
-from elmo_serve.files.text import Text
+class EndError(Exception):
+    """The end of a process, after which the disk holds what it had written."""
 
-source, output, model, size = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-network = InProcess.open(model, device="cpu")
-wanted = selection("average", network.info.layers)
-inner = Stateful(network, wanted, size) if size else LengthSorted(network, wanted)
 
-class Held:
-    info, state, restore = inner.info, inner.state, inner.restore
+class Broken:
+    """A source that computes two groups of another one, and raises."""
 
-    def groups(self, sentences, on_computed):
-        groups = inner.groups(sentences, on_computed)
-        for _ in range(2):
-            yield next(groups)
-        print("held", flush=True)
-        sys.stdin.read()
+    def __init__(self, inner: Source) -> None:
+        self._inner = inner
+        self.info, self.state, self.restore = inner.info, inner.state, inner.restore
 
-identity = {"layers": "average", "input format": "plain", "blank lines": False,
-            "batch size": size or None, "format": "npz"}
-job = Job(Text(source, "text"), OUTPUTS["npz"], Held(), wanted, keep_seconds=0)
-job.to_file(output, identity)
-"""
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        yield from islice(self._inner.groups(sentences, on_computed), 2)
+        raise EndError
 
 
 @pytest.mark.parametrize(
-    ("flags", "count"),
-    [([], 12_000), (["--carry-state", "--batch-size", "7"], 40)],
-    ids=["length sorted", "stateful"],
+    "flags", [[], ["--carry-state", "--batch-size", "7"]], ids=["length sorted", "stateful"]
 )
-def test_a_killed_run_continues_where_it_was(
-    tmp_path: Path, elmo: Elmo, flags: list[str], count: int
+def test_a_run_that_ended_early_continues_where_it_was(
+    tmp_path: Path, elmo: Elmo, flags: list[str]
 ) -> None:
+    count = 40
     sentences = sentences_of(count)
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
-    size = flags[-1] if flags else "0"
-    process = subprocess.Popen(
-        [sys.executable, "-c", HELD, str(source), str(output), str(SMALL), size],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    process.kill()
-    process.communicate()
+    network = replace(InProcess.open(str(SMALL), device="cpu"), batch_tokens=4)  # small windows
+    wanted = selection("average", 3)
+    inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
+    identity = {"layers": "average", "input format": "plain", "blank lines": False}
+    identity |= {"batch size": 7 if flags else None, "format": "npz"}
+    job = Job(Text(source, "in"), OUTPUTS["npz"], Broken(inner), wanted, keep_seconds=0)
+    with pytest.raises(EndError):
+        job.to_file(output, identity)
     before = kept(tmp_path / "out.npz.journal")
     assert 0 < before < count
     assert not output.exists()
@@ -116,12 +102,70 @@ def test_a_killed_run_continues_where_it_was(
 
     assert f"{count:,} sentences, {before:,} of them by an earlier run" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npz"]
-    expected = carried(elmo, sentences, 7) if flags else None
+    alone = [layers.mean(0) for layers in layers_of(elmo, sentences)]
+    expected = carried(elmo, sentences, 7) if flags else alone
     with np.load(output) as found:
         assert found.files == [str(number) for number in range(count)]
-        for number in (*range(0, count, 97), before - 1, before, count - 1):
-            alone = layers_of(elmo, [sentences[number]])[0].mean(0)
-            close(found[str(number)], alone if expected is None else expected[number])
+        for number in range(count):
+            close(found[str(number)], expected[number])
+
+
+MADE_UP = """
+import sys
+from pathlib import Path
+import numpy as np
+from elmo_serve.files.outputs import OUTPUTS, allennlp
+from elmo_serve.files.run import Job
+from elmo_serve.files.selection import selection
+from elmo_serve.files.sources.source import Stateless
+from elmo_serve.files.text import Text
+from elmo_serve.workers.messages import ModelInfo
+
+source, output, form = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+width, held = int(sys.argv[4]), int(sys.argv[5])
+
+class MadeUp(Stateless):
+    info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
+
+    def groups(self, sentences, computed):
+        for number, tokens in enumerate(sentences):
+            if number == held:
+                print("held", flush=True)
+                sys.stdin.read()
+            yield [np.full((3, len(tokens), width), len(tokens), np.float32)]
+
+form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
+job = Job(Text(source, "text"), form, MadeUp(), selection("all", 3), keep_seconds=held < 0)
+report = job.to_file(output, {})
+# ru_maxrss of a child is at least the memory of its parent when it was started.
+(line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)
+print(report.resumed, line.split()[1])
+"""
+
+
+def made_up(source: Path, output: Path, form: str, width: int, held: int) -> list[str]:
+    """Return the command of a run whose vectors cost nothing; it stops before sentence `held`."""
+    return [sys.executable, "-c", MADE_UP, *map(str, (source, output, form, width, held))]
+
+
+def test_a_killed_run_continues_where_it_was(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.npz"
+    source.write_text("a b\nc\nd e f\ng\n")
+    process = subprocess.Popen(
+        made_up(source, output, "npz", 2, 3), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    process.kill()
+    process.communicate()
+    assert (kept(tmp_path / "out.npz.journal"), output.exists()) == (3, False)
+
+    again = subprocess.run(made_up(source, output, "npz", 2, -1), capture_output=True, check=True)
+
+    assert again.stdout.startswith(b"3 ")
+    with np.load(output) as found:
+        assert [found[name].shape for name in found.files] == [(3, n, 2) for n in (2, 1, 3, 1)]
+        assert [found[name][0, 0, 0] for name in found.files] == [2, 1, 3, 1]
 
 
 @pytest.mark.parametrize("name", ["out.hdf5", "out.npz", "out.parquet"])
@@ -129,22 +173,19 @@ def test_a_killed_run_continues_where_it_was(
 def test_after_a_full_disk_the_same_command_continues(
     tmp_path: Path, name: str, room: float
 ) -> None:
-    sentences = sentences_of(400)
+    sentences = sentences_of(100)
     source, output = tmp_path / "in.txt", tmp_path / name
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
     part = sum(map(len, sentences)) * 3 * 32 * 4
-    limit = int(part * room)
 
-    process = begin(source, output, "--all", preexec_fn=limited(limit))
-    said, complaint = process.communicate()
+    with full_disk(int(part * room)):
+        line = refused(source, output, "--all")
 
-    assert process.returncode == 1, (process.returncode, said, complaint)
-    (line,) = complaint.splitlines()
     assert line.startswith(f"elmo: {output} cannot be written: File too large; make room")
     assert not output.exists() and not output.with_name(name + ".new").exists()
     again = done(source, output, "--all")
     if room > 1:
-        assert "400 of them by an earlier run" in again
+        assert "100 of them by an earlier run" in again
     assert output.stat().st_size > part
 
 
@@ -158,9 +199,8 @@ def test_two_runs_do_not_write_one_file(text: Path, tmp_path: Path) -> None:
 
 def left_behind(text: Path, output: Path) -> tuple[Path, Path]:
     """Leave a part and a journal, as a run does whose disk has no room for the output."""
-    process = begin(text, output, "--top", preexec_fn=limited(15 * 32 * 4 + 100))
-    process.communicate()
-    assert process.returncode == 1
+    with full_disk(15 * 32 * 4 + 100):
+        refused(text, output, "--top")
     part, journal = (output.with_name(f"{output.name}.{end}") for end in ("part", "journal"))
     assert part.stat().st_size == 15 * 32 * 4
     return part, journal
@@ -239,40 +279,12 @@ def test_ctrl_c_reports_how_many_sentences_are_kept(text: Path, tmp_path: Path) 
     )
 
 
-ONES = """
-import sys
-from pathlib import Path
-import numpy as np
-from elmo_serve.files.outputs import OUTPUTS, allennlp
-from elmo_serve.files.run import Job
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sources.source import Stateless
-from elmo_serve.files.text import Text
-from elmo_serve.workers.messages import ModelInfo
-
-source, output, form, width = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-
-class Ones(Stateless):
-    info = ModelInfo("ones", "1", "none", 3, width, 0, "float32")
-
-    def groups(self, sentences, computed):
-        for tokens in sentences:
-            yield [np.ones((3, len(tokens), width), np.float32)]
-
-form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
-Job(Text(source, "text"), form, Ones(), selection("all", 3)).to_file(output, {})
-# ru_maxrss of a child is at least the memory of its parent when it was started.
-(line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)
-print(line.split()[1])
-"""
-
-
 @pytest.mark.parametrize(
     ("form", "counts", "line", "width", "most"),
     [
-        # 20,000 and 120,000 tokens of 3 KB; and so many sentences that what is kept of each shows.
-        ("numbers alone", (1_000, 6_000), "word " * 20, 256, 30),
-        ("npz", (5_000, 65_000), "a sentence of few words", 1, 60),
+        # 6,000 and 30,000 tokens of 3 KB; and so many sentences that what is kept of each shows.
+        ("numbers alone", (300, 1_500), "word " * 20, 256, 30),
+        ("npz", (2_000, 22_000), "a sentence of few words", 1, 20),
     ],
 )
 def test_memory_does_not_grow_with_the_file(
@@ -284,12 +296,9 @@ def test_memory_does_not_grow_with_the_file(
         source, output = tmp_path / f"{count}.txt", tmp_path / f"{count}.out"
         source.write_text(f"{line}\n" * count)
         run = subprocess.run(
-            [sys.executable, "-c", ONES, str(source), str(output), form, str(width)],
-            capture_output=True,
-            text=True,
-            check=True,
+            made_up(source, output, form, width, -1), capture_output=True, text=True, check=True
         )
-        peaks.append(int(run.stdout) / 1024)
+        peaks.append(int(run.stdout.split()[1]) / 1024)
         output.unlink()
 
     assert peaks[1] - peaks[0] < most, f"{peaks} MiB"
