@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -22,9 +23,11 @@ from tests.support.embedding_runs import (
     begin,
     close,
     done,
+    embed,
     layers_of,
     refused,
 )
+from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL, Running
 
 SERVER = ("--server", "http://127.0.0.1:9")
@@ -58,45 +61,63 @@ def test_the_formats_on_offer_are_those_there_are() -> None:
 # Pipes
 
 
-def piped(text: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
-    return subprocess.run(
-        [COMMAND, "embed", *map(str, arguments)],
-        input=text.read_bytes(),
-        capture_output=True,
-        env={**environment, "ELMO_MODEL": str(SMALL)},
-        check=False,
-    )
+def through_pipes(text: Path, *flags: object) -> tuple[bytes, str]:
+    """Run `elmo embed` from one pipe into another; return the vectors and standard error."""
+    (source, into), (outof, target) = os.pipe(), os.pipe()
+    with os.fdopen(into, "wb") as writer:
+        writer.write(text.read_bytes())  # less than a pipe holds
+    with ThreadPoolExecutor() as threads, os.fdopen(outof, "rb") as reader:
+        vectors = threads.submit(reader.read)
+        try:
+            result = embed(f"/dev/fd/{source}", f"/dev/fd/{target}", *flags)
+        finally:
+            os.close(source)
+            os.close(target)
+        assert result.exit_code == 0, result.output
+        return vectors.result(), result.stderr
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_the_text_may_come_from_a_pipe(text: Path, tmp_path: Path, name: str) -> None:
-    expected = tmp_path / "expected.npz"
-    done(text, expected, "--top")
-
-    run = piped(text, name, tmp_path / "out.npz", "--top")
-
-    assert run.returncode == 0, run.stderr
-    assert (tmp_path / "out.npz").read_bytes() == expected.read_bytes()
-    assert not list(tmp_path.glob("*.part"))
+def assert_the_same(form: str, found: bytes, expected: Path) -> None:
+    if form == "npz":  # in a pipe the sizes stand behind the members
+        with np.load(io.BytesIO(found)) as one, np.load(expected) as other:
+            assert one.files == other.files
+            assert all(np.array_equal(one[key], other[key]) for key in other.files)
+    else:
+        assert found == expected.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
 @pytest.mark.parametrize("form", ["npz", "elmoformanylangs-text", "parquet"])
-def test_vectors_may_go_to_a_pipe(text: Path, tmp_path: Path, name: str, form: str) -> None:
+def test_text_and_vectors_may_go_through_pipes(text: Path, tmp_path: Path, form: str) -> None:
     expected = tmp_path / "expected"
     done(text, expected, "--top", "--format", form)
 
-    run = piped(text, "-", name, "--top", "--format", form)
+    vectors, said = through_pipes(text, "--top", "--format", form)
+
+    assert said.startswith("Wrote /dev/fd/") and ": 5 sentences, 15 tokens" in said
+    assert_the_same(form, vectors, expected)
+    assert {path.name for path in tmp_path.iterdir()} == {"input.txt", "expected"}
+
+
+@pytest.mark.parametrize("names", [("-", "-"), ("/dev/stdin", "/dev/stdout")])
+def test_standard_input_and_output_have_names(
+    text: Path, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """The process itself needs no network: a server computes."""
+    text.write_text("1 one\n22\n")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+    with scripted_server() as server:
+        done(text, tmp_path / "expected.npz", "--all", "--server", server.url)
+        run = subprocess.run(
+            [COMMAND, "embed", *names, "--all", "--format", "npz", "--server", server.url],
+            input=text.read_bytes(),
+            capture_output=True,
+            env=environment,
+            check=False,
+        )
 
     assert run.returncode == 0, run.stderr
-    assert run.stderr.decode().startswith(f"Wrote {name}: 5 sentences, 15 tokens")
-    if form == "npz":  # in a pipe the sizes stand behind the members
-        with np.load(io.BytesIO(run.stdout)) as found, np.load(expected) as other:
-            assert found.files == other.files
-            assert all(np.array_equal(found[key], other[key]) for key in other.files)
-    else:
-        assert run.stdout == expected.read_bytes()
+    assert run.stderr.decode().startswith(f"Wrote {names[1]}: 2 sentences, 3 tokens")
+    assert_the_same("npz", run.stdout, tmp_path / "expected.npz")
 
 
 def test_a_pipe_takes_no_hdf5_and_needs_a_format(text: Path) -> None:
@@ -116,14 +137,16 @@ def test_a_stream_is_told_by_its_kind_and_not_by_its_folder(tmp_path: Path) -> N
 
 def test_a_closed_pipe_ends_the_command_with_one_line(tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
-    source.write_text("a sentence of six words .\n" * 20_000)
-    process = begin(source, "-", "--top", "--format", "elmoformanylangs-text")
-    assert process.stdout is not None and process.stderr is not None
+    source.write_text("1 sentence of six words .\n" * 200)
+    with scripted_server() as server:
+        flags = ("--concat", "--format", "elmoformanylangs-text", "--server", server.url)
+        process = begin(source, "-", *flags)  # writes more than a pipe holds
+        assert process.stdout is not None and process.stderr is not None
 
-    process.stdout.read(100)
-    process.stdout.close()
-    complaint = process.stderr.read()
-    process.stderr.close()
+        process.stdout.read(100)
+        process.stdout.close()
+        complaint = process.stderr.read()
+        process.stderr.close()
 
     assert process.wait() == 1
     assert complaint == "elmo: the reader of standard output is gone\n"
