@@ -35,6 +35,7 @@ from typing import Any
 
 _NUMBER = struct.Struct("<i")
 _MODULES = (
+    "elmo_model.training.command",
     "elmo_serve.cli",
     "elmo_serve.http.server",
     "elmo_serve.files.in_process",

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_serve.commands.word_vector_map import word_vector_map
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.output import Output
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
-
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 WORDS = ("cat", "sat", "The", "mat")
 
@@ -95,7 +97,7 @@ def test_bad_examples_end_the_command_with_one_line(tmp_path: Path) -> None:
 
 
 def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path: Path) -> None:
-    """The head maps what a server answers to `word_vectors` with the task."""
+    """The head maps the mean of a sentence's mixed vectors and word vectors, as a server has it."""
     write_examples(tmp_path / "train.tsv", 40, seed=0)
     test = write_examples(tmp_path / "test.tsv", 20, seed=1)
     static = tmp_path / "static.txt"
@@ -112,16 +114,10 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
     with safe_open(tmp_path / "tasks" / "first.fit" / "head.safetensors", "np") as head:
         labels = json.loads(head.metadata()["labels"])
         weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
-    options = {"task": "first", "pooling": "mean", "word_vectors": "append"}
-    tasks, cache = tmp_path / "tasks", tmp_path / "cache"
-    with (
-        running(
-            tmp_path / "server", model=SMALL, tasks=tasks, word_vectors=static, cache=cache
-        ) as server,
-        server.client() as client,
-    ):
-        body = {"sentences": [words for words, _ in test], **options}
-        served = np.array(client.post("/embed", json=body).json()["embeddings"])
+    words = WordVectors.open(word_vector_map(static, tmp_path / "cache"))
+    output = Output(weights=task["weights"], gamma=task["gamma"], pooling="mean", appended=3)
+    network = InProcess.open(str(SMALL), device="cpu", words=words)
+    served = np.array(network.embed([words for words, _ in test], output))
 
     found = [labels[int(number)] for number in (served @ weight.T + bias).argmax(1)]
     right = np.mean([one == two for one, (_, two) in zip(found, test, strict=True)])

@@ -7,8 +7,6 @@ import lzma
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 
 from elmo_model.neighbours.index_files import open_index
 from elmo_model.pretrained import open_model
+from tests.support import fork_server
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -76,26 +75,31 @@ def test_an_index_holds_the_vectors_of_every_token(text: Path, tmp_path: Path) -
 
 def test_a_killed_run_goes_on_and_gives_the_same_index(text: Path, tmp_path: Path) -> None:
     """All runs are processes of their own: other tests leave this one other torch settings."""
-    text.write_text("\n".join(LINES * 40) + "\n")
-    options = ("--tokenised", "--part-tokens", 1_000)
-    started(text, tmp_path / "whole", *options).communicate()
+    text.write_text("\n".join(LINES * 15) + "\n")
+    options = ("--tokenised", "--part-tokens", 400)
+    started(text, tmp_path / "whole", *options).wait()
     whole = len(parts(tmp_path / "whole"))
     folder = tmp_path / "killed"
     # Where this test was not run in time, the command has ended by itself: begin again.
     while not 2 <= killed_after(2, text, folder, *options) < whole:
         shutil.rmtree(folder)
 
-    output, _ = started(text, folder, *options).communicate()
+    again = fork_server.run(command(text, folder, *options), environment())
 
-    assert b"of them by an earlier run" in output
+    assert "of them by an earlier run" in again.stdout
     assert contents(folder) == contents(tmp_path / "whole")
 
 
-def started(text: Path, folder: Path, *options: object) -> subprocess.Popen[bytes]:
-    command = [Path(sys.executable).with_name("elmo"), "index", text, folder, "--model", SMALL]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
-    arguments = list(map(str, (*command, *options)))
-    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE)
+def command(text: Path, folder: Path, *options: object) -> list[str]:
+    return ["elmo", "index", str(text), str(folder), "--model", str(SMALL), *map(str, options)]
+
+
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("ELMO_")}
+
+
+def started(text: Path, folder: Path, *options: object) -> fork_server.Forked:
+    return fork_server.forked(command(text, folder, *options), environment())
 
 
 def killed_after(count: int, text: Path, folder: Path, *options: object) -> int:
@@ -103,9 +107,8 @@ def killed_after(count: int, text: Path, folder: Path, *options: object) -> int:
     run = started(text, folder, *options)
     while run.poll() is None and len(parts(folder)) < count:
         time.sleep(0.005)
-    run.send_signal(signal.SIGKILL)
-    run.communicate()
-    assert run.returncode in (0, -signal.SIGKILL)
+    run.kill()
+    assert run.wait() in (0, -signal.SIGKILL)
     return len(parts(folder))
 
 

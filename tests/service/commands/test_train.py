@@ -5,8 +5,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from elmo_serve.commands import train as command
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
+from tests.support.fork_server import Forked, forked
 from tests.support.full_disk import full_disk
 
 TEXT = golden.FOLDER / "train.txt"
@@ -40,11 +39,10 @@ def small(tmp_path: Path) -> list[object]:
 
 
 @contextmanager
-def child(output: int, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def child(output: int, *arguments: object) -> Iterator[Forked]:
     """Start `elmo` with both output streams on the descriptor `output`; kill it at the end."""
-    command = [str(Path(sys.executable).with_name("elmo")), *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    process = forked(["elmo", *map(str, arguments)], environment, stdout=output, stderr=output)
     try:
         yield process
     finally:
@@ -92,18 +90,6 @@ def test_ctrl_c_saves_when_the_reader_of_the_output_is_gone(
     assert (run / "model.safetensors").exists()
 
 
-def test_a_lost_terminal_saves(tmp_path: Path, small: list[object]) -> None:
-    run = tmp_path / "run"
-    with child(
-        subprocess.DEVNULL, "train", run, *small, "--steps", 1_000_000, "--log-every", 1
-    ) as process:
-        wait_for_steps(run, 3)
-        process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=_LONG) == 129
-    assert steps_of(run) >= 3
-    assert (run / "model.safetensors").exists()
-
-
 def test_a_terminal_that_is_gone_saves(tmp_path: Path, small: list[object]) -> None:
     """The progress bar has no terminal left to write to, as when an ssh connection drops."""
     run = tmp_path / "run"
@@ -116,23 +102,7 @@ def test_a_terminal_that_is_gone_saves(tmp_path: Path, small: list[object]) -> N
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=_LONG) == 129
     assert steps_of(run) >= 3
-
-
-def test_under_nohup_a_lost_terminal_changes_nothing(tmp_path: Path, small: list[object]) -> None:
-    """The process ignores SIGHUP, as `nohup` made it, and ends by SIGTERM."""
-    run = tmp_path / "run"
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a child inherits what is ignored
-    try:
-        with child(
-            subprocess.DEVNULL, "train", run, *small, "--steps", 1_000_000, "--log-every", 1
-        ) as process:
-            wait_for_steps(run, 3)
-            process.send_signal(signal.SIGHUP)
-            wait_for_steps(run, (run / "log.jsonl").read_text().count("\n") + 20)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=_LONG) == 143
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    assert (run / "model.safetensors").exists()
 
 
 def test_a_signal_is_acknowledged_and_the_end_reported(tmp_path: Path, small: list[object]) -> None:
