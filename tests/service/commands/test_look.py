@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from tests.support.command_line import elmo
 from tests.support.scripted_server import refuse, scripted_server
-from tests.support.servers import free_port
+from tests.support.servers import SMALL, free_port
 
 BANKS = (
     "We sat on the bank of the river.",
@@ -30,7 +30,7 @@ def test_meanings_differ_in_the_layers_above_the_token_layer(tmp_path: Path) -> 
 
 
 def test_the_table_names_the_uses() -> None:
-    found = elmo("look", *BANKS, "--word", "Bank", "--raw")
+    found = elmo("look", *BANKS, "--model", SMALL, "--word", "Bank", "--raw")
 
     assert found.exit_code == 0, found.output
     assert 'Cosine of uses of "Bank"\n' in found.stdout
@@ -39,7 +39,7 @@ def test_the_table_names_the_uses() -> None:
 
 
 def test_a_word_that_is_not_there_is_one_line() -> None:
-    found = elmo("look", *BANKS, "--word", "loans")
+    found = elmo("look", *BANKS, "--model", SMALL, "--word", "loans")
 
     assert found.exit_code == 1
     assert found.stderr.startswith('elmo: no token is "loans"; there are We, sat')
@@ -57,6 +57,6 @@ def test_a_dead_server_and_a_refusal_are_one_line() -> None:
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    found = elmo("look", *BANKS, "--svg", tmp_path / "missing" / "x.svg")
+    found = elmo("look", *BANKS, "--model", SMALL, "--svg", tmp_path / "missing" / "x.svg")
 
     assert found.exit_code == 1 and "x.svg: " in found.stderr

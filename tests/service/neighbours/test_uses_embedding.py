@@ -25,13 +25,19 @@ from tests.support.full_disk import full_disk
 from tests.support.gated_worker import INFO, mark
 from tests.support.neighbours import bulk_queue_of
 
-TEXT = uses.sentences()
+TEXT = (("a", "bank"), ("the", "bank", "of", "a", "river"), ("play",), ("He", "plays", "."))
 TOKENS = sum(map(len, TEXT))
+
+
+@pytest.fixture(autouse=True)
+def _short_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let four sentences stand for the text that comes with the program."""
+    monkeypatch.setattr(uses, "sentences", lambda: TEXT)
 
 
 async def test_every_token_has_the_vectors_of_its_sentence(tmp_path: Path) -> None:
     done: list[int] = []
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         index = await embed_uses(bulk_queue_of(b), tmp_path, done.append)
         assert b.batches
 
@@ -43,7 +49,7 @@ async def test_every_token_has_the_vectors_of_its_sentence(tmp_path: Path) -> No
 
 
 async def test_a_second_server_opens_what_the_first_has_kept(tmp_path: Path) -> None:
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         queue = bulk_queue_of(b)
         assert open_cached(tmp_path, queue.info) is None
         index = await embed_uses(queue, tmp_path, lambda _: None)
@@ -57,7 +63,7 @@ async def test_a_second_server_opens_what_the_first_has_kept(tmp_path: Path) -> 
 
 
 async def test_servers_that_embed_at_the_same_time_share_one_index(tmp_path: Path) -> None:
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         queue = bulk_queue_of(b)
         both = await asyncio.gather(
             *(embed_uses(queue, tmp_path, lambda _: None) for _ in range(2))
@@ -81,7 +87,7 @@ async def test_an_index_that_comes_between_is_kept(
         publish(written, target)
 
     monkeypatch.setattr(atomic_files, "publish", overtaken)
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         index = await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
 
     assert index.info.tokens == TOKENS
@@ -94,7 +100,7 @@ async def test_an_index_that_comes_between_is_kept(
 async def test_a_damaged_index_is_made_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         queue = bulk_queue_of(b)
         await embed_uses(queue, tmp_path, lambda _: None)
         (cached_folder(tmp_path, INFO) / "part-00000" / "1.npy").write_bytes(b"torn")
@@ -110,7 +116,7 @@ async def test_a_damaged_index_is_made_anew(
 async def test_without_a_folder_the_index_is_in_memory(
     cache: Path | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         with caplog.at_level(logging.WARNING):
             index = await embed_uses(bulk_queue_of(b), cache, lambda _: None)
 
@@ -139,8 +145,8 @@ def test_a_cache_that_is_not_there_is_no_fault(
 
 
 async def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    async with bench(budget=4_000) as b:
-        with full_disk(200_000), pytest.raises(OSError, match="File too large"):
+    async with bench(budget=8) as b:
+        with full_disk(100), pytest.raises(OSError, match="File too large"):
             await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
 
     assert list((tmp_path / "neighbours").iterdir()) == []
@@ -153,7 +159,7 @@ async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Pa
         os.utime(folder / name, (time.time() - age,) * 2)
     (folder / ".renamed.tmp").symlink_to("nowhere")  # listed, and gone when it is looked at
 
-    async with bench(budget=4_000) as b:
+    async with bench(budget=8) as b:
         await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
 
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -182,7 +188,7 @@ async def test_an_index_of_another_user_that_cannot_be_replaced_stays(
     with shared_cache(mode) as cache:
         target = cached_folder(cache, INFO)
         (target / "theirs").mkdir(parents=True)
-        async with bench(budget=4_000) as b:
+        async with bench(budget=8) as b:
             with closed(target), caplog.at_level(logging.WARNING):
                 index = await embed_uses(bulk_queue_of(b), cache, lambda _: None)
 
@@ -195,7 +201,7 @@ async def test_an_index_of_another_user_that_cannot_be_replaced_stays(
 async def test_a_whole_index_of_another_user_is_opened(caplog: pytest.LogCaptureFixture) -> None:
     """The sticky bit keeps it from being renamed over, with another error than elsewhere."""
     with shared_cache(0o1777) as cache:
-        async with bench(budget=4_000) as b:
+        async with bench(budget=8) as b:
             queue = bulk_queue_of(b)
             await embed_uses(queue, cache, lambda _: None)
             with read_only(cached_folder(cache, INFO)), caplog.at_level(logging.WARNING):
