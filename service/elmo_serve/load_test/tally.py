@@ -82,11 +82,6 @@ class Tally:
         return max(self.until - self.since, 1e-9)
 
     @property
-    def offered_per_second(self) -> float:
-        """Requests a second that were due."""
-        return self.sent / self.seconds
-
-    @property
     def requests_per_second(self) -> float:
         """Requests a second that were answered, right and in time."""
         return self.done / self.seconds

@@ -55,12 +55,13 @@ def test_a_server_gives_the_same_vectors(server: Running) -> None:
 def test_a_text_is_split_by_the_tokenizer_of_the_model(tmp_path: Path) -> None:
     french = tmp_path / "multilingual-fr"  # a model at a path is known by its folder
     shutil.copytree(SMALL, french)
-    for options, tokens in (
-        ({}, ["It", "can'", "t", "rain", "."]),
-        ({"tokenizer": "moses"}, ["It", "can'", "t", "rain", "."]),
-        ({"tokenizer": "ptb"}, ["It", "ca", "n't", "rain", "."]),
+    for name, tokens in (
+        (None, ["It", "can'", "t", "rain", "."]),
+        ("moses", ["It", "can'", "t", "rain", "."]),
+        ("ptb", ["It", "ca", "n't", "rain", "."]),
     ):
-        found = ElmoVectorizer(model=str(french), **options).transform(["It can't rain."])
+        vectorizer = ElmoVectorizer(model=str(french), tokenizer=name)
+        found = vectorizer.transform(["It can't rain."])
         np.testing.assert_allclose(found, LOCAL.transform([tokens]), rtol=0, atol=1e-5)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import signal
 import subprocess
@@ -187,14 +186,6 @@ def test_after_a_full_disk_the_same_command_continues(
     if room > 1:
         assert "100 of them by an earlier run" in again
     assert output.stat().st_size > part
-
-
-def test_two_runs_do_not_write_one_file(text: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out.npz"
-    with (tmp_path / "out.npz.part").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-
-        assert "is being written by another process" in refused(text, output, "--top")
 
 
 def left_behind(text: Path, output: Path) -> tuple[Path, Path]:
