@@ -62,13 +62,14 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 
             UserIndexes.open(settings.index, spoken.get("index", variable("index")))
         from elmo_serve.http.server import serve as run
+        from elmo_serve.model_cache import with_cache
         from elmo_serve.workers.devices import VISIBLE, Hardware
 
         hardware = Hardware.here(os.environ.get(VISIBLE))
         if settings.devices != "auto":
             hardware.check(settings.devices, spoken.get("devices", variable("devices")))
 
-        settings = with_word_vectors(with_resolved_models(settings))
+        settings = with_word_vectors(with_resolved_models(with_cache(settings)))
         code = run(settings, hardware)
     except SettingsError as error:
         for refusal in error.refusals[:-1]:

@@ -34,6 +34,7 @@ from elmo_serve.errors import ServiceError, Unavailable
 from elmo_serve.http.app import create_app
 from elmo_serve.http.wiring import front
 from elmo_serve.metrics import Metrics
+from elmo_serve.model_cache import with_cache
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import VISIBLE, Hardware
@@ -249,7 +250,8 @@ def _application(settings: Settings, options: RayOptions) -> Callable[[], ASGIAp
             settings.max_client_tokens,
         )
         engine = RemoteEngine(workers, replicas, segments, limits, metrics)
-        return _behind_ray(create_app(front(settings, engine, workers, segments, metrics)))
+        here = with_cache(settings)  # the folder of this machine
+        return _behind_ray(create_app(front(here, engine, workers, segments, metrics)))
 
     return build
 

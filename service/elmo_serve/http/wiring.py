@@ -13,7 +13,6 @@ from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
-from elmo_serve.model_cache import cache_folder
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
@@ -99,7 +98,7 @@ def _index(
     model: str, settings: Settings, engine: EmbeddingEngine, indexes: UserIndexes
 ) -> ModelIndex:
     queue = partial(bulk_queue, engine, model, settings, "neighbours")
-    return ModelIndex(queue, cache_folder(settings), indexes)
+    return ModelIndex(queue, settings.cache, indexes)
 
 
 def _job_limits(settings: Settings) -> JobLimits:

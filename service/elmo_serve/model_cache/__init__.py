@@ -7,6 +7,7 @@ from elmo_serve.model_cache.cache import (
     cache_folder,
     cache_of_environment,
     cache_settings,
+    with_cache,
 )
 from elmo_serve.model_cache.checks import SUMS
 from elmo_serve.model_cache.download_error import DownloadError
@@ -23,4 +24,5 @@ __all__ = [
     "cache_settings",
     "fetch",
     "locate",
+    "with_cache",
 ]

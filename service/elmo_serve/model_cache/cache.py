@@ -45,6 +45,11 @@ def cache_folder(settings: Settings) -> Path | None:
     return base / "elmo-serve"
 
 
+def with_cache(settings: Settings) -> Settings:
+    """Return settings with the cache folder of this machine, as a server is started with."""
+    return settings.model_copy(update={"cache": cache_folder(settings)})
+
+
 def cache_settings(settings: Settings) -> CacheSettings:
     """Return the cache settings of a server. Raises DownloadError for a user without a home."""
     if (folder := cache_folder(settings)) is None:

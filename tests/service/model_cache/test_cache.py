@@ -12,6 +12,7 @@ from elmo_serve.model_cache import (
     cache_folder,
     cache_of_environment,
     cache_settings,
+    with_cache,
 )
 from elmo_serve.settings import Settings
 from elmo_serve.settings_text import from_strings
@@ -28,7 +29,8 @@ def test_the_default_follows_the_xdg_specification(
     monkeypatch.setenv("XDG_CACHE_HOME", configured)
 
     assert cache_folder(Settings()) == Path(expected)
-    assert cache_folder(Settings(cache=Path("/own"))) == Path("/own")
+    assert with_cache(Settings()).cache == Path(expected)
+    assert with_cache(Settings(cache=Path("/own"))).cache == Path("/own")
 
 
 def test_the_settings_of_a_server_are_taken_over(tmp_path: Path) -> None:
@@ -54,6 +56,6 @@ def test_a_user_without_a_home_is_asked_for_the_folder(monkeypatch: pytest.Monke
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
 
-    assert cache_folder(Settings()) is None
+    assert with_cache(Settings()).cache is None
     with pytest.raises(DownloadError, match="expected ELMO_CACHE to be set"):
         cache_settings(Settings())
