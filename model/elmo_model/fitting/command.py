@@ -81,9 +81,10 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         )
     info = None if words is None else words.info
     fitted = FittedTask(command.name, command.kind, command.options, found, origin, info)
+    shown = report.text(found)
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
-    return f"{report.text(found)}\nWrote {task} and {folder}"
+    return f"{shown}\nWrote {task} and {folder}"
 
 
 def _examples(command: FitCommand, tokenize: Tokenize) -> tuple[Examples, Examples | None]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.fitting.examples import Examples, Place
+from elmo_model.fitting.examples import Examples, FitError, Place
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
 from elmo_model.mapped_array import mapped_array
 from elmo_model.sentence_batches import by_length
@@ -90,7 +90,8 @@ def features_of(
     With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
     with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
     `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
-    the static word vectors of the places are looked up. Raises OSError for a full disk.
+    the static word vectors of the places are looked up. Raises FitError for vectors that are not
+    finite, and OSError for a full disk.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -104,6 +105,9 @@ def features_of(
             found = encode([examples.sentences[number] for number in batch])
             for number, layers in zip(batch, found, strict=True):
                 inside = _inside(layers, layer_norm=layer_norm)
+                if not inside.isfinite().all():
+                    text = " ".join(examples.sentences[number])
+                    raise FitError(f"the vectors of {text!r:.60} are not finite")
                 if vectors is None:
                     shape = len(numbers), inside.shape[0], inside.shape[2]
                     vectors = _room(shape, memory_bytes, Path(folder))

@@ -50,15 +50,19 @@ class FitOptions:
     batch: int = 512
 
     def __post_init__(self) -> None:
-        """Raise FitError for values out of range."""
-        if not 0 < self.validation < 1:
-            raise FitError(f"validation is {self.validation}, expected above 0 and below 1")
-        if self.seeds < 1:
-            raise FitError(f"seeds is {self.seeds}, expected 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise FitError(f"dropout is {self.dropout}, expected from 0 to below 1")
-        if self.l2_weights < 0:
-            raise FitError(f"l2_weights is {self.l2_weights}, expected 0 or more")
+        """Raise FitError for values out of range, and for those that are no number."""
+        for name in ("seeds", "rounds", "patience", "batch"):
+            if getattr(self, name) < 1:
+                raise FitError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        for name, is_right, expected in (
+            ("validation", 0 < self.validation < 1, "above 0 and below 1"),
+            ("l2_weights", 0 <= self.l2_weights < math.inf, "0 or more, and finite"),
+            ("dropout", 0 <= self.dropout < 1, "from 0 to below 1"),
+            ("learning_rate", 0 < self.learning_rate < math.inf, "above 0, and finite"),
+            ("decay", 0 < self.decay <= 1, "above 0 and at most 1"),
+        ):
+            if not is_right:
+                raise FitError(f"{name} is {getattr(self, name)}, expected {expected}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,8 @@ def fit_once(
     """Train mixture and head on `train` by AdamW; stop early by the score on `validation`.
 
     Labels of `validation` that `classes` lacks count as errors. The result depends on the seed, the
-    data and the options alone.
+    data and the options alone. A round after which a number is not finite ends the fit. Raises
+    FitError where that is the first one.
     """
     numbers = {label: number for number, label in enumerate(classes)}
     labels = torch.tensor([numbers[label] for label in train.labels])
@@ -155,6 +160,8 @@ def fit_once(
         rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, options.decay)
         for number in range(1, options.rounds + 1):
             _train_round(head, train, labels, options, optimiser)
+            if not all(each.isfinite().all() for each in head.parameters()):
+                break
             rate.step()
             found = Fitted(classes, copy.deepcopy(head).eval(), Scores(0, 0, 0), number)
             scores = found.score(validation)
@@ -162,7 +169,11 @@ def fit_once(
                 best = Fitted(classes, found.head, scores, number)
             elif number - best.rounds >= options.patience:
                 break
-    assert best is not None  # there is at least one round
+    if best is None:
+        raise FitError(
+            "the fit learned numbers that are not finite in round 1: its vectors are not finite, "
+            "or too large"
+        )
     return best
 
 

@@ -69,4 +69,5 @@ class FittedTask:
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
     """Return a JSON object as an indented text that ends with a line feed."""
-    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"

@@ -16,6 +16,7 @@ from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
 from elmo_model.pretrained import open_model
 from elmo_model.tokenizers import TokenizeError, tokenizer
+from tests.support.checkpoints import poisoned_by, write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN
 from tests.support.servers import SMALL
@@ -146,6 +147,18 @@ def test_the_task_file_names_the_model_the_data_and_the_options(command: FitComm
     assert task["fit"]["data"] == report["data"]
     assert task["fit"]["scored_on"] == "validation"
     assert report["options"]["rounds"] == 2
+
+
+def test_nothing_is_written_for_a_model_whose_vectors_are_not_finite(
+    command: FitCommand, tmp_path: Path
+) -> None:
+    model = poisoned_by(write_pair(tmp_path / "model"), "~")
+    command.train.write_text("label\tsentence\n" + "x\tThe cat\ny\tThe ~ sat\n" * 20)
+
+    with pytest.raises(FitError, match="the vectors of 'The ~ sat' are not finite"):
+        fit(replace(command, model=str(model)))
+
+    assert not command.out.exists()
 
 
 def test_files_are_replaced_only_by_force(command: FitCommand) -> None:

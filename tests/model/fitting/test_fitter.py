@@ -1,6 +1,7 @@
 """One fit: its options, its end, its predictions."""
 
 from collections.abc import Sequence
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -122,11 +123,50 @@ def test_the_strongest_penalty_keeps_the_average() -> None:
     ("options", "message"),
     [
         ({"validation": 0.0}, "validation is 0.0, expected above 0 and below 1"),
-        ({"seeds": 0}, "seeds is 0"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"l2_weights": -1.0}, "l2_weights is -1.0"),
+        ({"validation": nan}, "validation is nan"),
+        ({"seeds": 0}, "seeds is 0, expected 1 or more"),
+        ({"rounds": 0}, "rounds is 0"),
+        ({"patience": 0}, "patience is 0"),
+        ({"batch": 0}, "batch is 0"),
+        ({"dropout": 1.0}, "dropout is 1.0, expected from 0 to below 1"),
+        ({"l2_weights": -1.0}, "l2_weights is -1.0, expected 0 or more, and finite"),
+        ({"l2_weights": nan}, "l2_weights is nan"),
+        ({"l2_weights": inf}, "l2_weights is inf"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, expected above 0, and finite"),
+        ({"learning_rate": inf}, "learning_rate is inf"),
+        ({"decay": 0.0}, "decay is 0.0, expected above 0 and at most 1"),
+        ({"decay": 1.5}, "decay is 1.5"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(FitError, match=message):
         FitOptions(**options)  # type: ignore[arg-type]
+
+
+def test_numbers_that_are_not_finite_are_never_learned() -> None:
+    train, held = part("ab" * 40, 0), part("ab" * 10, 1)
+    train.features.vectors[3, 1, 2] = nan
+
+    with pytest.raises(FitError, match="the fit learned numbers that are not finite in round 1"):
+        fit_once(train, held, ("a", "b"), OPTIONS, seed=0)
+
+
+def test_a_fit_that_diverges_later_keeps_the_best_round_before() -> None:
+    class Poisoned(Features):
+        """Features whose vectors are NaN from the second pass on."""
+
+        asked = 0
+
+        def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
+            self.asked += 1
+            found = super().rows(numbers)
+            return found * nan if self.asked > 110 else found  # a round has 100 steps
+
+    train, held = part("ab" * 16, 0), part("a" * 50, 1, is_noise=True)  # NaN predicts "a"
+    features = Poisoned(train.features.vectors, train.features.index)
+    poisoned = Part(features, train.rows, train.labels, train.groups)
+
+    found = fit_once(poisoned, held, ("a", "b"), OPTIONS, seed=0)
+
+    assert found.rounds == 1
+    assert np.isfinite([*found.weights, found.gamma]).all()
