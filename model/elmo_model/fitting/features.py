@@ -1,5 +1,6 @@
 """The vectors of all layers at the places of some examples, computed once."""
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ MEMORY_BYTES = 1 << 30
 class Features:
     """Vectors (S, L + 1, 2P) of S distinct places, in float32, and the places of each example.
 
-    `static` are the static word vectors (S, W) of the places, None where none are used.
+    `static` are the static word vectors (S, W) of the places, None where none are used. With
+    `weights` the rows have one layer, the sum of all by these weights: it is made for the rows that
+    are asked for, so that a mixture of vectors in a file needs no memory of their size.
     """
 
     def __init__(
@@ -37,19 +40,21 @@ class Features:
         vectors: NDArray[np.float32],
         index: NDArray[np.int64],
         static: NDArray[np.float32] | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         """`index` is (N, 1) or (N, 2): the row of each place of each example."""
         self.vectors = vectors
         self.index = index
         self.static = static
+        self._weights = None if weights is None else np.asarray(weights, np.float32)
 
     def __len__(self) -> int:
         return len(self.index)
 
     @property
     def layers(self) -> int:
-        """L + 1."""
-        return int(self.vectors.shape[1])
+        """L + 1, or 1 for a mixture."""
+        return int(self.vectors.shape[1]) if self._weights is None else 1
 
     @property
     def dimension(self) -> int:
@@ -58,8 +63,13 @@ class Features:
 
     def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
         """Map n example numbers to their layers (L + 1, n, places, 2P)."""
-        chosen = self.vectors[self.index[numbers]]
-        return torch.from_numpy(np.ascontiguousarray(chosen)).permute(2, 0, 1, 3)
+        places = self.index[numbers]
+        if self._weights is None:
+            chosen = np.ascontiguousarray(self.vectors[places])
+            return torch.from_numpy(chosen).permute(2, 0, 1, 3)
+        used = np.flatnonzero(self._weights)
+        chosen = self.vectors[places[..., np.newaxis], used]
+        return torch.from_numpy(np.einsum("l,npld->npd", self._weights[used], chosen))[None]
 
     def static_rows(self, numbers: NDArray[np.int64] | slice) -> Tensor | None:
         """Map n example numbers to their static word vectors (n, places, W)."""
@@ -67,12 +77,7 @@ class Features:
 
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
-        columns = np.asarray(weights, np.float32)
-        mixed = np.empty((len(self.vectors), 1, self.dimension), np.float32)
-        for start in range(0, len(mixed), 4096):
-            rows = self.vectors[start : start + 4096]
-            mixed[start : start + 4096, 0] = np.einsum("l,sld->sd", columns, rows)
-        return Features(mixed, self.index, self.static)
+        return Features(self.vectors, self.index, self.static, weights)
 
 
 @contextmanager
@@ -90,8 +95,8 @@ def features_of(
     With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
     with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
     `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
-    the static word vectors of the places are looked up. Raises FitError for vectors that are not
-    finite, and OSError for a full disk.
+    the static word vectors of the places are looked up; they lie in a file likewise. Raises
+    FitError for vectors that are not finite, and OSError for a full disk.
     """
     numbers: dict[Place, int] = {}
     rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
@@ -110,23 +115,27 @@ def features_of(
                     raise FitError(f"the vectors of {text!r:.60} are not finite")
                 if vectors is None:
                     shape = len(numbers), inside.shape[0], inside.shape[2]
-                    vectors = _room(shape, memory_bytes, Path(folder))
+                    vectors = _array(Path(folder) / "vectors.npy", shape, memory_bytes)
                 for row, token in by_sentence[number]:
                     vectors[row] = _at(inside, token)
             progress(sum(len(examples.sentences[number]) for number in batch))
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
-        yield Features(vectors, index, _static(words, by_sentence, examples.sentences))
+        static = None
+        if words is not None:
+            static = _array(
+                Path(folder) / "static.npy", (len(numbers), words.dimension), memory_bytes
+            )
+            _look_up(words, by_sentence, examples.sentences, static)
+        yield Features(vectors, index, static)
 
 
-def _static(
-    words: WordVectors | None,
+def _look_up(
+    words: WordVectors,
     by_sentence: Mapping[int, Sequence[tuple[int, int | None]]],
     sentences: Sequence[Sequence[str]],
-) -> NDArray[np.float32] | None:
-    """Return (S, W): of each place the vector of its token, or the mean over its sentence."""
-    if words is None:
-        return None
-    found = np.zeros((sum(map(len, by_sentence.values())), words.dimension), np.float32)
+    found: NDArray[np.float32],
+) -> None:
+    """Fill (S, W): of each place the vector of its token, or the mean over its sentence."""
     for number, places in by_sentence.items():
         rows, _ = words.look_up(sentences[number])
         for row, token in places:
@@ -134,13 +143,13 @@ def _static(
                 found[row] = rows[token]
             elif len(rows):
                 found[row] = rows.mean(axis=0)
-    return found
 
 
-def _room(shape: tuple[int, int, int], memory_bytes: int, folder: Path) -> NDArray[np.float32]:
-    if 4 * int(np.prod(shape)) <= memory_bytes:
-        return np.empty(shape, np.float32)
-    return mapped_array(folder / "vectors.npy", shape, np.float32)
+def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.float32]:
+    """Return an array of zeros: in memory, or above `memory_bytes` in a file."""
+    if 4 * math.prod(shape) <= memory_bytes:
+        return np.zeros(shape, np.float32)
+    return mapped_array(path, shape, np.float32)
 
 
 def _inside(layers: Tensor, *, layer_norm: bool) -> Tensor:

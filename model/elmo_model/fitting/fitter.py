@@ -78,10 +78,6 @@ class Part:
     labels: Sequence[str]
     groups: Sequence[int]
 
-    def mixed(self, weights: Sequence[float]) -> "Part":
-        """Return the same examples on a fixed mixture of the layers."""
-        return Part(self.features.mixed(weights), self.rows, self.labels, self.groups)
-
 
 @dataclass(frozen=True, slots=True)
 class Fitted:

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from elmo_model.fitting.examples import Examples, Place
 from elmo_model.fitting.features import BATCH_TOKENS, Features, features_of
 from elmo_model.layers.scalar_mix import layer_norm, mix, normalise
+from elmo_model.word_vectors.cache import open_word_vectors
 from tests.support.made_up_vectors import WIDTH, encode
 
 
@@ -93,11 +95,40 @@ def test_the_temporary_file_is_reserved_before_it_is_filled(
 
 
 def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
-    vectors = np.random.default_rng(0).normal(size=(5_000, 3, 2)).astype(np.float32)
-    features = Features(vectors, np.arange(5_000)[:, None])
+    vectors = np.random.default_rng(0).normal(size=(6, 3, 2)).astype(np.float32)
+    features = Features(vectors, np.array([[0, 5], [2, 2], [1, 4]]))
 
     mixed = features.mixed((0.5, 2.0, -1.0))
 
     expected = 0.5 * vectors[:, 0] + 2 * vectors[:, 1] - vectors[:, 2]
-    np.testing.assert_allclose(mixed.vectors[:, 0], expected, rtol=0, atol=1e-5)
-    assert (len(mixed), mixed.layers, mixed.dimension) == (5_000, 1, 2)
+    found = mixed.rows(np.array([2, 0]))
+    assert found.shape == (1, 2, 2, 2)
+    np.testing.assert_allclose(found[0], expected[[[1, 4], [0, 5]]], rtol=0, atol=1e-5)
+    assert (len(mixed), mixed.layers, mixed.dimension) == (3, 1, 2)
+    np.testing.assert_array_equal(
+        features.mixed((0, 0, 1)).rows(slice(0, 1))[0], vectors[[[0, 5]], 2]
+    )
+
+
+def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
+    """Neither of vectors in a file nor of those in a segment of shared memory."""
+    features = Features(np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
+
+    tracemalloc.start()
+    try:
+        features.mixed((0.5, 0.25, 0.25)).rows(np.arange(512))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < features.vectors.nbytes / 20
+
+
+def test_static_word_vectors_lie_in_the_file_as_well(tmp_path: Path) -> None:
+    (tmp_path / "static.txt").write_text("a1 1 2\nb2 3 4\n")
+    words = open_word_vectors(tmp_path / "static.txt", tmp_path / "cache")
+    examples = Examples.of_sentences([(["a1", "b2"], "x"), (["b2"], "y")])
+
+    with features_of(encode, examples, memory_bytes=0, words=words) as found:
+        assert isinstance(found.static, np.memmap)
+        assert found.static.tolist() == [[2, 3], [3, 4]]

@@ -91,15 +91,6 @@ def test_bio_labels_are_decoded_sentence_by_sentence() -> None:
     assert "I-x" in labels
 
 
-def test_a_part_can_be_scored_on_a_fixed_mixture() -> None:
-    mixed = part("ab" * 3, 0).mixed((0.0, 0.0, 1.0))
-
-    assert mixed.features.layers == 1
-    np.testing.assert_array_equal(
-        mixed.features.vectors[:, 0], part("ab" * 3, 0).features.vectors[:, 2]
-    )
-
-
 def test_bio_predictions_are_legal_and_scored_by_spans() -> None:
     examples = Examples.of_tokens(
         (["a1", f"b{n}", f"c{n}"], ["O", "B-x", "I-x"]) for n in range(40)
