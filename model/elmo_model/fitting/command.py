@@ -1,11 +1,13 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from elmo_model.atomic_files import write_bytes
 from elmo_model.catalogue import tokenization
@@ -19,7 +21,7 @@ from elmo_model.fitting.readers import read_examples
 from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import describe_model, open_model
+from elmo_model.pretrained import open_model
 from elmo_model.tokenizers import Tokenize, Tokenized, tokenizer
 from elmo_model.word_vectors.word_vectors import WordVectors
 
@@ -65,17 +67,17 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     for path in (task, folder):
         if path.exists() and not command.force:
             raise FitError(f"{path}: exists; --force replaces it")
-    with ExitStack() as stack:
 
-        @cache
-        def model() -> tuple[Encode, Origin]:
-            """Read the model, when it is first needed: faults of the examples are found before."""
-            on_step(f"Reading {command.vectors or command.model}")
-            return stack.enter_context(_encode(command))
+    @cache
+    def encoder() -> Encoder:
+        """Read the model, when it is first needed: faults of the examples are found before."""
+        on_step(f"Reading {command.vectors or command.model}")
+        return Encoder.of(open_model(command.model), command.precision)
 
-        train, test = _examples(command, _tokenize(command, lambda: model()[1]))
-        words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
-        encode, origin = model()
+    train, test = _examples(command, _tokenize(command, lambda: encoder().origin))
+    words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
+    origin = encoder().origin
+    with _encode(command, encoder(), train) as encode:
         found = compare(
             encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"), words
         )
@@ -119,24 +121,23 @@ def _tokenize(command: FitCommand, origin: Callable[[], Origin]) -> Tokenize:
 
 
 @contextmanager
-def _encode(command: FitCommand) -> Iterator[tuple[Encode, Origin]]:
-    """Yield the function that gives the layers of sentences, and the model that they are of."""
+def _encode(command: FitCommand, encoder: Encoder, train: Examples) -> Iterator[Encode]:
+    """Yield the function that gives the layers of sentences: computed ones, or stored ones."""
+
+    def compute(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
+        return encoder.encode_whole(sentences, bounded=True).sentences()
+
     if command.vectors is None:
-        encoder = Encoder.of(open_model(command.model), command.precision)
-        yield (
-            lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences(),
-            encoder.origin,
-        )
+        yield compute
         return
     if command.options.layer_norm:
         raise FitError(
             f"{command.vectors}: layer norm counts the boundary tokens, which the file lacks; "
             "fit without --vectors"
         )
-    config, origin, _ = describe_model(command.model)
     with open_stored_vectors(command.vectors) as stored:
-        stored.check(config.layers, config.dimension)
-        yield stored.encode, origin
+        stored.check(compute, next(filter(None, train.sentences), ()))
+        yield stored.encode
 
 
 def _task(fitted: FittedTask) -> dict[str, Any]:

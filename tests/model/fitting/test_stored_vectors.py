@@ -1,13 +1,16 @@
 """`elmo fit` on vectors that `elmo embed --all` stored before."""
 
+import errno
 import json
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 
 from elmo_model.fitting.examples import FitError
 from elmo_model.fitting.stored_vectors import open_stored_vectors
+from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -67,6 +70,9 @@ def test_a_file_that_does_not_fit_is_refused(folder: Path, tmp_path: Path) -> No
     with h5py.File(tmp_path / "model.hdf5", "w") as file:
         file.create_dataset("CNN/W_cnn_0", data=[[[0.0]]])
     assert "as elmo embed --all writes them" in refusal(tmp_path / "model.hdf5")
+    other = write_pair(tmp_path / "other", seed=1, cell=64, projection=16)
+    elmo("embed", folder / "text.txt", tmp_path / "other.hdf5", "--all", "--model", other)
+    assert "are not those of this model" in refusal(tmp_path / "other.hdf5")
     with h5py.File(tmp_path / "no-text.hdf5", "w") as file:
         file.create_dataset("sentence_to_index", data=["{}"])
     assert "holds no vectors" in refusal(tmp_path / "no-text.hdf5")
@@ -82,7 +88,6 @@ def test_sentences_as_keys_are_found_too(folder: Path, tmp_path: Path) -> None:
     elmo("embed", tmp_path / "slash.txt", tmp_path / "slash.hdf5", *flags)
 
     with open_stored_vectors(tmp_path / "slash.hdf5") as stored:
-        stored.check(3, 32)
         (slashed,) = stored.encode([["A", "cat", "and/or", "a", "dog"]])
     with open_stored_vectors(tmp_path / "keys.hdf5") as stored:
         (layers,) = stored.encode([SENTENCES[0].split()])
@@ -91,3 +96,58 @@ def test_sentences_as_keys_are_found_too(folder: Path, tmp_path: Path) -> None:
 
     assert slashed.shape[1] == 7
     assert layers.shape[1] == 6 and not layers[:, 0].any() and layers[:, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("index", "vectors", "fault"),
+    [
+        ('{"a b": "7"}', np.zeros((3, 2, 4)), "lacks the dataset '7', which sentence_to_index"),
+        ("{", np.zeros((3, 2, 4)), "sentence_to_index is not JSON: Expecting"),
+        ("[" * 10_000, np.zeros((3, 2, 4)), "sentence_to_index is not JSON"),
+        ("[1]", np.zeros((3, 2, 4)), r"sentence_to_index is \[1\], expected an object"),
+        ('{"a b": "0"}', np.zeros((3, 3, 4)), r"are \(3, 3, 4\) of float64, expected \(layers, 2,"),
+        ('{"a b": "0"}', np.array(["x"]).astype("S1"), r"are \(1,\) of \|S1, expected"),
+        ('{"a b": "0"}', np.zeros((3, 2, 4), int), "of int64, expected .* of floats"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, index: str, vectors: object, fault: str) -> None:
+    with h5py.File(tmp_path / "v.hdf5", "w") as file:
+        file.create_dataset("sentence_to_index", data=[index])
+        file.create_dataset("0", data=vectors)
+
+    with (
+        pytest.raises(FitError, match=f"^{tmp_path}/v.hdf5: .*{fault}"),
+        open_stored_vectors(tmp_path / "v.hdf5") as stored,
+    ):
+        stored.encode([["a", "b"]])
+
+
+def test_an_index_that_is_a_group_is_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "v.hdf5", "w") as file:
+        file.create_group("sentence_to_index")
+
+    with (
+        pytest.raises(FitError, match=r"v\.hdf5: cannot be read as HDF5"),
+        open_stored_vectors(tmp_path / "v.hdf5"),
+    ):
+        pass
+
+
+def test_errors_of_the_body_are_not_those_of_the_file(folder: Path) -> None:
+    """Such as a full disk under the temporary vectors of a fit."""
+    with (
+        pytest.raises(OSError, match="No space left on device"),
+        open_stored_vectors(folder / "v.hdf5"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_vectors_with_carried_state_are_of_the_model(folder: Path, tmp_path: Path) -> None:
+    """The state changes the upper layers alone: the files of AllenNLP were written so."""
+    made = elmo(
+        *("embed", folder / "text.txt", tmp_path / "v.hdf5", "--all", "--carry-state"),
+        *("--model", SMALL),
+    )
+    assert made.exit_code == 0, made.output
+
+    assert fitted(folder, tmp_path / "out", "--vectors", tmp_path / "v.hdf5")["weights"]
