@@ -109,22 +109,18 @@ def features_of(
         for batch in by_length(by_sentence, examples.sentences, BATCH_TOKENS):
             found = encode([examples.sentences[number] for number in batch])
             for number, layers in zip(batch, found, strict=True):
-                inside = _inside(layers, layer_norm=layer_norm)
-                if not inside.isfinite().all():
-                    text = " ".join(examples.sentences[number])
-                    raise FitError(f"the vectors of {text!r:.60} are not finite")
+                inside = _inside(layers, examples.sentences[number], layer_norm=layer_norm)
                 if vectors is None:
-                    shape = len(numbers), inside.shape[0], inside.shape[2]
-                    vectors = _array(Path(folder) / "vectors.npy", shape, memory_bytes)
+                    size = len(numbers), inside.shape[0], inside.shape[2]
+                    vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
                 for row, token in by_sentence[number]:
                     vectors[row] = _at(inside, token)
             progress(sum(len(examples.sentences[number]) for number in batch))
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
         static = None
         if words is not None:
-            static = _array(
-                Path(folder) / "static.npy", (len(numbers), words.dimension), memory_bytes
-            )
+            shape = (len(numbers), words.dimension)
+            static = _array(Path(folder) / "static.npy", shape, memory_bytes)
             _look_up(words, by_sentence, examples.sentences, static)
         yield Features(vectors, index, static)
 
@@ -152,10 +148,13 @@ def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.
     return mapped_array(path, shape, np.float32)
 
 
-def _inside(layers: Tensor, *, layer_norm: bool) -> Tensor:
-    """Map (L + 1, n + 2, 2P) to (L + 1, n, 2P)."""
+def _inside(layers: Tensor, sentence: Sequence[str], *, layer_norm: bool) -> Tensor:
+    """Map the layers (L + 1, n + 2, 2P) of a sentence to (L + 1, n, 2P)."""
     layers = layers.float().cpu()
-    return (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
+    inside = (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
+    if not inside.isfinite().all():
+        raise FitError(f"the vectors of {' '.join(sentence)!r:.60} are not finite")
+    return inside
 
 
 def _at(inside: Tensor, token: int | None) -> NDArray[np.float32]:
