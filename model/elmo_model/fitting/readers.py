@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from elmo_model import conllu
 from elmo_model.fitting.examples import Examples, FitError, Kind
@@ -29,19 +30,30 @@ _FIELD_CHARACTERS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table: its place for messages, and its fields by column."""
+    """One line of a table: its place for messages, and its fields by column: texts, or of JSON."""
 
     place: str
-    fields: Mapping[str, str]
+    fields: Mapping[str, Any]
 
     def __contains__(self, column: object) -> bool:
         return column in self.fields
 
     def field(self, *columns: str) -> str:
-        """Return the first of some columns that there is. Raises FitError for none."""
+        """Return the first of some columns that there is, as text.
+
+        A list of tokens gets spaces between them; `null` is a missing value, as an empty column is.
+        Raises FitError for no such column, and for an object or a list of lists.
+        """
         for column in columns:
             if column in self.fields:
-                return self.fields[column]
+                value = self.fields[column]
+                values = value if isinstance(value, list) else [value]
+                if any(isinstance(each, list | dict) for each in values):
+                    raise FitError(
+                        f"{self.place}: {column} is {value!r:.40}, expected text, a number or a "
+                        "list of them"
+                    )
+                return "" if value is None else " ".join(map(str, values))
         found = ", ".join(self.fields)
         raise FitError(f"{self.place}: has the columns {found}; expected {' or '.join(columns)}")
 
@@ -162,9 +174,13 @@ def _table(path: Path, ending: str) -> Iterator[Row]:
             reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         else:
             reader = csv.reader(lines)
+        rows = filter(None, reader)  # without blank lines
         try:
-            head = next(reader, [])
-            for fields in reader:
+            head = next(rows, [])
+            for name in head:
+                if name and head.count(name) > 1:
+                    raise FitError(f"{path}:{reader.line_num}: has the column {name} twice")
+            for fields in rows:
                 if len(fields) != len(head):
                     raise FitError(
                         f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
@@ -181,21 +197,11 @@ def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[Row]:
             continue
         try:
             found = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FitError(f"{path}:{number}: is not JSON: {error}") from error
         if not isinstance(found, dict):
             raise FitError(f"{path}:{number}: found {line.strip()!r:.60}, expected an object")
-        yield Row(f"{path}:{number}", {key: _joined(value) for key, value in found.items()})
-
-
-def _joined(value: object) -> str:
-    """Return a JSON value as the text of a column; a list of tokens with spaces between them.
-
-    `null` is a missing value, as an empty column is.
-    """
-    if value is None:
-        return ""
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield Row(f"{path}:{number}", found)
 
 
 def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:

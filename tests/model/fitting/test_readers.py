@@ -66,9 +66,13 @@ def test_words_in_sentences(tmp_path: Path) -> None:
     [
         ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n'),
         ("a.tsv", "label\ttext\nx\tI can't, no.\ny\tYes\n"),
+        ("a.tsv", "\nlabel\ttext\r\n\r\nx\tI can't, no.\n\ny\tYes\n\n"),
+        ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n\n\n'),
+        ("a.jsonl", '{"label": "x", "text": "I can\'t, no.", "more": {"a": [{}]}}\n'
+         '{"label": "y", "text": "Yes", "more": {}}\n'),
         ("a.jsonl", '{"label": "x", "text": "I can\'t, no."}\n\n{"label": "y", "text": "Yes"}\n'),
     ],
-)
+)  # fmt: skip
 def test_sentences(tmp_path: Path, name: str, text: str) -> None:
     examples = read(tmp_path / name, text, "sentence")
 
@@ -123,6 +127,13 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
         ("a.tsv", "EU\tB-ORG\nrejects\t\n", "token", "label", "a.tsv:2: found 'rejects'"),
         ("a.jsonl", '{"label": null, "text": "x"}\n', "sentence", "label",
          "a.jsonl:1: the column label is empty"),
+        ("a.jsonl", "[" * 10_000, "sentence", "label", "a.jsonl:1: is not JSON: .*recursion"),
+        ("a.jsonl", '{"label": "x", "text": {"a": 1}}', "sentence", "label",
+         "a.jsonl:1: text is {'a': 1}, expected text, a number or a list of them"),
+        ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
+         r"a.jsonl:1: sentence is \['a', \['b'\]\], expected text"),
+        ("a.csv", "label,text,text\nx,a,b\n", "sentence", "label",
+         "a.csv:1: has the column text twice"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_their_line(
