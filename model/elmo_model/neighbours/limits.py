@@ -7,8 +7,8 @@ CANDIDATES: Final = 200
 true neighbours of a mixture and take longer (`benchmarks/neighbours.py`)."""
 
 MOST_NEIGHBOURS: Final = 100
-"""Largest number of neighbours of one search: half of the candidates of one layer, because those in
-equal sentences are left out."""
+"""Largest number of neighbours of one search: half of the candidates of one layer, so that most of
+the true ones are among them. A long own sentence, which is left out, adds candidates."""
 
 PART_TOKENS: Final = 262_144
 """Tokens of a part. More take more memory while they are indexed, and lose more work when the run

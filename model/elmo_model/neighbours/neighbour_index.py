@@ -74,7 +74,7 @@ class NeighbourIndex:
             count: how many uses at most; of uses in equal sentences only the first counts.
             sentence: a sentence whose own uses are left out: that of the token.
         """
-        tokens = self.candidates(layers, weights, count)
+        tokens = self.candidates(layers, weights, count + len(sentence))
         cosines = self.cosines(tokens, layers, weights)
         found: dict[tuple[tuple[str, ...], int], Use] = {}
         for order in np.argsort(-cosines, kind="stable"):
@@ -100,7 +100,10 @@ class NeighbourIndex:
     def candidates(
         self, layers: NDArray[np.float32], weights: Sequence[float], count: int
     ) -> Numbers:
-        """Return the tokens, numbered over all parts, that `uses` compares exactly."""
+        """Return the tokens, numbered over all parts, that `uses` compares exactly.
+
+        There are `count` of them at least, of which those of the own sentence are left out.
+        """
         centred = layers.astype(np.float32) - self.centre
         return np.unique(self._candidates(centred, np.asarray(weights, np.float32), count))
 
@@ -143,7 +146,7 @@ class NeighbourIndex:
             return self._near(AVERAGE, centred.mean(axis=0), count)
         found = [self._near(str(layer), centred[layer], count) for layer in used if layer]
         if shares[0]:
-            found.append(self._uses_of_near_words(centred[0]))
+            found.append(self._uses_of_near_words(centred[0], max(CANDIDATES, count)))
         return np.concatenate(found)
 
     def _near(self, name: str, query: NDArray[np.float32], count: int) -> Numbers:
@@ -152,21 +155,22 @@ class NeighbourIndex:
         Each part gives its share of `CANDIDATES`: the nearest ones are spread over the text. It
         gives `count` at least, for they may all be in one part.
         """
+        total = max(CANDIDATES, count)
         most = max(CANDIDATES // len(self.parts), count)
         tokens, distances = [], []
         for number, part in enumerate(self.parts):
             found, far = part.searches[name].nearest(query, most)
             tokens.append(found + self._start(number))
             distances.append(far)
-        nearest = np.argsort(np.concatenate(distances), kind="stable")[:CANDIDATES]
+        nearest = np.argsort(np.concatenate(distances), kind="stable")[:total]
         return np.concatenate(tokens)[nearest]
 
-    def _uses_of_near_words(self, query: NDArray[np.float32]) -> Numbers:
+    def _uses_of_near_words(self, query: NDArray[np.float32], count: int) -> Numbers:
         """Return tokens whose words are nearest by the token layer, in which all uses are equal."""
-        words = self.frequent.nearest(query, CANDIDATES)
+        words = self.frequent.nearest(query, count)
         ranges = np.array([part.postings.ranges(words) for part in self.parts])  # (parts, 2, words)
         found: list[Numbers] = []
-        missing = CANDIDATES
+        missing = count
         for word, number in np.argwhere((ranges[:, 0] < ranges[:, 1]).T).tolist():
             start, end = ranges[number, :, word].tolist()
             uses = self.parts[number].postings.tokens[start : min(end, start + missing)]

@@ -40,9 +40,10 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class TextParts:
-    """A text of one sentence a line, of which blank lines are left out.
+    """A text of one sentence a line, of which blank lines are left out, and repeated ones.
 
-    `split` makes tokens of a line. A part ends with the line that fills `part_tokens`.
+    A line that occurs a thousand times, such as a page header, would else be all that a search
+    finds. `split` makes tokens of a line. A part ends with the line that fills `part_tokens`.
     """
 
     path: Path
@@ -60,33 +61,36 @@ class TextParts:
         IndexFolderError where the lines of the parts that are done have changed.
         """
         lines = numbered_lines(self.path)
-        start = sum(self._skip(lines, part) for part in done)
-        while (found := self._part(lines, start)).lines:
+        seen: set[bytes] = set()
+        start = sum(self._skip(lines, part, seen) for part in done)
+        while (found := self._part(lines, start, seen)).lines:
             start += found.size
             if found.sentences:
                 yield found
 
-    def _skip(self, lines: _Lines, part: PartFacts) -> int:
+    def _skip(self, lines: _Lines, part: PartFacts, seen: set[bytes]) -> int:
         """Read the lines of a part that is done, and return their bytes."""
         digest, first, last, size = hashlib.sha256(), 0, 0, 0
-        for number, line, _ in islice(lines, part.lines):
+        for number, line, text in islice(lines, part.lines):
             digest.update(line)
+            seen.add(_key(text))
             first, last, size = first or number, number, size + len(line)
         if digest.hexdigest() != part.digest:
             place = f"lines {first} to {last} have" if last else "its lines have"
             raise IndexFolderError(f"{self.path}: {place} changed since they were indexed")
         return size
 
-    def _part(self, lines: _Lines, start: int) -> TextPart:
+    def _part(self, lines: _Lines, start: int, seen: set[bytes]) -> TextPart:
         """Read the next part, whose lines are 0 at the end of the text."""
         sentences: list[list[str]] = []
         digest, tokens, count, size = hashlib.sha256(), 0, 0, 0
         for number, line, text in lines:
             digest.update(line)
             count, size = count + 1, size + len(line)
-            if words := self._words(number, text):
+            if (key := _key(text)) not in seen and (words := self._words(number, text)):
                 sentences.append(words)
                 tokens += len(words)
+            seen.add(key)
             if tokens >= self.part_tokens:
                 break
         return TextPart(start, sentences, count, size, digest.hexdigest())
@@ -102,3 +106,8 @@ class TextParts:
                 f"{MOST_SENTENCE_TOKENS:,} are allowed: one sentence a line"
             )
         return words
+
+
+def _key(text: str) -> bytes:
+    """Return a hash of a line, in which white space counts as one space: as for all tokenizers."""
+    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=12).digest()

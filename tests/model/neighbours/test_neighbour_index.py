@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.indexing import index_text
+from elmo_model.neighbours.limits import CANDIDATES
 from elmo_model.neighbours.neighbour_index import NeighbourIndex
-from tests.support.neighbours import Vectors, centre_of, made_up, write_index
+from elmo_model.neighbours.text_parts import TextParts
+from elmo_model.tokenizers import tokenizer
+from tests.support.neighbours import Vectors, centre_of, made_up, manifest_of, write_index
 
 WORDS = [f"w{number}" for number in range(30)]
 SOURCE = random.Random(1)
@@ -76,6 +83,43 @@ def test_the_sentence_of_the_query_is_left_out(index: NeighbourIndex) -> None:
     assert (itself.sentence, itself.token) == (tuple(SENTENCES[row]), token)
     assert itself.cosine == pytest.approx(1, abs=1e-3)
     assert tuple(SENTENCES[row]) not in {use.sentence for use in found}
+
+
+class Alike:
+    """A network that gives all words of one sentence nearly the same layers."""
+
+    def __init__(self, sentence: Sequence[str]) -> None:
+        self._sentence = sentence
+        noise = made_up([sentence], seed=1)[0] / 1_000
+        self.layers = np.float32([1, -1] * 4) + noise
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
+        return [
+            torch.from_numpy(self.layers if each == self._sentence else made_up([each])[0])
+            for each in sentences
+        ]
+
+
+def test_neither_equal_lines_nor_the_own_sentence_fill_the_candidates(tmp_path: Path) -> None:
+    """All uses that the index has are found: 4 + 30 outside of the own sentence."""
+    own = [f"w{number}" for number in range(2 * CANDIDATES)]
+    header = ["Back", "to", "the", "bank"]
+    others = [["bank", f"w{number}"] for number in range(15)]
+    lines = [own, *[header] * (2 * CANDIDATES), *others]
+    (tmp_path / "text").write_text("".join(" ".join(line) + "\n" for line in lines))
+    network = Alike(own)
+    text = TextParts(tmp_path / "text", tokenizer("whitespace"), 450)
+
+    index_text(network, text, tmp_path / "index", manifest_of(), 4_000, lambda *_: None)
+
+    index = open_index(tmp_path / "index")
+    (again,) = made_up([header])
+    for shares in SHARES:
+        near_own = index.uses(network.layers[:, 0], shares, 30, own)
+        near_header = index.uses(again[:, 3], shares, 30, header)
+        assert (len(near_own), len(near_header)) == (30, 30)
+        assert tuple(own) not in {use.sentence for use in near_own}
+        assert tuple(header) not in {use.sentence for use in near_header}
 
 
 def test_of_equal_sentences_the_first_counts(tmp_path: Path) -> None:

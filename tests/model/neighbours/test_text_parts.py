@@ -45,6 +45,20 @@ def test_parts_that_are_done_are_skipped(text: Path) -> None:
     assert list(parts_of(text, 3).after([facts(first), facts(second)])) == []
 
 
+def test_of_equal_lines_the_first_is_a_sentence(tmp_path: Path) -> None:
+    """Also where it lies in a part that an earlier run has written."""
+    path = tmp_path / "text"
+    path.write_text("a b\nc\na b\r\na b\nd e f\nc\n g\nd e f\ng\na b\n")
+
+    found = list(parts_of(path, 5).after([]))
+
+    assert [part.sentences for part in found] == [[["a", "b"], ["c"], ["d", "e", "f"]], [["g"]]]
+    assert [part.lines for part in found] == [5, 5]
+    assert list(parts_of(path, 5).after([facts(found[0])])) == [found[1]]
+    path.write_bytes(path.read_bytes() + b"c\nd e f\n" * 5)
+    assert list(parts_of(path, 5).after(list(map(facts, found)))) == []
+
+
 def test_changed_lines_are_named(text: Path) -> None:
     first, second = parts_of(text, 3).after([])
     text.write_text(text.read_text().replace("g", "G"))
