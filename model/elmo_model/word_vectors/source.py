@@ -14,9 +14,18 @@ GZIP = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 20
 """Bytes that are read at once, and the most that `Source.peek` shows."""
 
+_MOST_WIDTH = 1 << 20
+"""Largest width of a vector: a larger one means that the file has another format."""
+
 
 class WordVectorsError(ValueError):
     """A file holds no word vectors, or damaged ones; the message names file and line or word."""
+
+
+def check_width(place: object, width: int) -> None:
+    """Raise WordVectorsError for a width that no vector has; `place` is the file, or its line."""
+    if not 1 <= width <= _MOST_WIDTH:
+        raise WordVectorsError(f"{place}: the width is {width}, expected from 1 to {_MOST_WIDTH:,}")
 
 
 class Source:
@@ -45,15 +54,12 @@ class Source:
         Raises WordVectorsError where it is not among the next `most` bytes.
         """
         found = bytearray()
-        while True:
-            ahead = self._stream.peek(1)
-            place = ahead.find(end)
-            found += ahead if place < 0 else ahead[:place]
-            self._stream.read(len(ahead) if place < 0 else place + 1)
-            if place >= 0 and len(found) <= most:
-                return bytes(found)
-            if not ahead or len(found) > most:
+        # Byte by byte: `peek` copies the rest of the buffer, which takes longer than a short word.
+        while (byte := self._stream.read(1)) != end:
+            found += byte
+            if not byte or len(found) > most:
                 raise WordVectorsError(f"{self.path}: {what} has no end within {most} bytes")
+        return bytes(found)
 
     def rest(self) -> bytes:
         """Return everything that is left."""

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from elmo_model.word_vectors.map_writer import MapWriter
-from elmo_model.word_vectors.source import Source, WordVectorsError
+from elmo_model.word_vectors.source import Source, WordVectorsError, check_width
 
 
 def is_tensors(head: bytes) -> bool:
@@ -54,6 +54,7 @@ def _checked(tensors: Mapping[str, NDArray[Any]], path: Path) -> tuple[list[byte
             f"{path}: vectors is {vectors.shape} of {vectors.dtype} and words of {text.dtype}, "
             "expected two dimensions of floats, and uint8"
         )
+    check_width(path, vectors.shape[1])
     words = text.tobytes().split(b"\n") if len(vectors) else []
     if len(words) != len(vectors):
         raise WordVectorsError(f"{path}: has {len(words)} words and {len(vectors)} vectors")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.word_vectors.map_writer import MapWriter
-from elmo_model.word_vectors.source import Source, WordVectorsError
+from elmo_model.word_vectors.source import Source, WordVectorsError, check_width
 
 HEADER = re.compile(rb"([0-9]+) ([0-9]+)[ \r]*\n?")
 
@@ -30,8 +30,7 @@ def read_text(source: Source, writer: MapWriter) -> None:
     for number, line in lines:
         if number == 1 and (header := HEADER.fullmatch(line)):
             expected, width = int(header[1]), int(header[2])
-            if not width:
-                raise WordVectorsError(f"{source.path}:1: the width is 0, expected 1 or more")
+            check_width(f"{source.path}:1", width)
             continue
         fields = line.rstrip(_ENDS).split(b" ")
         width = width or len(fields) - 1

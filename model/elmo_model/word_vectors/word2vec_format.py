@@ -3,7 +3,7 @@
 import numpy as np
 
 from elmo_model.word_vectors.map_writer import MapWriter
-from elmo_model.word_vectors.source import Source, WordVectorsError
+from elmo_model.word_vectors.source import Source, WordVectorsError, check_width
 from elmo_model.word_vectors.text_format import HEADER
 
 _MOST_WORD_BYTES = 10_000
@@ -19,6 +19,7 @@ def read_word2vec(source: Source, writer: MapWriter) -> None:
     if header is None:
         raise WordVectorsError(f"{source.path}:1: found {line!r:.40}, expected count and width")
     count, width = int(header[1]), int(header[2])
+    check_width(f"{source.path}:1", width)
     for number in range(1, count + 1):
         what = f"word {number:,} of {count:,}"
         # word2vec.c ends a vector with a newline; some writers do not.

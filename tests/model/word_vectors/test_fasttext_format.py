@@ -72,6 +72,11 @@ def test_a_library_that_is_installed_agrees(tmp_path: Path) -> None:
         (lambda data: data[:-4], None),  # the output matrix is not read
         (lambda data: data[:4] + struct.pack("<i", 13) + data[8:], "fastText's version 13"),
         (lambda data: data[:8] + struct.pack("<i", 6) + data[12:], "its matrix is 77 x 5"),
+        (lambda data: data[:8] + struct.pack("<i", 0) + data[12:], "the width is 0, expected from"),
+        (lambda data: data[:8] + struct.pack("<i", -5) + data[12:], "the width is -5, expected"),
+        (lambda data: data[:40] + struct.pack("<i", -9) + data[44:], "has -9 buckets, expected 0"),
+        (lambda data: data[:64] + struct.pack("<2i", -1, -1) + data[72:], "says -1 words of -1"),
+        (lambda data: data[:64] + struct.pack("<2i", 27, 28) + data[72:], "says 28 words of 27"),
         (lambda data: data.replace(b"\xff" * 8, bytes(8), 1), "is pruned"),
     ],
 )

@@ -35,6 +35,7 @@ def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
         (BFLOAT16, "holds numbers of the type BF16, expected the tensors vectors, of float16"),
         (tensors_of([b"a", b"b"], VECTORS[:1].astype(np.float32)), "has 2 words and 1 vectors"),
         (tensors_of([b"a", b"b"], VECTORS.astype(np.float32) * np.inf), "is not finite"),
+        (tensors_of([b"a"], VECTORS[:1, :0].astype(np.float32)), "the width is 0, expected from"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_with_the_reason(
