@@ -5,7 +5,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from elmo_model import atomic_files
@@ -21,6 +21,12 @@ Read = Callable[[Source, MapWriter], None]
 
 _HEAD_BYTES = 4_096
 """Bytes that the format is recognised by."""
+
+_FACTS = "map.json"
+"""The file that makes a folder a map."""
+
+_used: dict[Path, int] = {}
+"""The maps that this process uses: a descriptor of each, with a shared lock that ends with it."""
 
 
 def open_word_vectors(path: Path, cache: Path) -> WordVectors:
@@ -39,15 +45,18 @@ def map_folder(path: Path, cache: Path) -> Path:
     `path` may be such a folder. Raises WordVectorsError as `open_word_vectors` does.
     """
     if os.path.isdir(path):  # noqa: PTH112 - False where the path cannot be looked up
+        _use(path, path)
         return path
     try:
-        folder = cache / "word-vectors" / _identity(path)
-        if (folder / "map.json").exists():
-            return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.with_suffix(".lock")):
-            if not (folder / "map.json").exists():
-                _write(path, folder)
+        file, version = _identity(path)
+        folder = cache / "word-vectors" / f"{file}-{version}"
+        if not _use(folder, folder.with_name(file)):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(folder.with_name(f"{file}.lock")):
+                if not (folder / _FACTS).exists():
+                    _write(path, folder, folder.with_name(f".{file}.tmp"))
+                _use(folder, folder.with_name(file))
+                _remove_older(folder, file)
     except OSError as error:
         raise WordVectorsError(f"{path}: its map cannot be kept in {cache}: {error}") from error
     return folder
@@ -79,19 +88,22 @@ def _format(source: Source) -> tuple[str, Read]:
     return "glove", read_text
 
 
-def _identity(path: Path) -> str:
-    """Return a name for the content of a file: of its path, size and time of change."""
+def _identity(path: Path) -> tuple[str, str]:
+    """Return a name for the path of a file, and one for its content: size and time of change."""
     try:
         found = path.stat()
     except OSError as error:
         raise WordVectorsError(f"{path}: cannot be read: {error.strerror}") from error
-    text = f"{VERSION}|{path.resolve()}|{found.st_size}|{found.st_mtime_ns}|{found.st_ino}"
+    content = f"{VERSION}|{found.st_size}|{found.st_mtime_ns}|{found.st_ino}"
+    return _short_hash(str(path.resolve())), _short_hash(content)
+
+
+def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _write(path: Path, folder: Path) -> None:
-    """Read a file into a temporary folder, and rename that to `folder`, whose lock is held."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
+def _write(path: Path, folder: Path, temporary: Path) -> None:
+    """Read a file into a temporary folder, and rename that to `folder`; its lock is held."""
     if temporary.exists():  # of a process that was killed
         shutil.rmtree(temporary)
     temporary.mkdir()
@@ -102,6 +114,42 @@ def _write(path: Path, folder: Path) -> None:
         atomic_files.publish(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _use(folder: Path, file: Path) -> bool:
+    """Tell whether there is a map, and keep other processes from removing it while this one lives.
+
+    A process uses one map of each `file`.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # there is none, or it is of another user
+        return False
+    with suppress(OSError):  # some network file systems have no locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    is_whole = (folder / _FACTS).exists()  # another process may just have removed it
+    if is_whole and file in _used:
+        os.close(_used[file])
+    if is_whole:
+        _used[file] = descriptor
+    else:
+        os.close(descriptor)
+    return is_whole
+
+
+def _remove_older(folder: Path, file: str) -> None:
+    """Remove the maps of older versions of a file that no process uses; its lock is held."""
+    for older in folder.parent.glob(f"{file}-*"):
+        if older == folder:
+            continue
+        with suppress(OSError):  # it is used, or of another user
+            descriptor = os.open(older, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                (older / _FACTS).unlink(missing_ok=True)  # first: the rest is no map
+                shutil.rmtree(older)
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Files of word vectors of every format, read once into a map of the cache folder."""
 
+import fcntl
 import gzip
 import os
 import signal
@@ -94,7 +95,52 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
     changed = open_word_vectors(path, cache)
 
     assert changed.look_up(["the"])[0].tolist() == [[3, 4]]
-    assert map_folder(first, cache) == first  # the folder of a map stands for its file
+
+
+def maps(cache: Path) -> list[Path]:
+    return [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]
+
+
+def test_maps_of_older_versions_of_a_file_are_removed(tmp_path: Path) -> None:
+    """But for those that another process uses, and those of other files."""
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    (tmp_path / "other.txt").write_bytes(b"the 1 2\n")
+    other = map_folder(tmp_path / "other.txt", cache)
+
+    def version(number: int) -> Path:
+        path.write_bytes(b"the 1 2\n" * number)
+        return map_folder(path, cache)
+
+    version(1)
+    second = version(2)
+    assert set(maps(cache)) == {second, other}
+    descriptor = os.open(second, os.O_RDONLY)  # as another process opens it
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    third = version(3)
+    assert set(maps(cache)) == {second, third, other}
+    os.close(descriptor)
+    fourth = version(4)
+    assert set(maps(cache)) == {fourth, other}
+
+
+def test_a_map_that_a_process_uses_is_locked(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_bytes(b"the 1 2\n")
+    folder = map_folder(tmp_path / "vectors.txt", tmp_path / "cache")
+
+    for path in (tmp_path / "vectors.txt", folder):  # the folder of a map stands for its file
+        assert map_folder(path, tmp_path / "cache") == folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
+
+
+def test_a_map_whose_removal_was_cut_short_is_written_again(tmp_path: Path) -> None:
+    path, cache = tmp_path / "vectors.txt", tmp_path / "cache"
+    path.write_bytes(b"the 1 2\n")
+    (map_folder(path, cache) / "map.json").unlink()
+
+    assert open_word_vectors(path, cache).look_up(["the"])[0].tolist() == [[1, 2]]
 
 
 def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:
@@ -104,7 +150,7 @@ def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(WordVectorsError, match=r"vectors\.txt:2: has 1 numbers behind 'cat'"):
         map_folder(path, cache)
 
-    assert not [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]
+    assert not maps(cache)
 
 
 def test_the_rest_of_a_killed_read_is_removed_by_the_next_one(tmp_path: Path) -> None:
@@ -115,7 +161,7 @@ def test_the_rest_of_a_killed_read_is_removed_by_the_next_one(tmp_path: Path) ->
 
     folder = map_folder(path, cache)
 
-    assert [each for each in (cache / "word-vectors").iterdir() if each.is_dir()] == [folder]
+    assert maps(cache) == [folder]
 
 
 @pytest.mark.parametrize(
@@ -150,4 +196,4 @@ def test_a_full_disk_is_one_of_the_cache_and_not_of_the_file(tmp_path: Path, wor
     with full_disk(100_000), pytest.raises(WordVectorsError, match="its map cannot be kept in"):
         map_folder(path, cache)
 
-    assert not [each for each in (cache / "word-vectors").iterdir() if each.is_dir()]
+    assert not maps(cache)
