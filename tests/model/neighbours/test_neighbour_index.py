@@ -90,8 +90,8 @@ class Alike:
 
     def __init__(self, sentence: Sequence[str]) -> None:
         self._sentence = sentence
-        noise = made_up([sentence], seed=1)[0] / 1_000
-        self.layers = np.float32([1, -1] * 4) + noise
+        self.layers: Vectors = made_up([sentence], seed=1)[0] / 1_000
+        self.layers[..., ::2] += 1
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
         return [
