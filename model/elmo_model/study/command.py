@@ -1,13 +1,14 @@
 """`elmo study`: from its options to a folder of results, tables and pictures."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from elmo_model.atomic_files import write_bytes
 from elmo_model.fitting.features import Encode
+from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.study.evaluation_sets import EvaluationSet, StudyError, evaluation_sets
@@ -28,7 +29,8 @@ class StudyCommand:
     """The options of `elmo study`.
 
     `data` is the folder of the evaluation sets, `out` that of the results. Without `word_vectors`
-    there are no taggers. `limit` and `tagger_limit` bound the sentences of each part.
+    there are no taggers. `limit` and `tagger_limit` bound the sentences of each part. `seeds` is
+    that of the fits as well.
     """
 
     data: Path
@@ -41,6 +43,7 @@ class StudyCommand:
     tagger_limit: int | None = None
     seeds: int = 3
     tagger: TaggerOptions = field(default_factory=TaggerOptions)
+    fits: FitOptions = field(default_factory=FitOptions)
 
 
 def study(command: StudyCommand, on_step: OnStep = lambda _: None) -> str:
@@ -80,11 +83,12 @@ def _choices(
     on_step: OnStep,
 ) -> list[Part]:
     results = Results(command.out, {**settings, "limit": command.limit})
+    options = replace(command.fits, seeds=command.seeds)
     parts = []
     for each in chosen:
         on_step(f"Layers: {each.name}")
         make = partial(
-            layer_choice, each, command.data, encode, limit=command.limit, seeds=command.seeds
+            layer_choice, each, command.data, encode, limit=command.limit, options=options
         )
         parts.append(results.ensure(f"layers-{each.name}", make))
     return parts

@@ -1,5 +1,6 @@
 """Which weighting wins, which layers a task chooses, and what the penalty does to its choice."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from elmo_model.fitting.comparison import (
@@ -19,9 +20,12 @@ PENALTIES = (0.001, 1.0)
 
 
 def layer_choice(
-    chosen: EvaluationSet, folder: Path, encode: Encode, *, limit: int | None, seeds: int
+    chosen: EvaluationSet, folder: Path, encode: Encode, *, limit: int | None, options: FitOptions
 ) -> Part:
-    """Fit the learned mixture with each penalty, and the fixed ones, on one evaluation set."""
+    """Fit the learned mixture with each penalty, and the fixed ones, on one evaluation set.
+
+    The penalty of `options` does not count.
+    """
     train = chosen.read(folder, "train", limit)
     test = chosen.read(folder, "test", limit)
     train.check(f"{chosen.name}, train")
@@ -31,7 +35,7 @@ def layer_choice(
             found = compare_known(
                 Known(features, train),
                 Known(tested, test),
-                FitOptions(seeds=seeds, l2_weights=penalty),
+                replace(options, l2_weights=penalty),
                 fixed=fixed_mixtures(features.layers) if penalty == PENALTIES[0] else {},
             )
             mixtures |= _rows(found, penalty)

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.fitting.fitter import FitOptions
 from elmo_model.study.command import StudyCommand, study
 from elmo_model.study.evaluation_sets import StudyError
 from elmo_model.study.tagger_training import TaggerOptions
 from tests.model.study.sets import write_ner, write_sentiment
 from tests.support.servers import SMALL
 
-TAGGER = TaggerOptions(hidden=4, rounds=2, rows=8)
+TAGGER = TaggerOptions(hidden=4, rounds=1, rows=8)
+FITS = FitOptions(rounds=1, batch=8)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(data: Path, out: Path, *tasks: str, seeds: int = 1) -> StudyCommand:
     return StudyCommand(
-        data, out, str(SMALL), out, data / "static.txt", tasks, seeds=seeds, tagger=TAGGER
+        *(data, out, str(SMALL), out, data / "static.txt", tasks),
+        seeds=seeds,
+        tagger=TAGGER,
+        fits=FITS,
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.study.evaluation_sets import evaluation_sets
@@ -21,7 +22,7 @@ def test_every_mixture_has_a_score_and_weights_a_seed(tmp_path: Path) -> None:
         tmp_path,
         lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences(),
         limit=20,
-        seeds=2,
+        options=FitOptions(seeds=2, rounds=1, batch=8),
     )
 
     assert (found["train_examples"], found["test_examples"]) == (20, 20)

@@ -1,12 +1,14 @@
 """A tagger learns labels that its input holds, from a seed alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from elmo_model.study.tagger import PLACES
 from elmo_model.study.tagger_training import Tagged, TaggerOptions, train_tagger
 
-OPTIONS = TaggerOptions(hidden=8, dropout=0.0, rounds=12, patience=12, rows=8, learning_rate=0.02)
+OPTIONS = TaggerOptions(hidden=8, dropout=0.0, rounds=5, rows=8, learning_rate=0.05)
 
 
 def made(count: int, seed: int, *, in_layers: bool) -> Tagged:
@@ -28,8 +30,16 @@ def made(count: int, seed: int, *, in_layers: bool) -> Tagged:
     return Tagged(static, layers, labels)
 
 
+def parts(*, in_layers: bool) -> tuple[Tagged, Tagged, Tagged]:
+    """Return a training, a development and a test part."""
+    train, development, test = (
+        made(count, seed, in_layers=in_layers) for seed, count in enumerate((48, 16, 32))
+    )
+    return train, development, test
+
+
 def test_elmo_at_the_input_and_at_the_output_is_learned_from() -> None:
-    train, development, test = (made(60, seed, in_layers=True) for seed in range(3))
+    train, development, test = parts(in_layers=True)
 
     none, below, above = (
         train_tagger(place, train, development, test, OPTIONS, seed=0) for place in PLACES[:3]
@@ -41,15 +51,21 @@ def test_elmo_at_the_input_and_at_the_output_is_learned_from() -> None:
     assert none.weights == {} and set(above.gammas) == {"output"}
 
 
-def test_word_vectors_alone_are_learned_from_and_a_seed_decides() -> None:
-    train, development, test = (made(60, seed, in_layers=False) for seed in range(3))
+def test_word_vectors_alone_are_learned_from() -> None:
+    found = train_tagger("none", *parts(in_layers=False), OPTIONS, seed=0)
+
+    assert found.test.main > 0.9
+
+
+def test_a_seed_decides_the_result_alone() -> None:
+    options = replace(OPTIONS, rounds=1)
 
     one, again, other = (
-        train_tagger("none", train, development, test, OPTIONS, seed) for seed in (0, 0, 1)
+        train_tagger("both", *parts(in_layers=True), options, seed) for seed in (0, 0, 1)
     )
 
-    assert one == again and one.test.main > 0.9
-    assert one.development != other.development or one.test != other.test or one.rounds
+    assert one == again
+    assert one.weights != other.weights and one.gammas != other.gammas
 
 
 def test_batches_are_sentences_of_similar_length() -> None:
