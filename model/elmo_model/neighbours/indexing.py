@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elmo_model.centre import Network, centre_of
 from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_writer import IndexWriter
+from elmo_model.neighbours.index_writer import GRAPH_FROM, IndexWriter
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.part_writer import PartWriter
 from elmo_model.neighbours.text_parts import TextPart, TextParts
@@ -36,6 +36,8 @@ def index_text(
     manifest: Manifest,
     batch_tokens: int,
     on_progress: OnProgress,
+    *,
+    graph_from: int | None = GRAPH_FROM,
 ) -> Indexed:
     """Write the index of a text to a folder, or continue it.
 
@@ -46,6 +48,7 @@ def index_text(
         manifest: the description of the index, without parts.
         batch_tokens: tokens of a batch, boundaries included.
         on_progress: is called after each batch.
+        graph_from: vectors from which a search gets a graph; see `IndexWriter`.
 
     Raises:
         IndexFolderError: the folder has something else in it, or an index of another text, model or
@@ -56,11 +59,11 @@ def index_text(
     size = text.size()
     with _locked(folder):
         if (folder / FILE).exists():
-            writer = IndexWriter.resume(folder)
+            writer = IndexWriter.resume(folder, graph_from)
             _check(folder, writer.manifest, manifest)
         else:
             centre = centre_of(network, batch_tokens).layers
-            writer = IndexWriter.begin(folder, manifest, centre)
+            writer = IndexWriter.begin(folder, manifest, centre, graph_from)
         resumed = writer.manifest.tokens
         _add_parts(network, text, writer, batch_tokens, size, on_progress)
         found = writer.manifest

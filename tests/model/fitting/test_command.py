@@ -44,7 +44,7 @@ def command(tmp_path: Path) -> FitCommand:
         train=tmp_path / "train.tsv",
         out=tmp_path / "tasks",
         model=str(SMALL),
-        options=FitOptions(seeds=1, rounds=2),
+        options=FitOptions(seeds=1, rounds=1),
     )
 
 
@@ -146,7 +146,7 @@ def test_the_task_file_names_the_model_the_data_and_the_options(command: FitComm
     assert task["fit"]["revision"] == report["model"]["revision"] == origin.revision
     assert task["fit"]["data"] == report["data"]
     assert task["fit"]["scored_on"] == "validation"
-    assert report["options"]["rounds"] == 2
+    assert report["options"]["rounds"] == 1
 
 
 def test_nothing_is_written_for_a_model_whose_vectors_are_not_finite(

@@ -9,13 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.fitting.comparison import compare
 from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Features
 from elmo_model.fitting.fitter import FitOptions, Part, fit_once
-from tests.support.made_up_vectors import encode, tagged
+from tests.support.made_up_vectors import learned, tagged
 
-OPTIONS = FitOptions(seeds=2, rounds=3, batch=32)
+OPTIONS = FitOptions(rounds=2, batch=32)
 
 
 def part(labels: Sequence[str], seed: int, *, is_noise: bool = False) -> Part:
@@ -96,16 +95,16 @@ def test_bio_predictions_are_legal_and_scored_by_spans() -> None:
         (["a1", f"b{n}", f"c{n}"], ["O", "B-x", "I-x"]) for n in range(40)
     )
 
-    found = compare(encode, examples, None, OPTIONS)
+    found = learned(examples, FitOptions(seeds=1, rounds=2, batch=32))
 
-    assert found.rows[0].scores[0].span_f1 is not None
-    assert found.rows[0].mean > 0.8
+    assert found.scores[0].span_f1 is not None
+    assert found.mean > 0.8
 
 
 def test_the_strongest_penalty_keeps_the_average() -> None:
     options = FitOptions(seeds=1, rounds=2, l2_weights=1e4)
 
-    (weights,) = compare(encode, tagged(60, 0), None, options).rows[0].weights
+    (weights,) = learned(tagged(60, 0), options).weights
 
     assert weights == pytest.approx((1 / 3,) * 3, abs=0.01)
 

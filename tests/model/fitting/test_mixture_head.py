@@ -8,8 +8,12 @@ from elmo_model.fitting.mixture_head import MixtureHead, initial_gamma, joined
 from elmo_model.layers.scalar_mix import mix, normalise
 
 
-def test_logits_are_the_linear_map_of_the_mixture() -> None:
+@pytest.fixture(autouse=True)
+def _seed() -> None:
     torch.manual_seed(0)
+
+
+def test_logits_are_the_linear_map_of_the_mixture() -> None:
     head = MixtureHead(3, 4, 2, gamma=1.5)
     torch.nn.init.normal_(head.linear.weight)
     torch.nn.init.normal_(head.mix.weights)
@@ -45,7 +49,6 @@ def test_dropout_acts_on_the_mixed_vectors_in_training_alone() -> None:
     layers = torch.ones(1, 1, 1, 200)
 
     assert head.eval()(layers).item() == 200
-    torch.manual_seed(0)
     assert head.train()(layers).item() != 200
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.neighbours import index_writer
 from elmo_model.neighbours.errors import IndexFolderError
 from elmo_model.neighbours.graph_search import GraphSearch
 from elmo_model.neighbours.index_files import open_index
@@ -40,12 +39,14 @@ def write(path: Path, sentences: int) -> Path:
 
 
 def test_a_large_part_has_graphs_that_find_the_nearest(tmp_path: Path) -> None:
-    text = write(tmp_path / "made up", 1 + index_writer.GRAPH_FROM // 20)
+    text = write(tmp_path / "made up", 40)
     parts = TextParts(text, tokenizer("whitespace"), 1_000_000)
     seen: list[tuple[int, int]] = []
 
     index_text(
-        MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000, lambda *done: seen.append(done)
+        *(MadeUp(), parts, tmp_path / "index", manifest_of(), 4_000),
+        lambda *done: seen.append(done),
+        graph_from=500,
     )
 
     found = open_index(tmp_path / "index")
