@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import random
 import shutil
 import signal
 import time
@@ -75,7 +76,9 @@ def test_an_index_holds_the_vectors_of_every_token(text: Path, tmp_path: Path) -
 
 def test_a_killed_run_goes_on_and_gives_the_same_index(text: Path, tmp_path: Path) -> None:
     """All runs are processes of their own: other tests leave this one other torch settings."""
-    text.write_text("\n".join(LINES * 15) + "\n")
+    words, source = [f"w{number}" for number in range(23)], random.Random(0)
+    lines = {" ".join(source.choices(words, k=5)): None for _ in range(1_200)}  # each line once
+    text.write_text("\n".join(lines) + "\n")
     options = ("--tokenised", "--part-tokens", 400)
     started(text, tmp_path / "whole", *options).wait()
     whole = len(parts(tmp_path / "whole"))
