@@ -90,7 +90,7 @@ class Alike:
 
     def __init__(self, sentence: Sequence[str]) -> None:
         self._sentence = sentence
-        self.layers: Vectors = made_up([sentence], seed=1)[0] / 1_000
+        self.layers = made_up([sentence], seed=1)[0] / np.float32(1_000)
         self.layers[..., ::2] += 1
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
