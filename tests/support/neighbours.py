@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -46,10 +47,15 @@ def made_up(sentences: Sequence[Sequence[str]], seed: int = 0) -> list[Vectors]:
     for sentence in sentences:
         layers = source.standard_normal((LAYERS, len(sentence), WIDTH), np.float32) * 2 + 1
         for place, word in enumerate(sentence):
-            digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
-            layers[0, place] = np.random.default_rng(list(digest)).standard_normal(WIDTH)
+            layers[0, place] = _word_layer(word)
         found.append(layers)
     return found
+
+
+@cache
+def _word_layer(word: str) -> NDArray[np.float64]:
+    digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+    return np.random.default_rng(list(digest)).standard_normal(WIDTH)
 
 
 def centre_of(vectors: Sequence[Vectors]) -> Vectors:

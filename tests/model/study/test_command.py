@@ -13,7 +13,7 @@ from tests.model.study.sets import write_ner, write_sentiment
 from tests.support.servers import SMALL
 
 TAGGER = TaggerOptions(hidden=4, rounds=1, rows=8)
-FITS = FitOptions(rounds=1, batch=8)
+FITS = FitOptions(rounds=1)
 
 
 @pytest.fixture(scope="module")

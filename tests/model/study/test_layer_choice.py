@@ -22,7 +22,7 @@ def test_every_mixture_has_a_score_and_weights_a_seed(tmp_path: Path) -> None:
         tmp_path,
         lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences(),
         limit=20,
-        options=FitOptions(seeds=2, rounds=1, batch=8),
+        options=FitOptions(seeds=2, rounds=1, batch=32),
     )
 
     assert (found["train_examples"], found["test_examples"]) == (20, 20)
