@@ -9,6 +9,7 @@ ServiceError
 │   ├── MalformedRequest       400
 │   ├── MalformedBody          400
 │   ├── Unauthorized           401
+│   ├── Forbidden              403
 │   ├── NotFound
 │   │   ├── UnknownModel       404
 │   │   ├── UnknownTask        404
@@ -119,6 +120,12 @@ class Unauthorized(RequestError):
         super().__init__(
             detail, errors=errors, headers={"WWW-Authenticate": "Bearer", **(headers or {})}
         )
+
+
+class Forbidden(RequestError):
+    status = 403
+    title = "Not for pages of other origins"
+    slug = "forbidden"
 
 
 class NotFound(RequestError):
@@ -277,6 +284,7 @@ ERRORS: tuple[type[ServiceError], ...] = (
     MalformedRequest,
     MalformedBody,
     Unauthorized,
+    Forbidden,
     UnknownModel,
     UnknownTask,
     UnknownJob,

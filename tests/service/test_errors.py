@@ -75,7 +75,7 @@ def test_titles_and_types_are_never_shared() -> None:
 
 def test_the_statuses_are_those_of_the_contract() -> None:
     assert {cls.status for cls in ERRORS} == {
-        400, 401, 404, 405, 406, 408, 409, 413, 415, 422, 429, 500, 503, 504,
+        400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 500, 503, 504,
     }  # fmt: skip
 
 

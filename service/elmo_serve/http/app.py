@@ -19,7 +19,7 @@ from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.errors import Errors
 from elmo_serve.http.middleware.load_shedding import LoadShedding
-from elmo_serve.http.middleware.malformed_requests import MalformedRequests
+from elmo_serve.http.middleware.request_checks import RequestChecks
 from elmo_serve.http.routes import (
     docs,
     embed,
@@ -114,7 +114,7 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
         *_cross_origin(settings.cors_origins),
         Middleware(Errors),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
-        Middleware(MalformedRequests),
+        Middleware(RequestChecks, origins=settings.cors_origins),
         Middleware(SurplusConnections, limit=settings.max_connections),
     ]
     if keys := settings.api_key_names():

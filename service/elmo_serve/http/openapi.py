@@ -12,6 +12,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from elmo_serve.errors import Forbidden
+from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
     OpenAIErrorResponse,
@@ -134,6 +136,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     document["components"]["schemas"].update(definitions["$defs"])
     _name_operations(document)
     _drop_validation_errors(document)
+    _add_forbidden(document)
     if needs_key:
         _ask_for_a_key(document)
     return document
@@ -154,6 +157,16 @@ def _drop_validation_errors(document: dict[str, Any]) -> None:
         for operation in path.values():
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
+
+
+def _add_forbidden(document: dict[str, Any]) -> None:
+    """Declare the 403 of `RequestChecks` on every operation but GET, in the form of its 401."""
+    for path in document["paths"].values():
+        for method, operation in path.items():
+            if method != "get":
+                (response,) = documented((Forbidden,)).values()
+                content = operation["responses"]["401"]["content"]
+                operation["responses"][str(Forbidden.status)] = {**response, "content": content}
 
 
 def _ask_for_a_key(document: dict[str, Any]) -> None:

@@ -5,14 +5,16 @@ A browser makes them in tests/clients/test_browser.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
-from tests.support.servers import SMALL, running
+from elmo_serve.http.app import create_app
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings
+from tests.support.servers import SMALL
 
 ORIGIN = "https://example.org"
+FOREIGN = "https://example.com"
 PREFLIGHT = {
     "Origin": ORIGIN,
     "Access-Control-Request-Method": "POST",
@@ -20,23 +22,19 @@ PREFLIGHT = {
 }
 
 
-@pytest.fixture(scope="module")
-def allowing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with (
-        running(
-            tmp_path_factory.mktemp("allowing"),
-            model=SMALL,
-            worker="thread",
-            api_keys="key",
-            cors_origins=f"http://localhost:3000,{ORIGIN}/",
-        ) as server,
-        server.client() as client,
-    ):
-        yield client
+def client_of(**settings: object) -> httpx.AsyncClient:
+    """Return a client of an application without running processes."""
+    app = create_app(assemble(Settings.model_validate({"model": str(SMALL), **settings})))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
 
-def test_a_preflight_needs_no_key(allowing: httpx.Client) -> None:
-    answer = allowing.options("/embed", headers=PREFLIGHT)
+def allowing() -> httpx.AsyncClient:
+    return client_of(api_keys="key", cors_origins=f"http://localhost:3000,{ORIGIN}/")
+
+
+async def test_a_preflight_needs_no_key() -> None:
+    async with allowing() as client:
+        answer = await client.options("/embed", headers=PREFLIGHT)
 
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == ORIGIN
@@ -50,12 +48,12 @@ def test_a_preflight_needs_no_key(allowing: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "key", "status"),
-    [("/info", "key", 200), ("/info", "x", 401), ("/nowhere", "key", 404)],
+    [("/v1/models", "key", 200), ("/info", "x", 401), ("/nowhere", "key", 404)],
 )
-def test_a_script_may_read_every_response(
-    allowing: httpx.Client, path: str, key: str, status: int
-) -> None:
-    answer = allowing.get(path, headers={"Origin": ORIGIN, "Authorization": f"Bearer {key}"})
+async def test_a_script_may_read_every_response(path: str, key: str, status: int) -> None:
+    headers = {"Origin": ORIGIN, "Authorization": f"Bearer {key}"}
+    async with allowing() as client:
+        answer = await client.get(path, headers=headers)
 
     assert answer.status_code == status
     assert answer.headers["access-control-allow-origin"] == ORIGIN
@@ -63,14 +61,35 @@ def test_a_script_may_read_every_response(
     assert "Origin" in answer.headers["vary"]
 
 
-def test_another_origin_is_not_allowed(allowing: httpx.Client) -> None:
-    foreign = {**PREFLIGHT, "Origin": "https://example.com"}
+async def test_another_origin_is_not_allowed() -> None:
+    foreign = {**PREFLIGHT, "Origin": FOREIGN}
+    async with allowing() as client:
+        assert (await client.options("/embed", headers=foreign)).status_code == 400
+        answer = await client.get("/health", headers=foreign)
+        assert "access-control-allow-origin" not in answer.headers
 
-    assert allowing.options("/embed", headers=foreign).status_code == 400
-    assert "access-control-allow-origin" not in allowing.get("/health", headers=foreign).headers
+
+async def test_without_the_setting_there_are_no_such_headers() -> None:
+    async with client_of() as client:
+        assert (await client.options("/embed", headers=PREFLIGHT)).status_code == 405
+        answer = await client.get("/health/live", headers={"Origin": ORIGIN})
+        assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_without_the_setting_there_are_no_such_headers(client: httpx.Client) -> None:
-    assert client.options("/embed", headers=PREFLIGHT).status_code == 405
-    answer = client.get("/info", headers={"Origin": ORIGIN})
-    assert not [name for name in answer.headers if name.startswith("access-control")]
+async def test_a_page_of_another_site_replaces_no_task() -> None:
+    body = b'{"kind": "token", "examples": []}'
+    async with client_of(cors_origins=ORIGIN) as client:
+        answers = [
+            await client.post(
+                "/tasks/ner/fit",
+                content=body,
+                headers={"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode},
+            )
+            for origin, mode in ((FOREIGN, "no-cors"), (ORIGIN, "cors"))
+        ]
+
+    assert answers[0].status_code == 403
+    assert answers[0].json()["type"] == "urn:elmo-serve:error:forbidden"
+    assert answers[0].headers["content-type"] == "application/problem+json"
+    assert FOREIGN in answers[0].json()["detail"]
+    assert answers[1].status_code != 403

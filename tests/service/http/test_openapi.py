@@ -185,7 +185,7 @@ def test_every_error_is_problem_json_or_has_the_form_of_its_api(served: dict[str
 def test_embed_can_answer_every_status_of_the_contract(served: dict[str, Any]) -> None:
     responses = served["paths"]["/embed"]["post"]["responses"]
 
-    statuses = (200, 400, 401, 404, 406, 409, 413, 415, 422, 429, 500, 503, 504)
+    statuses = (200, 400, 401, 403, 404, 406, 409, 413, 415, 422, 429, 500, 503, 504)
     assert set(responses) == set(map(str, statuses))
     assert list(responses["200"]["content"]) == list(ENCODERS)
     own = {"Server-Timing", "Vary", "X-Request-Id", "X-Unknown-Share", "X-Warnings"}
