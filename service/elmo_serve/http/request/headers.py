@@ -67,8 +67,8 @@ def accept(scope: "Scope") -> tuple[str, ...]:
 def content_length(scope: "Scope") -> int | None:
     """Return the announced length of the body in bytes; None for a chunked body or none at all."""
     announced = first(scope, b"content-length") or ""
-    # A number of more digits is over every limit and takes long to convert.
-    return int(announced[:_MOST_DIGITS]) if announced.isdecimal() else None
+    # A number of more digits is over every limit and takes long to convert; zeros do not count.
+    return int(announced.lstrip("0")[:_MOST_DIGITS] or 0) if announced.isdecimal() else None
 
 
 def is_chunked(scope: "Scope") -> bool:

@@ -20,7 +20,16 @@ def test_the_first_value_and_every_value_come_without_white_space() -> None:
 
 @pytest.mark.parametrize(
     ("sent", "length"),
-    [("0", 0), ("12", 12), ("9" * 5_000, 10**18 - 1), ("-1", None), ("1e3", None), ("", None)],
+    [
+        ("0", 0),
+        ("12", 12),
+        ("00", 0),
+        ("00000000000000010000", 10_000),
+        ("9" * 5_000, 10**18 - 1),
+        ("-1", None),
+        ("1e3", None),
+        ("", None),
+    ],
 )
 def test_the_announced_length_is_a_number_or_none(sent: str, length: int | None) -> None:
     assert headers.content_length(http_scope(content_length=sent)) == length
