@@ -143,6 +143,7 @@ def test_openai_reads_base64_usage_and_errors(english: Running, tmp_path: Path) 
     assert "'english'" in found["unknown"][3]
     assert found["empty"][0] == "BadRequestError" and "/input/1" in found["empty"][3]
     assert found["dimensions"][:3] == ["BadRequestError", "invalid_request", "dimensions"]
+    assert "512" in found["dimensions"][3]
 
 
 LANGCHAIN_IDS = """

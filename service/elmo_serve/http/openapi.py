@@ -58,6 +58,8 @@ OPERATIONS: Final = {
     ("get", "/v1/models/{name}"): ("getModel", "OpenAI"),
     ("post", "/tei/embed"): ("teiEmbed", "Text Embeddings Inference"),
     ("post", "/tei/embed_all"): ("teiEmbedAll", "Text Embeddings Inference"),
+    ("post", "/tei"): ("teiEmbedBase", "Text Embeddings Inference"),
+    ("post", "/"): ("teiEmbedRoot", "Text Embeddings Inference"),
     ("get", "/v2"): ("getServerMetadata", "Open Inference Protocol"),
     ("get", "/v2/health/live"): ("getServerLive", "Open Inference Protocol"),
     ("get", "/v2/health/ready"): ("getServerReady", "Open Inference Protocol"),

@@ -50,4 +50,9 @@ OPEN: Final = PROBES | {
     *(f"/docs/{name}" for name in DOCS),
     *(f"/page/{name}" for name in PAGE),
 }
-"""Answered without an API key: none of them holds data of the model or of a client."""
+"""GET of these is answered without an API key: none holds data of the model or of a client."""
+
+
+def is_open(method: str, path: str) -> bool:
+    """Tell whether a request needs no API key."""
+    return path in OPEN and method in ("GET", "HEAD")

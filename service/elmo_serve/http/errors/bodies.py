@@ -21,8 +21,8 @@ from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 OPENAI: Final = "/v1/"
 TEI: Final = "/tei/"
 OPEN_INFERENCE: Final = "/v2/"
-"""The paths below which errors have the bodies of OpenAI, of text-embeddings-inference and of the
-Open Inference Protocol."""
+"""Paths. Below them, errors have the bodies of OpenAI, of text-embeddings-inference and of the Open
+Inference Protocol."""
 
 _SCHEMAS: Final = {
     OPENAI: OpenAIErrorResponse,
@@ -36,11 +36,11 @@ _CODES: Final[dict[type[ServiceError], str]] = {
 }
 
 
-def response(error: ServiceError, path: str, request_id: str) -> Response:
-    """Return the response for an error of a request to a path."""
+def response(error: ServiceError, method: str, path: str, request_id: str) -> Response:
+    """Return the response for an error of a request with a method to a path."""
     if path.startswith(OPENAI):
         return _json(openai_body(error), openai_status(type(error)), error)
-    if path.startswith(TEI):
+    if path.startswith(TEI) or path == "/tei" or (method, path) == ("POST", "/"):
         return _json(tei_body(error), error.status, error)
     if path.startswith(OPEN_INFERENCE):
         return _json({"error": problem_details.encodable(error.detail)}, error.status, error)

@@ -1,4 +1,4 @@
-"""API keys, required on every path that is not in `public_paths.OPEN`."""
+"""API keys, required of every request that is not `public_paths.is_open`."""
 
 import hashlib
 import hmac
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.errors import Unauthorized
-from elmo_serve.http.public_paths import OPEN
+from elmo_serve.http.public_paths import is_open
 from elmo_serve.http.request import headers
 
 
@@ -41,7 +41,7 @@ class ApiKeys:
         self._keys = KeyRing(keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and not is_open(scope["method"], scope["path"]):
             name = self._keys.name(scope)
             if name is None:
                 raise Unauthorized(

@@ -33,5 +33,6 @@ class Errors:
             known = translated(error, Request(scope))
             if has_started:
                 raise
-            response = error_bodies.response(known, scope["path"], scope["state"]["request_id"])
+            request_id = scope["state"]["request_id"]
+            response = error_bodies.response(known, scope["method"], scope["path"], request_id)
             await response(scope, receive, send)

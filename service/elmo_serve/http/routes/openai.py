@@ -30,7 +30,7 @@ from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.schemas.clients import EmbeddingsResponse, ModelCard, ModelList
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
-from elmo_serve.http.text.bodies import OpenAIOptions
+from elmo_serve.http.text.bodies import OpenAIOptions, check_dimensions
 from elmo_serve.http.text.call import JSON_FACTOR, TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
@@ -89,13 +89,14 @@ async def embeddings(request: Request) -> Response:
     """Return one unit vector a text: the mean over its tokens of the mean of all layers.
 
     `model: "english@task"` mixes the layers as a task does. Texts without tokens are refused, and
-    so are token ids and `dimensions`.
+    so are token ids, and `dimensions` other than the width of the model.
     """
     with TextCall(request) as call:
         body = await call.body("/v1/embeddings")
         options = body.options
         assert isinstance(options, OpenAIOptions)
         model, output, name = _chosen(call.server, options.model)
+        check_dimensions(options.dimensions, model.info.dimension)
         factor = _BASE64_FACTOR if options.is_base64 else JSON_FACTOR
         texts, embedded = await call.embed(model, body, lambda _: output, memory_factor=factor)
         if options.is_base64:

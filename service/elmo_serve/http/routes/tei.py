@@ -23,7 +23,7 @@ from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
 from elmo_serve.http.schemas.vectors import Vector
-from elmo_serve.http.text.bodies import TeiOptions
+from elmo_serve.http.text.bodies import TeiOptions, check_dimensions
 from elmo_serve.http.text.call import TextCall
 from elmo_serve.output import Pooling, select
 
@@ -67,17 +67,26 @@ def _document(schema: str) -> dict[str, Any]:
     }
 
 
-@router.post(
-    "/tei/embed",
-    name="tei_embed",
-    summary="Embed texts, as text-embeddings-inference",
-    response_class=Response,
-    responses={200: {"model": list[Vector], "description": "One vector a text."}, **_ERRORS},
-    openapi_extra=_document("TeiEmbedRequest"),
-)
 async def embed(request: Request) -> Response:
-    """Return one vector a text: the mean over its tokens of the mean of all layers."""
+    """Return one vector a text: the mean over its tokens of the mean of all layers.
+
+    `POST /tei/embed`, `POST /tei` and `POST /` are the same: some clients post to the address that
+    they are given, others add `/embed` to it.
+    """
     return await _answered(request, "mean")
+
+
+for _path in ("/tei/embed", "/tei", "/"):
+    router.add_api_route(
+        _path,
+        embed,
+        methods=["POST"],
+        name="tei_embed",
+        summary="Embed texts, as text-embeddings-inference",
+        response_class=Response,
+        responses={200: {"model": list[Vector], "description": "One vector a text."}, **_ERRORS},
+        openapi_extra=_document("TeiEmbedRequest"),
+    )
 
 
 @router.post(
@@ -102,6 +111,7 @@ async def _answered(request: Request, pooling: Pooling) -> Response:
         options = body.options
         assert isinstance(options, TeiOptions)
         model = call.server.models.get(request.query_params.get("model"))
+        check_dimensions(options.dimensions, model.info.dimension)
         is_unit = options.normalize and pooling != "none"
         output = select("average", model.info.layers, pooling=pooling, normalize=is_unit)
         texts, embedded = await call.embed(model, body, lambda _: output, truncate=options.truncate)

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from elmo_serve.http.schemas.vectors import Vector
 from elmo_serve.task_schema import ModelName, optional
@@ -16,6 +16,9 @@ Text = Annotated[str, Field(min_length=1, pattern=A_TOKEN)]
 """A text with at least one token: control characters count as white space."""
 
 Tokens = Annotated[list[str], Field(min_length=1)]
+Dimensions = Annotated[int, Strict(), Field(ge=1)]
+
+DIMENSIONS: Final = "The width of the model, `dimension` in `GET /info`; another one is refused."
 
 
 class EmbeddingsRequest(BaseModel):
@@ -38,6 +41,7 @@ class EmbeddingsRequest(BaseModel):
     encoding_format: Literal["float", "base64"] | None = optional(
         "float", "`base64`: little-endian float32. Default: `float`."
     )
+    dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
 
 class EmbeddingItem(BaseModel):
@@ -115,6 +119,7 @@ class _TeiTexts(BaseModel):
     truncation_direction: Literal["Right", "Left"] | None = optional(
         "Right", "The end that is cut. Default: `Right`."
     )
+    dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
 
 class TeiEmbedRequest(_TeiTexts):

@@ -30,6 +30,7 @@ class OpenAIOptions:
 
     model: str | None
     is_base64: bool
+    dimensions: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class TeiOptions:
 
     normalize: bool
     truncate: Side | None
+    dimensions: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,22 @@ class TextBody:
     pointers: list[str]
 
 
+def check_dimensions(wanted: int | None, width: int) -> None:
+    """Check that vectors of the model's own width are wanted, or of none in particular.
+
+    Clients send the size that their vector store was made for.
+
+    Raises:
+        InvalidRequest: they are to have another width.
+    """
+    if wanted is not None and wanted != width:
+        raise _invalid(
+            "/dimensions",
+            f"must be {width}, the width of the model, or left out: parts of an ELMo vector are no "
+            f"vector of their own; found {wanted}",
+        )
+
+
 def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBody:
     """Parse a body of a form.
 
@@ -84,22 +102,19 @@ def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBo
 
 
 def _parse_openai(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
-    if body.get("dimensions") is not None:
-        detail = (
-            "the vectors of a model have one width and cannot be cut: parts of an ELMo vector are "
-            "no vector of their own. Leave it out"
-        )
-        raise _invalid("/dimensions", detail)
     encoding = _choice(body, "encoding_format", ("float", "base64"), "float")
     model = _optional_string(body, "model")
-    return _texts(body, "input", limits, OpenAIOptions(model, encoding == "base64"))
+    return _texts(
+        body, "input", limits, OpenAIOptions(model, encoding == "base64", _dimensions(body))
+    )
 
 
 def _parse_tei(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
     truncate = _flag(body, "truncate", default=False)
     side: Side = _choice(body, "truncation_direction", ("right", "left"), "right")
     normalize = _flag(body, "normalize", default=True)
-    return _texts(body, "inputs", limits, TeiOptions(normalize, side if truncate else None))
+    options = TeiOptions(normalize, side if truncate else None, _dimensions(body))
+    return _texts(body, "inputs", limits, options)
 
 
 def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
@@ -213,9 +228,7 @@ def _place(value: Any, at: str, limits: RequestLimits) -> tuple[bytes, int | Non
     _only(value, ("text", "tokens", "token"), at)
     if ("text" in value) == ("tokens" in value):
         raise _invalid(at, "must have one of text and tokens")
-    token = value.get("token")
-    if isinstance(token, float) and token.is_integer():  # JSON has one type of numbers
-        token = int(token)
+    token = _whole(value.get("token"))
     if token is not None and (isinstance(token, bool) or not isinstance(token, int) or token < 0):
         raise _invalid(
             f"{at}/token", f"must be a whole number of at least 0; found {_given(token)}"
@@ -261,6 +274,18 @@ def _choice(body: Mapping[str, Any], name: str, values: Sequence[Any], default: 
         known = " or ".join(map(repr, values))
         raise _invalid(pointer(name), f"must be {known}; found {_given(value)}")
     return value.lower()
+
+
+def _dimensions(body: Mapping[str, Any]) -> int | None:
+    value = _whole(body.get("dimensions"))
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise _invalid("/dimensions", f"must be a whole number; found {_given(value)}")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """Return a float without a fraction as an integer: JSON has one type of numbers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _optional_string(body: Mapping[str, Any], name: str) -> str | None:

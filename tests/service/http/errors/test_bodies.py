@@ -30,7 +30,7 @@ BUSY = Overloaded("full", retry_after=2)
 
 
 def body(error: ServiceError, path: str) -> Any:
-    return orjson.loads(response(error, path, "id").body)
+    return orjson.loads(response(error, "POST", path, "id").body)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def body(error: ServiceError, path: str) -> Any:
     ],
 )
 def test_errors_of_openai(error: ServiceError, status: int, kind: str, code: str) -> None:
-    answer = response(error, "/v1/embeddings", "id")
+    answer = response(error, "POST", "/v1/embeddings", "id")
 
     assert answer.status_code == status
     found = body(error, "/v1/embeddings")["error"]
@@ -69,16 +69,23 @@ def test_the_field_at_fault_is_the_first_part_of_its_pointer() -> None:
 )
 def test_errors_of_tei(error: ServiceError, kind: str) -> None:
     assert body(error, "/tei/embed") == {"error": error.detail, "error_type": kind}
-    assert response(error, "/tei/embed", "id").status_code == error.status
+    assert response(error, "POST", "/tei/embed", "id").status_code == error.status
 
 
-@pytest.mark.parametrize("path", ["/embed", "/v1", "/tei", "/v2", "/v3/embeddings"])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/tei"), ("GET", "/tei"), ("POST", "/")])
+def test_errors_of_the_base_addresses_of_tei(method: str, path: str) -> None:
+    assert set(orjson.loads(response(BUSY, method, path, "id").body)) == {"error", "error_type"}
+
+
+@pytest.mark.parametrize("path", ["/embed", "/v1", "/teis", "/v2", "/v3/embeddings"])
 def test_other_paths_have_problem_documents(path: str) -> None:
     assert body(BUSY, path)["type"].startswith("urn:elmo-serve:error:")
+    root = response(BUSY, "GET", "/", "id")
+    assert orjson.loads(root.body)["type"].startswith("urn:elmo-serve:error:")
 
 
 def test_errors_of_the_open_inference_protocol() -> None:
-    answer = response(BUSY, "/v2/models/small", "id")
+    answer = response(BUSY, "GET", "/v2/models/small", "id")
 
     assert answer.status_code == 503
     assert body(BUSY, "/v2/models/small") == {"error": "full"}
@@ -86,7 +93,7 @@ def test_errors_of_the_open_inference_protocol() -> None:
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/tei/embed", "/v2/x"])
 def test_headers_of_an_error_are_sent_in_every_form(path: str) -> None:
-    assert response(BUSY, path, "id").headers["retry-after"] == "2"
+    assert response(BUSY, "POST", path, "id").headers["retry-after"] == "2"
 
 
 @pytest.mark.parametrize("path", ["/v1/x", "/tei/x", "/v2/x"])

@@ -97,7 +97,9 @@ def test_models_are_those_of_the_server_and_their_tasks(client: httpx.Client, ta
     [
         ({"input": [[1, 2, 3]]}, "input", "check_embedding_ctx_length=False"),
         ({"input": [1, 2, 3]}, "input", "check_embedding_ctx_length=False"),
-        ({"input": "a", "dimensions": 8}, "dimensions", "one width"),
+        ({"input": "a", "dimensions": 8}, "dimensions", "must be 32, the width"),
+        ({"input": "a", "dimensions": 0}, "dimensions", "must be 32, the width"),
+        ({"input": "a", "dimensions": "32"}, "dimensions", "a whole number; found '32'"),
         ({"input": "a", "encoding_format": "int8"}, "encoding_format", "'float' or 'base64'"),
         ({"input": ["a", ""]}, "input", "/input/1: holds no token"),
         ({"input": " \n\t"}, "input", "holds no token"),
@@ -145,6 +147,12 @@ def test_fields_of_other_servers_are_ignored(client: httpx.Client) -> None:
     body = {"input": "a", "user": "me", "model": None, "dimensions": None, "truncate": "END"}
 
     assert len(create(client, **body)["data"]) == 1
+
+
+def test_the_width_of_the_model_may_be_asked_for(client: httpx.Client) -> None:
+    width = client.get("/info").json()["dimension"]
+
+    assert create(client, input="a", dimensions=width) == create(client, input="a")
 
 
 def test_a_text_may_be_as_long_as_a_sentence(client: httpx.Client) -> None:

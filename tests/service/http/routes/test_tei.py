@@ -76,6 +76,7 @@ def test_the_address_may_name_a_model(client: httpx.Client) -> None:
         ({"inputs": [1]}, "token ids"),
         ({"inputs": ["a", " "]}, "/inputs/1: holds no token"),
         ({"inputs": "a", "normalize": 1}, "/normalize: must be true or false"),
+        ({"inputs": "a", "dimensions": 4}, "/dimensions: must be 32, the width"),
         ({"inputs": "a", "truncate": True, "truncation_direction": "up"}, "'right' or 'left'"),
     ],
 )
@@ -91,6 +92,23 @@ def test_a_faulty_request_has_a_body_of_that_api(
 
 
 def test_other_fields_are_ignored(client: httpx.Client) -> None:
-    body = {"inputs": "a", "prompt_name": "query", "dimensions": 4, "raw": True}
+    body = {"inputs": "a", "prompt_name": "query", "dimensions": None, "raw": True}
 
     assert len(post(client, "/tei/embed", **body)) == 1
+
+
+def test_the_width_of_the_model_may_be_asked_for(client: httpx.Client) -> None:
+    width = client.get("/info").json()["dimension"]
+
+    (vector,) = post(client, "/tei/embed", inputs="a", dimensions=width)
+    assert len(vector) == width
+
+
+def test_one_base_address_serves_every_client(client: httpx.Client) -> None:
+    """Some clients add `/embed` to the address that they are given, others do not."""
+    for base in ("/tei", "/"):
+        assert post(client, base, inputs=TEXTS) == post(client, "/tei/embed", inputs=TEXTS)
+        refused = client.post(base, json={"text": TEXTS})
+        assert refused.status_code == 422
+        assert refused.json() == {"error": "/inputs: is required", "error_type": "Validation"}
+    assert set(client.get("/tei").json()) == {"error", "error_type"}

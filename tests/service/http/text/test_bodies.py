@@ -24,7 +24,7 @@ def parsed(form: Form, **body: object) -> TextBody:
 def test_texts_and_lists_of_tokens_keep_their_places() -> None:
     found = parsed("/v1/embeddings", input=["naïve", ["a", "b"]], model="m", user="me")
 
-    assert found.options == OpenAIOptions("m", is_base64=False)
+    assert found.options == OpenAIOptions("m", is_base64=False, dimensions=None)
     assert found.sentences == ["naïve".encode(), b'["a","b"]']
     assert found.lengths == [None, 2]
     assert found.pointers == ["/input/0", "/input/1"]
@@ -39,11 +39,13 @@ def test_one_text_is_at_the_field_itself() -> None:
 @pytest.mark.parametrize(
     ("body", "options"),
     [
-        ({}, TeiOptions(normalize=True, truncate=None)),
-        ({"normalize": False, "truncate": True}, TeiOptions(normalize=False, truncate="right")),
-        ({"truncate": True, "truncation_direction": "Left"}, TeiOptions(True, "left")),
-        ({"truncate": False, "truncation_direction": "Left"}, TeiOptions(True, None)),
-        ({"truncate": None, "normalize": None}, TeiOptions(True, None)),
+        ({}, TeiOptions(normalize=True, truncate=None, dimensions=None)),
+        ({"normalize": False, "truncate": True}, TeiOptions(False, "right", None)),
+        ({"truncate": True, "truncation_direction": "Left"}, TeiOptions(True, "left", None)),
+        ({"truncate": False, "truncation_direction": "Left"}, TeiOptions(True, None, None)),
+        ({"truncate": None, "normalize": None}, TeiOptions(True, None, None)),
+        ({"dimensions": 8}, TeiOptions(True, None, 8)),
+        ({"dimensions": 8.0}, TeiOptions(True, None, 8)),
     ],
 )
 def test_options_of_tei(body: dict[str, object], options: TeiOptions) -> None:
