@@ -97,7 +97,7 @@ class RemoteEngine:
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted, here or there; or
                 every replica that had the request was lost.
-            DeadlineExceeded: the time is over, or too short.
+            DeadlineExceeded: the time is over.
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self._default

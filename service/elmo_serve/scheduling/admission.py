@@ -145,8 +145,9 @@ class Admission:
         """Count a request with sentences of these lengths, or refuse it.
 
         Raises:
-            TooLarge, ClientOverShare, Overloaded: there is no room.
-            DeadlineExceeded: the timeout is over, or too short for the request by itself.
+            TooLarge: it never has room, or takes longer than its timeout by itself.
+            ClientOverShare, Overloaded: there is no room now.
+            DeadlineExceeded: the timeout is over.
         """
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
@@ -156,9 +157,10 @@ class Admission:
         self._check_client(client, cost, backlog)
         alone = cost * backlog.seconds_per_token
         if alone > timeout_seconds and backlog.is_measured:
-            raise DeadlineExceeded(
-                f"The request takes about {alone:.1f} s by itself and {timeout_seconds:g} s are "
-                "allowed: send fewer sentences."
+            # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
+            raise TooLarge(
+                f"The request takes about {alone:.1f} s by itself and {timeout_seconds:.3g} s are "
+                "allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer sentences."
             )
         if (refusal := self.refusal(cost, timeout_seconds, model)) is not None:
             raise refusal

@@ -135,7 +135,7 @@ class Engine:
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
-            DeadlineExceeded: the time is over, or too short.
+            DeadlineExceeded: the time is over.
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self.default

@@ -359,7 +359,7 @@ def test_a_deadline_is_any_number_of_seconds(client: httpx.Client, value: str) -
     assert response.status_code == 200
 
 
-@pytest.mark.parametrize("value", ["1e-9", "5e-324", "0.05"])
+@pytest.mark.parametrize("value", ["1e-9", "5e-324"])
 def test_a_deadline_that_passes_is_504(slow: Running, value: str) -> None:
     body = {"sentences": [[str(number)] for number in range(1_000)]}
 
