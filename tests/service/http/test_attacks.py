@@ -124,6 +124,7 @@ def test_an_upgrade_is_ignored_and_the_body_is_no_second_request(
         connection.sendall(last)
 
         assert statuses(read(connection)) == [200, 400, 200]
+    assert "upgrade request" not in server.log  # Java's client asks for h2c in each request
 
 
 # 4: bytes that are no request

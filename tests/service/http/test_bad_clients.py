@@ -422,9 +422,3 @@ def test_a_client_that_waits_for_100_continue_gets_it(narrow_server: Running) ->
         connection.sendall(GOOD)
 
         assert read(connection).startswith(b"HTTP/1.1 200 ")
-
-
-def test_an_unknown_upgrade_is_ignored(narrow_server: Running) -> None:
-    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x"}
-
-    assert httpx.get(narrow_server.url + "/info", headers=headers).status_code == 200

@@ -81,8 +81,16 @@ class ConnectionFactory:
     def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
         """Return uvicorn's h11 protocol inside a `LimitedConnection`."""
         connection = LimitedConnection(self)
-        connection.protocol = H11Protocol(app_state={**app_state, _STATE: connection}, **given)
+        connection.protocol = _Http11(app_state={**app_state, _STATE: connection}, **given)
         return connection
+
+
+class _Http11(H11Protocol):
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: uvicorn's two warnings advise to install a WebSocket library.
+
+        `Upgrade` is ignored on purpose; Java's client asks for h2c in each request.
+        """
 
 
 class LimitedConnection(asyncio.BufferedProtocol):
