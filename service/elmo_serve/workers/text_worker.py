@@ -6,8 +6,9 @@ thread of the server they would starve its event loop.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 import orjson
 
@@ -15,6 +16,11 @@ from elmo_model.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenize
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.task_messages import Started
+
+_UNUSED: Final = ("scipy", "sklearn")
+"""Libraries that NLTK imports where they are installed, for parts that no tokenizer uses. Without
+them a process starts in 0.5 s of processor time in place of 1.5 s, and takes 60 MB in place of
+210."""
 
 Side = Literal["left", "right"]
 """The end of a text."""
@@ -76,6 +82,8 @@ class TextRefused:
 
 def work(parent: Parent) -> None:
     """Do tasks until the server closes the channel."""
+    for unused in _UNUSED:
+        sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
     for name in TOKENIZERS:
         tokenizer(name)("")  # imports its library
     parent.send(Started())

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import orjson
 
@@ -40,7 +41,9 @@ async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> N
     async with pool() as workers:
         assert not pids()
         assert await tokens(workers) == ["I", "ca", "n't", "."]
-        assert len(pids()) == 1
+        (pid,) = pids()
+        # NLTK imports it where it is installed: 1 s of processor time and 150 MB.
+        assert "/scipy/" not in Path(f"/proc/{pid}/maps").read_text()
     assert not pids()
 
 
