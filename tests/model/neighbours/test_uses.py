@@ -1,11 +1,25 @@
 """The text that comes with the program: small, tokenised, of known sources."""
 
+import codecs
 import re
 from pathlib import Path
 
 from elmo_model.neighbours import uses
 
 FILE = Path(uses.__file__).with_name("uses.tsv")
+CARD = FILE.with_name("uses.md")
+VIOLENCE = re.compile(
+    r"(kill|murder|rap(e|ist)|tortur|stabb|behead|massacr|genocid|lynch|suicid|scalp|assassin"
+    r"|pistol|rifle|gun|bullet|strangl|corpse|slain|slaughter)(s|d|ed|er|ers|ing|ings|ation|e|es)?"
+)
+# In ROT13: this repository holds no slurs.
+SLURS = re.compile(
+    codecs.decode(
+        r"(erqfxva|vawha|fdhnj|avtt\j+|arteb|pbba|puvax|wnc|tbbx|fcvp|jrgonpx|xvxr|snttbg"
+        r"|fnintr|juber|fyhg|ovgpu|phag|phax|shpx|fuvg|ergneq|pevccyr|qnexl|qnexvr|urngura)f?",
+        "rot13",
+    )
+)
 SOURCES = {
     *("enwiki", "simplewiki", "gutenberg", "changelog", "openstax", "arxiv", "speech", "sgd"),
     *("digitalgov", "18f", "currentevents"),
@@ -37,3 +51,20 @@ def test_words_of_several_senses_have_many_uses() -> None:
     for word in ("play", "bank", "lead", "spring"):
         assert sum(word in sentence for sentence in uses.sentences()) >= 100
     assert len(uses.digest()) == 12
+
+
+def test_no_sentence_has_a_word_of_violence_or_a_slur() -> None:
+    words = {token.lower() for sentence in uses.sentences() for token in sentence}
+
+    assert {word for word in words if VIOLENCE.fullmatch(word) or SLURS.fullmatch(word)} == set()
+
+
+def test_the_card_counts_the_text() -> None:
+    sentences = uses.sentences()
+    tokens = sum(map(len, sentences))
+
+    assert (
+        CARD.read_text()
+        .split("\n")[2]
+        .startswith(f"{len(sentences):,} sentences with {tokens:,} tokens")
+    )

@@ -28,7 +28,7 @@ async def test_it_says_how_far_it_is_and_then_answers(tmp_path: Path) -> None:
     async with bench(lambda: GatedWorker(is_open=False), budget=4_000) as b:
         index = model_index(b, tmp_path)
         first = await refused(index)
-        assert "0 of 49,886 tokens are done (0%)" in first.detail
+        assert "0 of 49,805 tokens are done (0%)" in first.detail
         assert first.retry_after >= 1
         await until(lambda: len(b.batches) == 1)
         b.workers[0].finish()
@@ -37,7 +37,7 @@ async def test_it_says_how_far_it_is_and_then_answers(tmp_path: Path) -> None:
         while " 0 of" in second.detail:
             second = await refused(index)
             await turns()
-        assert "49,886 tokens are done (" in second.detail
+        assert "49,805 tokens are done (" in second.detail
         assert 1 <= second.retry_after <= 60
 
         b.workers[0].open()

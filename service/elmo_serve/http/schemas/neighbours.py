@@ -126,7 +126,7 @@ class NeighboursResponse(BaseModel):
                         }
                     ],
                     "static": [{"word": "banks", "cosine": 0.78}],
-                    "index": {"text": "uses", "tokens": 49886, "sentences": 2758},
+                    "index": {"text": "uses", "tokens": 49805, "sentences": 2753},
                     "usage": {"sentences": 1, "tokens": 6},
                 }
             ]
