@@ -34,6 +34,7 @@ PAGE: Final = (
     "parts.css",
     "pca.js",
     "places.js",
+    "reading.js",
     "refusal.js",
     "safetensors.js",
     "selection.js",

@@ -65,9 +65,10 @@ def test_a_page_that_is_opened_while_the_model_is_loaded_begins_by_itself(
 ) -> None:
     with running(tmp_path, model="english", until_ready=False) as server:
         chromium.open(server.url + "/")
+        page = WordPage(chromium, server.url)
+        assert not page.is_shown("#refusal")  # to wait is no alarm
         chromium.wait_for("document.querySelector('#results').getClientRects().length > 0")
 
-        page = WordPage(chromium, server.url)
         page.wait()
         assert not page.is_shown("#refusal")
         assert page.texts("#card dd")[0] == "english"

@@ -12,7 +12,8 @@ import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
 import { NearestUses } from "./nearest_uses.js";
 import { bytes, plural } from "./numbers.js";
 import { comparedWith, firstPlace, placesOf } from "./places.js";
-import { Refusal } from "./refusal.js";
+import { doubts } from "./reading.js";
+import { isLoading, Refusal } from "./refusal.js";
 import { parse } from "./safetensors.js";
 import { layerName, nameOf, Selection } from "./selection.js";
 import { markExample, sentenceForm, showModels, tokenizer } from "./sentence_form.js";
@@ -43,17 +44,19 @@ let request = new AbortController();
 let opening = null;
 
 /** Ask for a model and begin; while the server is not ready, again after each `Retry-After`. */
-async function open(name, texts = null) {
+async function open(name, texts = null, isFirst = true) {
   clearTimeout(opening);
   request.abort();
   const wanted = shown?.texts ?? texts;
   shown = null;
   byId("results").hidden = true;
-  const again = () => open(name, wanted);
+  const again = () => open(name, wanted, false);
+  let isDescribed = false;
   const refusal = await attempt(async () => {
-    say("Asking the server for its model …");
+    if (isFirst) say("Asking the server for its model …");
     const info = await described(name);
     const { tasks } = await server.get(`tasks?model=${encodeURIComponent(info.model)}`);
+    isDescribed = true;
     model = { info, tasks, means: null };
     showModels(info.models, info.model);
     showCard(info);
@@ -62,7 +65,7 @@ async function open(name, texts = null) {
     if (wanted !== null) await embed(wanted, null);
     else if (FIRST_TOKENS * info.layers * info.dimension * 4 <= OPENING_BYTES)
       await embed(EXAMPLES[0].sentences, EXAMPLES[0].word);
-  }, again);
+  }, again, (error) => !isDescribed && isLoading(error));
   if (refusal?.status === 503 && refusal.retrySeconds !== null)
     opening = setTimeout(again, 1000 * Math.max(1, refusal.retrySeconds));
 }
@@ -125,7 +128,7 @@ async function embed(texts, word) {
     shown = { ...wanted, sentences, places, tensors };
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     say(`${plural(places.length, "token")} in ${plural(texts.length, "sentence")}, cut by the tokenizer ${metadata.tokenizer}: ${bytes(buffer.byteLength)} of vectors in ${seconds} s.`);
-    showWarnings(warnings);
+    showWarnings([...doubts(sentences, metadata.tokenizer, model.info), ...warnings.map(({ detail }) => detail)]);
     tokens.show(places, sentences);
     map.show(places);
     uses.clear();
@@ -213,8 +216,11 @@ function tooMany(count) {
   return new Refusal("Too many tokens", `This text has ${plural(count, "token")}; the page compares ${MOST_TOKENS} at most. Take fewer or shorter sentences.`);
 }
 
-/** Run an action and show why it failed, with a button for `again`. Return the Refusal or null. */
-async function attempt(action, again) {
+/**
+ * Run an action and show why it failed, with a button for `again`. Return the Refusal or null. One
+ * of which `isWait` is true is no failure: the status says what is waited for.
+ */
+async function attempt(action, again, isWait = () => false) {
   const main = byId("main");
   main.setAttribute("aria-busy", "true");
   hideRefusal();
@@ -222,6 +228,10 @@ async function attempt(action, again) {
     await action();
   } catch (error) {
     if (error.name === "AbortError") return null; // another action has begun and says when it ends
+    if (isWait(error)) {
+      say(`${error.detail} The page begins by itself.`);
+      return error;
+    }
     main.setAttribute("aria-busy", "false");
     if (!(error instanceof Refusal)) {
       say("The page has failed; the browser's console has the reason. Please report it.");

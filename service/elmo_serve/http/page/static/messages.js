@@ -2,9 +2,9 @@
 
 import { byId, element } from "./dom.js";
 
-/** Say what the page does or has done; a screen reader reads it out. */
+/** Say what the page does or has done; a screen reader reads it out, the same words only once. */
 export function say(words) {
-  byId("status").textContent = words;
+  if (byId("status").textContent !== words) byId("status").textContent = words;
 }
 
 /** Say why the server refused. `again` is what the button "Try again" does. */
@@ -29,9 +29,9 @@ export function hideRefusal() {
   byId("refusal").hidden = true;
 }
 
-/** List the tokens that the model reads otherwise than they were written. */
-export function showWarnings(warnings) {
-  byId("warnings").replaceChildren(...(warnings.length === 0 ? [] : [
-    element("ul", { class: "warnings" }, ...warnings.map(({ detail }) => element("li", {}, `Warning: ${detail}`))),
+/** List the reasons to doubt the numbers: of the whole text, and of single tokens. */
+export function showWarnings(details) {
+  byId("warnings").replaceChildren(...(details.length === 0 ? [] : [
+    element("ul", { class: "warnings" }, ...details.map((detail) => element("li", {}, `Warning: ${detail}`))),
   ]));
 }

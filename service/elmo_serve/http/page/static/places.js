@@ -10,14 +10,31 @@ export function placesOf(sentences) {
 /** Tell whether two places hold the same word, in any case. */
 export const sameWord = (a, b) => a.word.toLowerCase() === b.word.toLowerCase();
 
-/** Return the number of the place to begin with: `word`, else a long word that recurs, else 0. */
+/** Letters that two forms of a word begin with at least: "bank", "banks". */
+const STEM = 4;
+
+/** Tell whether a token is a word: punctuation is none. */
+const isWord = ({ word }) => /[\p{L}\p{N}]/u.test(word);
+
+/** Tell whether two places hold forms of one word: one begins with the other. */
+function sameStem(a, b) {
+  const [short, long] = [a, b].map(({ word }) => word.toLowerCase()).sort((x, y) => x.length - y.length);
+  return short.length >= STEM && long.startsWith(short);
+}
+
+/**
+ * Return the number of the place to begin with: `word`, else the longest word that recurs, else the
+ * longest with another form, else the longest word, else 0.
+ */
 export function firstPlace(places, word) {
   const wanted = places.findIndex((place) => place.word.toLowerCase() === word);
   if (wanted >= 0) return wanted;
-  const recurs = (place) => places.some((other) => other !== place && sameWord(other, place));
-  const length = (number) => (number < 0 ? 0 : places[number].word.length);
-  return Math.max(0, places.reduce((best, place, i) =>
-    recurs(place) && place.word.length > length(best) ? i : best, -1));
+  const elsewhere = (same) => (place) => places.some((other) => other !== place && same(other, place));
+  const words = places.filter(isWord);
+  const found = [elsewhere(sameWord), elsewhere(sameStem), () => true]
+    .map((rule) => words.filter(rule)).find((some) => some.length > 0) ?? [];
+  const longest = found.reduce((best, place) => (place.word.length > best.word.length ? place : best), found[0]);
+  return Math.max(0, places.indexOf(longest));
 }
 
 /**

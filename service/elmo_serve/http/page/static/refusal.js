@@ -24,6 +24,14 @@ export async function refusalOf(response) {
   return new Refusal("No reason given", detail, more);
 }
 
+/** Seconds after which to ask again for a model that is being loaded; for a failed one more. */
+const LOADING_SECONDS = 10;
+
+/** Tell whether a model that was asked for is still being loaded: waiting is enough. */
+export function isLoading({ status, retrySeconds }) {
+  return status === 503 && retrySeconds !== null && retrySeconds <= LOADING_SECONDS;
+}
+
 /** Return the Refusal of a request that nobody answered. */
 export function unreachable() {
   return new Refusal("No answer", "The server cannot be reached. Is it running, and is the network up?");

@@ -1,0 +1,33 @@
+// What the model can read of a text, in words for the user: numbers come out for any text.
+
+/**
+ * Return sentences that say why the cosines of a text mean little, none where they do. `sentences`
+ * are lists of tokens, `tokenizer` the one that cut them, `info` the answer of GET /info.
+ */
+export function doubts(sentences, tokenizer, info) {
+  return [
+    info.format === "random" && "The weights of this model are random: its vectors mean nothing.",
+    tokenizer === "characters" && info.tokenizer !== "characters" &&
+      "Each token is one character, and the model reads words: these cosines mean little.",
+    isForeign(sentences.flat(), info.language) &&
+      `The model reads ${languageName(info.language)} words, and most tokens here are in another script: these cosines mean little.`,
+  ].filter(Boolean);
+}
+
+/** Tell whether most tokens with letters have none of the script of a language. */
+function isForeign(tokens, language) {
+  const own = scriptOf(language);
+  const words = tokens.filter((token) => /\p{L}/u.test(token));
+  return own !== null && 2 * words.filter((word) => !own.test(word)).length > words.length;
+}
+
+/** Return a pattern for a letter of the script of a language; null where it has several. */
+function scriptOf(language) {
+  try {
+    return new RegExp(`\\p{Script=${new Intl.Locale(language).maximize().script}}`, "u");
+  } catch {
+    return null; // no code of a language, or a mixture of scripts, as Japanese has
+  }
+}
+
+const languageName = (language) => new Intl.DisplayNames(["en"], { type: "language" }).of(language);
