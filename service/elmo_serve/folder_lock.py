@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+import itertools
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +18,17 @@ number a thread waits longer for a server that was stopped while it held the loc
 
 _PAUSE_SECONDS: Final = 0.01
 
+_LOGGED_ATTEMPT: Final = 100
+"""The attempt after which a wait is logged: after a second."""
+
+_log = logging.getLogger(__name__)
+
 
 @contextmanager
-def locked(path: Path, attempts: int = ATTEMPTS) -> Iterator[None]:
+def locked(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
     """Hold the lock of the file `path`, which is made, while the block runs.
+
+    `attempts` None waits without a limit.
 
     The kernel releases it when the process ends, however it ends. On a file system without locks
     the block runs without one.
@@ -30,12 +39,14 @@ def locked(path: Path, attempts: int = ATTEMPTS) -> Iterator[None]:
             by SIGSTOP holds it until it goes on.
     """
     with _opened(path) as lock:
-        for _ in range(attempts):
+        for attempt in itertools.count() if attempts is None else range(attempts):
             try:
                 with without_locks():
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                if attempt == _LOGGED_ATTEMPT:
+                    _log.warning("waiting for the lock %s, which another process holds", path)
                 time.sleep(_PAUSE_SECONDS)
         else:
             raise Unavailable(f"Another server has locked {path}.", retry_after=10)

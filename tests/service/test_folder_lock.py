@@ -3,11 +3,13 @@
 import errno
 import fcntl
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from elmo_serve import folder_lock
 from elmo_serve.errors import Unavailable
 from elmo_serve.folder_lock import locked
 from tests.support.folders import read_only
@@ -37,6 +39,24 @@ def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:
         locked(path, attempts=2),
     ):
         pass
+
+
+def test_who_waits_without_a_limit_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(folder_lock, "_LOGGED_ATTEMPT", 1)
+    path, logged = tmp_path / ".lock", threading.Event()
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: logged.set())
+
+    def wait() -> bool:
+        with locked(path, attempts=None):
+            return True
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked(path):
+            waiting = pool.submit(wait)
+            assert logged.wait(timeout=60)
+        assert waiting.result()
 
 
 def test_it_is_released_by_an_error(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from elmo_model.atomic_files import publish
 from elmo_model.catalogue import published_model
 from elmo_model.published import File, Published
+from elmo_serve.folder_lock import locked
 from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import (
     check_content,
@@ -128,8 +128,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a model's folder, and wait for it while another process holds it."""
     with ExitStack() as stack:
         with _unless_read_only():
-            lock = stack.enter_context((folder / ".lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            # A download takes minutes: it has no limit.
+            stack.enter_context(locked(folder / ".lock", attempts=None))
         yield
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -145,6 +147,17 @@ def test_offline_sends_no_request(mirror: Mirror, download: Download, tmp_path: 
         download(tmp_path, offline=True)
 
     assert mirror.requests == []
+
+
+def test_a_cache_without_locks_is_used_without_one(
+    download: Download, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+
+    assert_whole(download(tmp_path))
 
 
 def test_concurrent_downloads_fetch_once(

@@ -31,6 +31,11 @@ def pids() -> list[int]:
     return children(os.getpid())["json"]
 
 
+def libraries(pid: int) -> str:
+    """Return the lines of the files that a process has mapped."""
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
 async def tokens(workers: TextWorkerPool) -> list[str]:
     found = await workers.tokenize(TASK)
     assert isinstance(found, TokenizedTexts)
@@ -43,7 +48,7 @@ async def test_processes_are_spawned_for_the_first_text_and_load_no_torch() -> N
         assert await tokens(workers) == ["I", "ca", "n't", "."]
         (pid,) = pids()
         # NLTK imports it where it is installed: 1 s of processor time and 150 MB.
-        assert "/scipy/" not in Path(f"/proc/{pid}/maps").read_text()
+        assert "/scipy/" not in libraries(pid)
     assert not pids()
 
 
