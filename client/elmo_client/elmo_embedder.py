@@ -128,7 +128,8 @@ class ElmoEmbedder(SentenceEmbedder):
         """Write the vectors of lines of text to HDF5, in the layout of `allennlp elmo`.
 
         Tokens stand between white space. The file appears when it is complete, and replaces an
-        older one. `batch_size` is chosen by the server. Raises CannotSend for blank lines.
+        older one. `batch_size` is chosen by the server. Raises CannotSend for blank lines, and for
+        lines that cannot be the keys of one file.
         """
         if output_format not in LAYER_NAMES:
             names = ", ".join(LAYER_NAMES)
@@ -136,6 +137,8 @@ class ElmoEmbedder(SentenceEmbedder):
         lines = [line.strip() for line in input_file]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")
+        if use_sentence_keys:
+            _check_keys(lines)
         arrays = self._client.stream(map(str.split, lines), layers=output_format)
         output = Path(output_file_path)
         temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
@@ -148,6 +151,23 @@ class ElmoEmbedder(SentenceEmbedder):
     def close(self) -> None:
         """Close the connections to the server."""
         self._client.close()
+
+
+def _check_keys(lines: Iterable[str]) -> None:
+    """Raise CannotSend for lines that HDF5 cannot hold together: a slash makes a group."""
+    datasets: set[tuple[str, ...]] = set()
+    groups: set[tuple[str, ...]] = set()
+    for number, line in enumerate(lines, 1):
+        path = tuple(part for part in line.split("/") if part not in ("", "."))
+        above = {path[:depth] for depth in range(1, len(path))}
+        if path in datasets:
+            raise CannotSend(f"line {number}, {line!r:.60}, is a key already")
+        if not path or "\0" in line or path in groups or above & datasets:
+            raise CannotSend(
+                f"line {number}, {line!r:.60}, cannot be a key in HDF5, where a slash makes a group"
+            )
+        datasets.add(path)
+        groups |= above
 
 
 def _write(

@@ -86,6 +86,25 @@ def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["a b", "c d", "a b"], "line 3, 'a b', is a key already"),
+        (["and/or", "and"], "line 2, 'and', cannot be a key"),
+        (["and", "and/or"], "line 2, 'and/or', cannot be a key"),
+        (["a", "./."], r"line 2, '\./\.', cannot be a key"),
+        (["a", "b\0c"], r"line 2, 'b\\x00c', cannot be a key"),
+    ],
+)
+def test_sentences_that_hdf5_cannot_hold_as_keys_are_refused_before_they_are_sent(
+    embedder: ElmoEmbedder, tmp_path: Path, lines: list[str], said: str
+) -> None:
+    with pytest.raises(CannotSend, match=said):
+        embedder.embed_file(lines, tmp_path / "out.hdf5", use_sentence_keys=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
     with pytest.raises(CannotSend, match=r"use elmo_serve\.ElmoEmbedder"):
         ElmoEmbedder("options.json")
