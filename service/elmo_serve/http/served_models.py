@@ -22,6 +22,12 @@ _RETRY_SECONDS: Final = 1.0
 _FAILED_RETRY_SECONDS: Final = 60.0
 """Retry-After of requests to a model that failed to load: it needs a restart of the server."""
 
+_OPEN_REASONS: Final[dict[ModelState, str]] = {
+    "loading": "it is loading",
+    "down": "it has lost its workers, which are being replaced",
+    "failed": "it could not be loaded; GET /info and the log have the reason",
+}
+
 _log = logging.getLogger("elmo_serve")
 
 
@@ -92,6 +98,14 @@ class ServedModel:
             return self.fault
         reason = self._engine.why_not(self.name)
         return "the tasks are being read" if reason is None and self._tasks is None else reason
+
+    @property
+    def open_reason(self) -> str | None:
+        """Why no request to the model can be answered now, as the open probes say it.
+
+        Without the paths and the errors of `not_ready_because`.
+        """
+        return _OPEN_REASONS.get(self.state) or self._engine.why_not(self.name)
 
     async def open(self, folder: Path | None, *, is_first: bool) -> None:
         """Wait for the first worker, then read the tasks.

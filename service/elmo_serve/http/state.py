@@ -91,13 +91,13 @@ class Server:
         return limits
 
     def not_ready_because(self) -> str | None:
-        """Return why the server is not ready; None when it is.
+        """Return why the server is not ready, for anybody; None when it is.
 
         It is ready once each model has been loaded or has failed, while one of them can answer.
         """
         if self.fatal is not None:
-            return self.fatal
-        reasons = {model.name: model.not_ready_because() for model in self.models}
+            return "it cannot serve; the log has the reason"
+        reasons = {model.name: model.open_reason for model in self.models}
         is_loading = any(model.state == "loading" for model in self.models)
         if not is_loading and None in reasons.values():
             return None

@@ -83,7 +83,8 @@ def test_readiness_names_the_models_that_cannot_answer(several: Running) -> None
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     (gone,) = ready.json()["models"]
     assert (gone["model"], gone["state"]) == ("gone", "failed")
-    assert "nowhere: does not exist" in gone["reason"]
+    assert gone["reason"] == "it could not be loaded; GET /info and the log have the reason"
+    assert "nowhere: does not exist" in info(several)["models"][2]["reason"]
 
 
 def test_info_describes_one_model_and_lists_all(several: Running) -> None:

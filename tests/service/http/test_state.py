@@ -68,7 +68,7 @@ async def test_a_model_that_cannot_be_loaded_is_fatal(tmp_path: Path) -> None:
 
     assert server.failed.is_set()
     assert "the disk is full of holes" in (server.fatal or "")
-    assert server.not_ready_because() == server.fatal
+    assert server.not_ready_because() == "it cannot serve; the log has the reason"
     await server.close()
 
 
@@ -122,6 +122,6 @@ async def test_a_lost_worker_makes_the_server_unready_with_a_reason(tmp_path: Pa
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
-    assert server.not_ready_because()
+    assert server.not_ready_because() == "it has lost its workers, which are being replaced"
     assert server.fatal is None
     await server.close()

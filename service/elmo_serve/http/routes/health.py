@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.errors.problem_details import documented
-from elmo_serve.http.schemas.server import Health
+from elmo_serve.http.schemas.server import Health, ModelStatus
 from elmo_serve.http.state import Server, TheServer
 
 router = APIRouter()
@@ -22,8 +22,7 @@ _PROBE: Final[dict[str, Any]] = {
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
     if not any(model.is_fit for model in server.models):
-        reason = "; ".join(model.pool.reason for model in server.models)
-        raise Unavailable(f"No worker can start: {reason}.", retry_after=10)
+        raise Unavailable("No worker can start; the log has the reason.", retry_after=10)
     return Health(status="live")
 
 
@@ -54,7 +53,9 @@ async def ping(server: TheServer) -> Health:
 def _ready(server: Server) -> Health:
     if (reason := server.not_ready_because()) is not None:
         raise Unavailable(f"Not ready: {reason}.", retry_after=1)
-    statuses = [model.status for model in server.models]
-    if lacking := [status for status in statuses if status.reason]:
-        return Health(status="ready", models=lacking)
-    return Health(status="ready")
+    lacking = [
+        ModelStatus(model=model.name, state=model.state, reason=reason)
+        for model in server.models
+        if (reason := model.open_reason) is not None
+    ]
+    return Health(status="ready", models=lacking) if lacking else Health(status="ready")
