@@ -63,7 +63,7 @@ _SAFETENSORS = "application/vnd.safetensors"
             "description": "The job is queued.",
             "headers": {
                 "Location": {
-                    "description": "The address of the job.",
+                    "description": "The address of the job, relative to that of the request.",
                     "schema": {"type": "string"},
                 }
             },
@@ -108,7 +108,7 @@ async def fit_task(
         with server.waits.begin() as wait:
             plan, body = await _parsed_body(server, request, source, wait)
         job = await server.jobs.submit(name, _model(server, served), plan, body, source, slot)
-    response.headers["Location"] = f"/jobs/{job.id}"
+    response.headers["Location"] = f"../../jobs/{job.id}"
     return _answer(job)
 
 
