@@ -23,8 +23,8 @@ _BATCHES_PER_REQUEST = 2
 _RESPONSE_BYTES = 32 * 1024**2
 
 
-# Characters of a text for each token, with its space. A smaller value means more requests.
-_CHARACTERS_PER_TOKEN = 3
+# Characters of a text for each word, with its space. A smaller value means more requests.
+_CHARACTERS_PER_WORD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class RequestBatches:
     """
 
     _member: ClassVar = "sentences"
+    _are_tokens_known: ClassVar = True
 
     def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
         """Read the limits from the response of GET /info."""
@@ -84,7 +85,7 @@ class RequestBatches:
         number = self._next
         text, tokens = self._measured(sentence, number)
         response = self._selection.response_bytes(tokens, self._dimension, self._layers)
-        self._check(number, tokens, response, len(text))
+        self._check(number, tokens, response if self._are_tokens_known else 0, len(text))
         finished = None if self._fits(tokens, response, len(text)) else self.rest()
         self._texts.append(text)
         if isinstance(sentence, str):
@@ -140,16 +141,19 @@ class RequestBatches:
 
 
 class TextBatches(RequestBatches):
-    """Likewise for texts. The server counts their tokens; here a token has three characters.
-
-    Raises CannotSend for a text whose estimate is over a limit only where its bytes are as well.
-    """
+    """Likewise for texts. Their tokens are estimated, and no text is refused by an estimate."""
 
     _member: ClassVar = "text"
+    _are_tokens_known: ClassVar = False
+
+    def __init__(self, info: Mapping[str, Any], selection: Selection, in_flight: int) -> None:
+        super().__init__(info, selection, in_flight)
+        name = selection.members.get("tokenizer") or info.get("tokenizer")
+        self._token_characters = 1 if name == "characters" else _CHARACTERS_PER_WORD
 
     def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
         text = check_text(sentence, number)
-        tokens = min(len(text) // _CHARACTERS_PER_TOKEN + 1, self._limits["max_sentence_tokens"])
+        tokens = min(len(text) // self._token_characters + 1, self._limits["max_sentence_tokens"])
         return _json(text, f"text {number}"), tokens
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_client import CannotSend
-from elmo_client.request_batches import EmbedRequest, RequestBatches
+from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.selection import Selection
 
 LIMITS = {
@@ -108,6 +108,38 @@ def test_a_sentence_that_fits_into_no_request_is_refused(
 
     with pytest.raises(CannotSend, match=message):
         collected.add(sentence)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "default", "expected"),
+    [
+        (None, "ptb", [2]),  # 90 characters: 31 tokens, with boundaries 66 of two
+        ("characters", "ptb", [1, 1]),
+        (None, "characters", [1, 1]),
+        ("ptb", "characters", [2]),
+    ],
+)
+def test_the_tokens_of_a_text_are_estimated_by_its_tokenizer(
+    tokenizer: str | None, default: str, expected: list[int]
+) -> None:
+    limits = {**LIMITS, "max_sentence_tokens": 100, "max_queue_tokens": 180}
+    info = {"layers": 3, "dimension": 4, "limits": limits, "tokenizer": default}
+    selection = Selection.of(None, None, None, "none", "float32").with_members(tokenizer=tokenizer)
+
+    assert sizes(TextBatches(info, selection, 1).cut(["x" * 90] * 2)) == expected
+
+
+def test_a_text_is_not_refused_by_an_estimate() -> None:
+    """One word of 3,000 letters is one token: the server counts, and its limit decides."""
+    info = {
+        "layers": 3,
+        "dimension": 4,
+        "limits": {**LIMITS, "max_sentence_tokens": 1_000, "max_answer_bytes": 400},
+        "tokenizer": "ptb",
+    }
+    selection = Selection.of(None, None, None, "none", "float32")
+
+    assert sizes(TextBatches(info, selection, 1).cut(["x" * 3_000])) == [1]
 
 
 def test_add_returns_the_request_before() -> None:
