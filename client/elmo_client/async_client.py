@@ -13,7 +13,6 @@ from collections.abc import (
 )
 from typing import Any, Self, TypeVar
 
-from elmo_client.arguments import names_allowed
 from elmo_client.job import AsyncJob, Kind, fit_body, state_of
 from elmo_client.neighbours import Layer, Neighbours, body_of
 from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
@@ -34,7 +33,6 @@ _Result = TypeVar("_Result")
 class AsyncClient:
     """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 
-    @names_allowed
     def __init__(
         self,
         url: str,
@@ -56,7 +54,6 @@ class AsyncClient:
             in_flight=in_flight,
         )
 
-    @names_allowed
     async def embed(
         self,
         sentences: Sentences,
@@ -82,7 +79,6 @@ class AsyncClient:
         )
         return [array async for array in arrays]
 
-    @names_allowed
     def stream(
         self,
         sentences: Sentences,
@@ -100,7 +96,6 @@ class AsyncClient:
         selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
-    @names_allowed
     async def embed_text(
         self,
         texts: Texts,
@@ -128,7 +123,6 @@ class AsyncClient:
         )
         return [each async for each in found]
 
-    @names_allowed
     def stream_text(
         self,
         texts: Texts,
@@ -148,7 +142,6 @@ class AsyncClient:
         selection = selection.with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
-    @names_allowed
     async def tokenize(self, texts: Texts, *, tokenizer: str | None = None) -> list[TokenizedText]:
         """Return the tokens and offsets that `embed_text` makes of each text."""
         check_texts(texts)
@@ -156,7 +149,6 @@ class AsyncClient:
         found = self._stream(texts, TextBatches, selection, self._session.tokenize)
         return [each async for each in found]
 
-    @names_allowed
     async def similarity(
         self,
         pairs: Iterable[tuple[Side, Side]],
@@ -167,7 +159,6 @@ class AsyncClient:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
         return await self._session.similarity(list(pairs), tokenizer, centred)
 
-    @names_allowed
     async def neighbours(
         self,
         sentence: str | Sequence[str],
@@ -224,7 +215,6 @@ class AsyncClient:
         """Delete a task. Raises NotFound if there is none of this name."""
         await self._session.delete_task(name)
 
-    @names_allowed
     async def fit(
         self,
         name: str,

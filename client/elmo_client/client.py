@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
-from elmo_client.arguments import names_allowed
 from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
 from elmo_client.neighbours import Layer, Neighbours, body_of
@@ -24,7 +23,6 @@ _Result = TypeVar("_Result")
 class Client:
     """Asks a server for vectors. Threads may share it. Close it after use."""
 
-    @names_allowed
     def __init__(
         self,
         url: str,
@@ -61,7 +59,6 @@ class Client:
         )
         self._loop = EventLoopThread(self._session)
 
-    @names_allowed
     def embed(
         self,
         sentences: Iterable[Sequence[str]],
@@ -108,7 +105,6 @@ class Client:
         )
         return list(arrays)
 
-    @names_allowed
     def stream(
         self,
         sentences: Iterable[Sequence[str]],
@@ -130,7 +126,6 @@ class Client:
         selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
-    @names_allowed
     def embed_text(
         self,
         texts: Iterable[str],
@@ -165,7 +160,6 @@ class Client:
         )
         return list(found)
 
-    @names_allowed
     def stream_text(
         self,
         texts: Iterable[str],
@@ -185,7 +179,6 @@ class Client:
         selection = selection.with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
-    @names_allowed
     def tokenize(
         self, texts: Iterable[str], *, tokenizer: str | None = None
     ) -> list[TokenizedText]:
@@ -195,7 +188,6 @@ class Client:
         found = self._stream(texts, TextBatches, selection, self._session.tokenize)
         return list(found)
 
-    @names_allowed
     def similarity(
         self,
         pairs: Iterable[tuple[Side, Side]],
@@ -216,7 +208,6 @@ class Client:
         """
         return self._call(self._session.similarity, list(pairs), tokenizer, centred)
 
-    @names_allowed
     def neighbours(
         self,
         sentence: str | Sequence[str],
@@ -290,7 +281,6 @@ class Client:
         """Delete a task. Raises NotFound if there is none of this name."""
         self._call(self._session.delete_task, name)
 
-    @names_allowed
     def fit(
         self,
         name: str,
