@@ -1,6 +1,6 @@
 """Fits through the client: queued, waited for, cancelled, and their heads."""
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from elmo_client import BadAnswer, CannotSend, Client, FitFailed, InvalidRequest
 from elmo_client.job import fit_body, head_of, state_of
 from tests.support.fits import labelled
 from tests.support.gated_server import close_gate, gated
+from tests.support.servers import Running
 
 
 @pytest.mark.usefixtures("tasks")
@@ -26,12 +27,17 @@ def test_a_fit_is_waited_for_and_its_task_and_head_are_there(sdk: Client) -> Non
     assert job.cancel() == state  # it has ended
 
 
-def test_a_cancelled_fit_raises_where_it_is_waited_for(client_class: Any, tmp_path: Path) -> None:
-    with (
-        gated(tmp_path, tasks=tmp_path / "tasks", drain_timeout_seconds=0) as server,
-        client_class(server.url) as client,
-    ):
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that computes nothing: jobs run until they are cancelled."""
+    folder = tmp_path_factory.mktemp("closed")
+    with gated(folder, tasks=folder / "tasks", drain_timeout_seconds=0) as server:
         close_gate(server)
+        yield server
+
+
+def test_a_cancelled_fit_raises_where_it_is_waited_for(client_class: Any, closed: Running) -> None:
+    with client_class(closed.url) as client:
         job = client.fit("mine", labelled("token", 20), kind="token")
         assert not job.state().has_ended
         with pytest.raises(RequestRefused, match="409"):
