@@ -36,6 +36,23 @@ def validated(model: type[_Body], body: bytes | memoryview) -> _Body:
         raise _refusal(model, error.errors(include_url=False)) from None
 
 
+def without_nulls(body: bytes | memoryview) -> bytes:
+    """Return a body without the members of its object that are null: they count as left out.
+
+    The schemas name no null: with it, generated clients would call their types otherwise.
+    """
+    content = bytes(body)
+    if b"null" not in content:
+        return content
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return content  # pydantic names the fault
+    if not isinstance(value, dict) or None not in value.values():
+        return content
+    return orjson.dumps({name: each for name, each in value.items() if each is not None})
+
+
 def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
     if faults[0]["type"] == "json_invalid":
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")

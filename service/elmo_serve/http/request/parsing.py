@@ -12,7 +12,7 @@ from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.output import Dtype, LayerName, Pooling
 from elmo_serve.task_schema import Mix, TaskBody
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
-from elmo_serve.validation import validated
+from elmo_serve.validation import validated, without_nulls
 
 MAX_TOKEN_CHARACTERS: Final = 64
 """Longest text, in characters for each token that a sentence may have. Words have 5 on average and
@@ -90,9 +90,9 @@ def parse(body: bytes | memoryview, limits: RequestLimits) -> Parsed:
         InvalidRequest: it breaks the schema; `errors` points to each fault.
         TooLarge: it holds more sentences, or a longer sentence, than `limits` allows.
     """
-    request = validated(EmbedRequest, body)
-    given = request.model_fields_set
-    text = _text(request, limits) if given & {"text", "tokenizer"} else None
+    request = validated(EmbedRequest, without_nulls(body))
+    given = _given(request)
+    text = _text(request, given, limits) if given & {"text", "tokenizer"} else None
     if text is None:
         if "sentences" not in given:
             raise InvalidRequest(
@@ -140,7 +140,7 @@ def parse_tokenize(body: bytes | memoryview, limits: RequestLimits) -> TextReque
         InvalidRequest: it breaks the schema; `errors` points to each fault.
         TooLarge: see `check_texts`.
     """
-    request = validated(TokenizeRequest, body)
+    request = validated(TokenizeRequest, without_nulls(body))
     check_texts(request.text, limits)
     return TextRequest(request.text, request.tokenizer, request.model)
 
@@ -175,9 +175,19 @@ def check_texts(
             raise TooLarge(detail, errors=[FieldError(pointer_of(index), detail)])
 
 
-def _text(request: EmbedRequest, limits: RequestLimits) -> TextRequest:
-    """Return the text of a request that has `text` or `tokenizer`."""
-    given = request.model_fields_set
+def _given(request: EmbedRequest) -> set[str]:
+    """Return the fields of a request; an empty list beside the other one counts as left out."""
+    given = set(request.model_fields_set)
+    if given.issuperset(_EITHER):
+        if not request.text:
+            given.discard("text")
+        elif not request.sentences:
+            given.discard("sentences")
+    return given
+
+
+def _text(request: EmbedRequest, given: set[str], limits: RequestLimits) -> TextRequest:
+    """Return the text of a request that has `text` or `tokenizer` among its fields."""
     if "text" not in given:
         raise InvalidRequest(
             "`tokenizer` splits `text`; `sentences` are lists of tokens already.",

@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from elmo_model.neighbours.limits import MOST_NEIGHBOURS
@@ -27,6 +35,9 @@ def _a_layer(value: JsonValue) -> JsonValue:
 
 SplitText = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "pattern": A_TOKEN})]
 """A text with at least one token, which is checked where it is split."""
+
+MaybeTokens = Annotated[list[str], WithJsonSchema(TypeAdapter(Tokens).json_schema())]
+"""A list of tokens; an empty one counts as left out beside a text."""
 
 Count = Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
@@ -63,7 +74,9 @@ class NeighboursRequest(BaseModel):
 
     # Which of the fields without a value were sent is read from `model_fields_set`.
     text: SplitText = optional("", "The sentence, which `tokenizer` splits into tokens.")
-    tokens: Tokens = optional((), "The sentence as tokens. Either `text` or `tokens` is required.")
+    tokens: MaybeTokens = optional(
+        (), "The sentence as tokens. Either `text` or `tokens` is required."
+    )
     tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     token: Place = Field(description="The number of the token in the sentence, counted from 0.")
     layers: Annotated[LayerNumber | Literal["top", "average"], BeforeValidator(_a_layer)] = (

@@ -12,7 +12,7 @@ import orjson
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from elmo_serve.http.request.parsing import RequestLimits, refuse_rivals
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.validation import validated
+from elmo_serve.validation import validated, without_nulls
 from elmo_serve.workers.text_worker import Side
 
 Form = Literal["/v1/embeddings", "/tei/embed", "/similarity", "/neighbours"]
@@ -91,7 +91,7 @@ def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBo
         TooLarge: it holds more sentences, or a longer list of tokens, than `limits` allows.
     """
     if form == "/neighbours":
-        return _neighbours(validated(NeighboursRequest, body), limits)
+        return _neighbours(validated(NeighboursRequest, without_nulls(body)), limits)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -119,9 +119,6 @@ def _parse_tei(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
 
 def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBody:
     _only(body, ("pairs", "model", "tokenizer", "centred"), "")
-    for name in ("model", "tokenizer", "centred"):
-        if name in body and body[name] is None:
-            raise _invalid(pointer(name), "must not be null: leave it out")
     pairs = body.get("pairs")
     if not isinstance(pairs, list):
         raise _invalid("/pairs", f"must be a list of pairs; found {_given(pairs)}")
@@ -150,7 +147,9 @@ def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBod
 
 
 def _neighbours(request: NeighboursRequest, limits: RequestLimits) -> TextBody:
-    given = request.model_fields_set
+    given = set(request.model_fields_set)
+    if "text" in given and not request.tokens:
+        given.discard("tokens")
     if ("text" in given) == ("tokens" in given):
         raise _invalid("", "must have one of text and tokens")
     refuse_rivals(given)
@@ -158,6 +157,8 @@ def _neighbours(request: NeighboursRequest, limits: RequestLimits) -> TextBody:
         return TextBody(request, [request.text.encode()], [None], ["/text"])
     if "tokenizer" in given:
         raise _invalid("/tokenizer", "splits `text`; `tokens` are split already")
+    if not request.tokens:
+        raise _invalid("/tokens", "must not be empty")
     sentence, length = _tokens(request.tokens, "/tokens", limits)
     return TextBody(request, [sentence], [length], ["/tokens"])
 

@@ -61,6 +61,48 @@ def test_selections_that_exclude_each_other_are_refused_together() -> None:
     assert [fault.pointer for fault in error.value.errors] == ["/task", "/mix"]
 
 
+@pytest.mark.parametrize(
+    ("body", "same_as"),
+    [
+        ({"sentences": [["null"]], "task": None}, {"sentences": [["null"]]}),
+        (
+            {"sentences": [["a"]], "layers": None, "mix": None, "task": "ner", "dtype": None},
+            {"sentences": [["a"]], "task": "ner"},
+        ),
+        ({"sentences": [["a"]], "text": [], "tokenizer": None}, {"sentences": [["a"]]}),
+        ({"sentences": [["a"]], "text": None}, {"sentences": [["a"]]}),
+        ({"text": ["a"], "sentences": [], "model": None}, {"text": ["a"]}),
+        ({"text": ["a"], "sentences": None}, {"text": ["a"]}),
+        ({"text": [], "sentences": []}, {"sentences": []}),
+    ],
+)
+def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
+    body: dict[str, object], same_as: dict[str, object]
+) -> None:
+    assert parse(json.dumps(body).encode(), LIMITS) == parse(json.dumps(same_as).encode(), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"sentences": None}, "is required"),
+        ({"sentences": None, "text": None}, "is required"),
+        ({"text": ["a"], "sentences": [["a"]]}, "found both"),
+        ({"text": [], "sentences": [["a"]], "tokenizer": "ptb"}, "`tokenizer` splits `text`"),
+        ({"sentences": [None]}, "must be a list of tokens; found null"),
+    ],
+)
+def test_null_and_empty_lists_are_no_sentences(body: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        parse(json.dumps(body).encode(), LIMITS)
+
+
+def test_null_in_a_body_that_is_no_json_is_malformed() -> None:
+    for body in (b'{"task": null', b'{"task": null, "text": ["\\ud800"]}'):
+        with pytest.raises(MalformedBody):
+            parse(body, LIMITS)
+
+
 def test_a_task_is_parsed_or_malformed() -> None:
     assert parse_task(b'{"weights": [1, 2]}').weights == [1.0, 2.0]
     with pytest.raises(MalformedBody):

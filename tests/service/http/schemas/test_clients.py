@@ -45,7 +45,7 @@ def test_examples_are_read(model: type[BaseModel], form: Form) -> None:
         (TeiEmbedRequest, "/tei/embed", {"inputs": "a", "dimensions": 8.5}),
         (TeiEmbedRequest, "/tei/embed", {"inputs": "a", "normalize": "maybe"}),
         (SimilarityRequest, "/similarity", {"pairs": [[{"text": "a"}]]}),
-        (SimilarityRequest, "/similarity", {"pairs": [], "centred": None}),
+        (SimilarityRequest, "/similarity", {"pairs": [], "centred": "x"}),
         (SimilarityRequest, "/similarity", {"pairs": [], "other": 1}),
         (SimilarityRequest, "/similarity", {"pairs": [[{"text": "a", "token": -1}] * 2]}),
     ],

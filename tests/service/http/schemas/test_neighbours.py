@@ -32,9 +32,17 @@ def test_a_layer_has_a_number_or_a_name(layers: Any) -> None:
     assert options.layers == layers
 
 
-@pytest.mark.parametrize("layers", [-1, 0.5, "all", "", None, True, [0], {}])
+@pytest.mark.parametrize("layers", [-1, 0.5, "all", "", True, [0], {}])
 def test_nothing_else_is_a_layer(layers: Any) -> None:
     body = orjson.dumps({"tokens": ["a"], "token": 0, "layers": layers})
 
     with pytest.raises(InvalidRequest, match="must be 'top', 'average' or the number of a layer"):
         parse(body, LIMITS, "/neighbours")
+
+
+@pytest.mark.parametrize("empty", [{"tokens": []}, {"tokens": None, "layers": None, "k": None}])
+def test_null_and_an_empty_list_beside_a_text_count_as_left_out(empty: dict[str, Any]) -> None:
+    body = parse(orjson.dumps({"text": "a", "token": 0, **empty}), LIMITS, "/neighbours")
+
+    assert isinstance(body.options, NeighboursRequest)
+    assert (body.sentences, body.options.layers, body.options.k) == ([b"a"], "top", 10)
