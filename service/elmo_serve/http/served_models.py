@@ -23,9 +23,9 @@ _FAILED_RETRY_SECONDS: Final = 60.0
 """Retry-After of requests to a model that failed to load: it needs a restart of the server."""
 
 _OPEN_REASONS: Final[dict[ModelState, str]] = {
-    "loading": "it is loading",
-    "down": "it has lost its workers, which are being replaced",
-    "failed": "it could not be loaded; GET /info and the log have the reason",
+    "loading": "the model is loading",
+    "down": "the model has lost its workers, which are being replaced",
+    "failed": "the model could not be loaded; GET /info and the log have the reason",
 }
 
 _log = logging.getLogger("elmo_serve")

@@ -83,7 +83,7 @@ def test_readiness_names_the_models_that_cannot_answer(several: Running) -> None
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     (gone,) = ready.json()["models"]
     assert (gone["model"], gone["state"]) == ("gone", "failed")
-    assert gone["reason"] == "it could not be loaded; GET /info and the log have the reason"
+    assert gone["reason"] == "the model could not be loaded; GET /info and the log have the reason"
     assert "nowhere: does not exist" in info(several)["models"][2]["reason"]
 
 
@@ -174,5 +174,5 @@ def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:
         states = {model["model"]: model["state"] for model in info(server)["models"]}
 
     assert ready.status_code == 503
-    assert ready.json()["detail"] == "Not ready: slow: cpu: the model is loading."
+    assert ready.json()["detail"] == "Not ready: slow: the model is loading."
     assert states == {"small": "ready", "slow": "loading"}

@@ -122,6 +122,6 @@ async def test_a_lost_worker_makes_the_server_unready_with_a_reason(tmp_path: Pa
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
-    assert server.not_ready_because() == "it has lost its workers, which are being replaced"
+    assert server.not_ready_because() == "the model has lost its workers, which are being replaced"
     assert server.fatal is None
     await server.close()
