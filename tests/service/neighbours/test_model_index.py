@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.neighbours import uses
 from elmo_serve.errors import Unavailable
 from elmo_serve.neighbours.model_index import ModelIndex
 from tests.support.engines import Bench, bench, turns, until
 from tests.support.gated_worker import GatedWorker
 from tests.support.neighbours import bulk_queue_of
+
+TOKENS = sum(map(len, uses.sentences()))
 
 
 def model_index(b: Bench, cache: Path | None) -> ModelIndex:
@@ -28,7 +31,7 @@ async def test_it_says_how_far_it_is_and_then_answers(tmp_path: Path) -> None:
     async with bench(lambda: GatedWorker(is_open=False), budget=4_000) as b:
         index = model_index(b, tmp_path)
         first = await refused(index)
-        assert "0 of 49,805 tokens are done (0%)" in first.detail
+        assert f"0 of {TOKENS:,} tokens are done (0%)" in first.detail
         assert first.retry_after >= 1
         await until(lambda: len(b.batches) == 1)
         b.workers[0].finish()
@@ -37,7 +40,7 @@ async def test_it_says_how_far_it_is_and_then_answers(tmp_path: Path) -> None:
         while " 0 of" in second.detail:
             second = await refused(index)
             await turns()
-        assert "49,805 tokens are done (" in second.detail
+        assert f"{TOKENS:,} tokens are done (" in second.detail
         assert 1 <= second.retry_after <= 60
 
         b.workers[0].open()
@@ -47,7 +50,7 @@ async def test_it_says_how_far_it_is_and_then_answers(tmp_path: Path) -> None:
                 found = await index.get()
             except Unavailable:
                 await asyncio.sleep(0.01)
-        assert found.info.tokens == 49_886
+        assert found.info.tokens == TOKENS
         assert await index.get() is found
 
 
@@ -61,7 +64,7 @@ async def test_what_the_cache_has_is_there_at_once(tmp_path: Path) -> None:
 
         found = await model_index(b, tmp_path).get()
 
-        assert found.info.tokens == 49_886
+        assert found.info.tokens == TOKENS
         assert len(b.batches) == batches
 
 
@@ -72,7 +75,7 @@ async def test_a_cache_that_cannot_be_looked_up_is_done_without(tmp_path: Path) 
         assert index.embedding is not None
         await index.embedding
 
-        assert (await index.get()).info.tokens == 49_886
+        assert (await index.get()).info.tokens == TOKENS
 
 
 async def test_a_failure_is_reported_once_and_tried_again(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ async def test_a_failure_is_reported_once_and_tried_again(tmp_path: Path) -> Non
         await refused(index)
         assert index.embedding is not None
         await index.embedding
-        assert (await index.get()).info.tokens == 49_886
+        assert (await index.get()).info.tokens == TOKENS
 
 
 async def test_a_closed_server_computes_no_further(tmp_path: Path) -> None:
