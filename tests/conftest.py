@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.neighbours import until_embedded
 from tests.support.servers import SMALL, Running, running
 
 KEY = "open-sesame"
@@ -23,9 +22,11 @@ def pytest_configure() -> None:
     inherit what is ignored, and get the default of what has a handler.
 
     OpenMP's threads sleep while they wait. By default they spin, each on a core that another server
-    of the tests could use: a start took half as long again.
+    of the tests could use: a start took half as long again. The small networks of the tests are
+    slower with two threads than with one; a worker sets its own number.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
@@ -49,6 +50,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="session")
 def searched(server: Running) -> Running:
     """The same server, once it can answer POST /neighbours."""
+    # usearch: torch and Ray have to be loaded before it.
+    from tests.support.neighbours import until_embedded  # noqa: PLC0415
+
     until_embedded(server)
     return server
 

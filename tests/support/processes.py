@@ -77,7 +77,8 @@ def _below(pid: int) -> list[int]:
 def _role(pid: int) -> str | None:
     name = Path(f"/proc/{pid}/comm").read_text().strip()
     if name.startswith("elmo-"):  # the name of a forked child, or of a fit
-        return {"elmo-json": "json", "elmo-text": "json", "elmo-fit": "fit"}.get(name, "worker")
+        kind = name.split("-")[1]
+        return kind if kind in ("worker", "fit") else "json"
     command = Path(f"/proc/{pid}/cmdline").read_bytes()
     if b"resource_tracker" in command:
         return "tracker"

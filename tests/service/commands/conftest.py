@@ -9,11 +9,6 @@ import pytest
 from tests.support.servers import SMALL
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_operations(one_torch_thread: None) -> None:
-    """Run the tests of this folder in one thread of torch."""
-
-
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     """A folder with the golden pair and nothing else."""

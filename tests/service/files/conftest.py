@@ -10,11 +10,6 @@ from tests.support.embedding_runs import TEXT
 from tests.support.servers import SMALL
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_operations(one_torch_thread: None) -> None:
-    """Run the tests of this folder in one thread of torch."""
-
-
 @pytest.fixture(scope="package")
 def elmo() -> Elmo:
     return load(SMALL)
