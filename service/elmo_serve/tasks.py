@@ -4,10 +4,12 @@ import errno
 import logging
 import os
 import re
+import shutil
 import stat
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -116,9 +118,10 @@ class TaskRegistry:
     ) -> bool:
         """Write a task file, in place of any other of its name; return whether there was no task.
 
-        `fit` says what the weights were learned from. `prepare` is called when the name is known
-        to be free, under the lock of the folder, before the task file is written: it writes the
-        files that belong to the task. When this returns, the whole file is on the disk.
+        `fit` says what the weights were learned from; without it, `NAME.fit` of an earlier task is
+        deleted. `prepare` is called when the name is known to be free, under the lock of the
+        folder, before the task file is written: it writes the files that belong to the task. When
+        this returns, the whole file is on the disk.
 
         Raises:
             InvalidRequest: the task is impossible for this model; each fault is listed.
@@ -138,6 +141,8 @@ class TaskRegistry:
                     self._refresh(folder)
                     before = self._files.get(task.name)
                     self._check_free(task.name)
+                    if fit is None:
+                        _delete_fit(folder, task.name)
                     prepare()
                     if path.is_dir() and not path.is_symlink():
                         path.rmdir()  # a file cannot replace a folder
@@ -148,7 +153,7 @@ class TaskRegistry:
         return before is None or before.task is None
 
     def delete(self, name: str) -> None:
-        """Delete a task file, also one that is left out.
+        """Delete a task file, also one that is left out, and the files of its fit.
 
         Raises UnknownTask; Conflict or Unavailable where the folder cannot be changed.
         """
@@ -160,7 +165,9 @@ class TaskRegistry:
             if file is not None and file.is_foreign:
                 raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
             try:
-                atomic_files.remove(path)
+                with locked(self._folder / _LOCK):
+                    atomic_files.remove(path)
+                    _delete_fit(self._folder, name)
             except FileNotFoundError:
                 raise UnknownTask(self._unknown(name)) from None
             except OSError as error:
@@ -297,6 +304,16 @@ class TaskRegistry:
         more = len(names) - _NAMES_SHOWN
         known = ", ".join(map(repr, names[:_NAMES_SHOWN])) + (f" and {more} more" * (more > 0))
         return f"{start}; registered: {known}{broken}"
+
+
+def _delete_fit(folder: Path, name: str) -> None:
+    """Delete head, report and picture of a fitted task, if there are any. Raises OSError."""
+    path = folder / f"{name}{FIT_SUFFIX}"
+    if path.is_symlink():
+        path.unlink()
+        return
+    with suppress(FileNotFoundError, NotADirectoryError):  # a file of this name is not ours
+        shutil.rmtree(path)
 
 
 def unwritable(path: Path, error: OSError) -> ServiceError:

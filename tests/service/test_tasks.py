@@ -18,7 +18,7 @@ from elmo_model.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_schema import MAX_DESCRIPTION_CHARACTERS
-from elmo_serve.tasks import MAX_TASKS, TaskRegistry
+from elmo_serve.tasks import FIT_SUFFIX, MAX_TASKS, TaskRegistry
 from tests.support.folders import read_only
 
 LAYERS = 3
@@ -79,6 +79,41 @@ def test_a_deleted_task_is_gone(registry: TaskRegistry, tmp_path: Path) -> None:
     with pytest.raises(UnknownTask):
         registry.delete("ner")
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def write_fit(folder: Path, name: str) -> Path:
+    """Write the head of a fitted task, as a fit does."""
+    head = folder / f"{name}{FIT_SUFFIX}" / "head.safetensors"
+    head.parent.mkdir()
+    head.write_bytes(b"head")
+    return head
+
+
+def test_the_files_of_a_fit_go_with_its_weights(registry: TaskRegistry, tmp_path: Path) -> None:
+    """A reader would pair the head with the weights of another task."""
+    head, other = write_fit(tmp_path, "ner"), write_fit(tmp_path, "other")
+    registry.put(NER, {"seeds": 1}, lambda: None)
+    assert head.exists()
+
+    registry.put(NER)
+    assert not head.parent.exists()
+
+    write_fit(tmp_path, "ner")
+    registry.delete("ner")
+    assert not head.parent.exists()
+    assert other.exists()
+
+
+def test_a_link_in_the_place_of_the_files_of_a_fit_is_removed_alone(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    head = write_fit(tmp_path, "elsewhere")
+    (tmp_path / "ner.fit").symlink_to(head.parent)
+
+    registry.put(NER)
+
+    assert not (tmp_path / "ner.fit").is_symlink()
+    assert head.exists()
 
 
 def test_tasks_are_listed_by_name(registry: TaskRegistry) -> None:
@@ -343,7 +378,7 @@ def test_an_odd_file_can_be_deleted(tmp_path: Path, kind: str) -> None:
 
     registry.delete("ner")
 
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
     with pytest.raises(UnknownTask):
         registry.delete("ner")
 

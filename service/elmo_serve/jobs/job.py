@@ -70,10 +70,13 @@ def decode(data: bytes) -> Job:
 
 
 def refuse_twin(name: str, jobs: Iterable[Job]) -> None:
-    """Raise Conflict where one of the jobs fits a task of this name and has not ended."""
+    """Raise Conflict where one of the jobs fits a task of this name and has not ended.
+
+    Names that differ in case alone are one: the task registry keeps only one of them.
+    """
     for job in jobs:
-        if job.name == name and not job.has_ended:
+        if job.name.casefold() == name.casefold() and not job.has_ended:
             raise Conflict(
-                f"Job {job.id} fits task {name!r} already; it is {job.state}. "
+                f"Job {job.id} fits task {job.name!r} already; it is {job.state}. "
                 f"DELETE /jobs/{job.id} cancels it."
             )

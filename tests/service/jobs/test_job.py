@@ -49,6 +49,12 @@ def test_a_job_that_has_not_ended_refuses_another_of_its_task(state: State) -> N
         refuse_twin("ner", [replace(JOB, name="pos"), replace(JOB, state=state)])
 
 
+def test_a_job_whose_task_differs_in_case_alone_is_one_of_its_task() -> None:
+    """The registry refuses such a task, so that the second fit would be computed for nothing."""
+    with pytest.raises(Conflict, match=f"{JOB.id} fits task 'ner' already"):
+        refuse_twin("NER", [JOB])
+
+
 def test_ended_jobs_and_jobs_of_other_tasks_are_no_reason() -> None:
     refuse_twin("ner", [replace(JOB, state=state) for state in ENDED])
     refuse_twin("ner", [replace(JOB, name="pos")])
