@@ -30,6 +30,10 @@ _ATTEMPTS = 5
 _READY_SECONDS = 1.0
 """Pause between two looks at a model without a ready worker."""
 
+_OUTAGE_SECONDS = 600.0
+"""Seconds without a ready worker after which the work fails. With a larger value a model whose
+device is lost keeps the fits of all other models waiting for longer."""
+
 
 def piece_tokens_of(settings: Settings, info: ModelInfo, budget: int) -> int:
     """Return the largest piece in tokens, for workers whose batches have `budget` tokens.
@@ -74,14 +78,13 @@ class BulkQueue:
         A refused piece is queued again. `size` is the number of bytes.
 
         Raises:
-            BulkFailedError: the piece is too large, or is never answered.
+            BulkFailedError: the piece is too large, or is never answered; or no worker has been
+                ready for some minutes, or may recover.
             SentenceFailed: the model fails on a sentence.
         """
         failures = 0
         while True:
-            if self.engine.why_not(self.model) is not None:
-                await asyncio.sleep(_READY_SECONDS)
-                continue
+            await self._ready()
             try:
                 return await self._attempt(sentences, lengths, output, size)
             except TooLarge as error:
@@ -94,6 +97,17 @@ class BulkQueue:
                     raise BulkFailedError(f"no vectors came: {error.detail}") from error
                 if isinstance(error, Unavailable):  # memory is short, for one: it may pass
                     await asyncio.sleep(error.retry_after)
+
+    async def _ready(self) -> None:
+        """Wait until a worker is ready. Raises BulkFailedError."""
+        waited = 0.0
+        while (reason := self.engine.why_not(self.model)) is not None:
+            if not self.engine.pool_of(self.model).is_fit:
+                raise BulkFailedError(f"no vectors came: {reason}")
+            if waited >= _OUTAGE_SECONDS:
+                raise BulkFailedError(f"no vectors came: {reason}, for {waited:.0f} s")
+            await asyncio.sleep(_READY_SECONDS)
+            waited += _READY_SECONDS
 
     async def _attempt(
         self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import orjson
 import pytest
@@ -10,9 +11,13 @@ import pytest
 from elmo_serve.errors import SentenceFailed
 from elmo_serve.jobs.bulk_queue import BulkFailedError, BulkQueue, bulk_queue, piece_tokens_of
 from elmo_serve.settings import Settings
-from tests.support.engines import ALL, MODEL, bench, check, same_length, until
+from elmo_serve.workers.messages import Message
+from elmo_serve.workers.watchdog import Timeouts
+from tests.support.engines import ALL, MODEL, Bench, bench, check, same_length, until
 from tests.support.gated_worker import DIES, INFO, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
+
+OnMessage, OnExit = Callable[[Message], None], Callable[[str], None]
 
 
 async def answer(queue: BulkQueue, sentences: list[list[str]], size: int = 100) -> None:
@@ -66,6 +71,42 @@ async def test_a_piece_waits_while_memory_is_short() -> None:
         assert not work.done()
         b.workers[0].memory_tokens = 100
         await work
+
+
+def queue_without_worker(b: Bench) -> BulkQueue:
+    """Return the queue of a model whose worker was lost, and whose next one never loads."""
+    b.workers[0].die("was killed")
+    return BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
+
+
+@in_virtual_time
+async def test_a_piece_waits_some_minutes_for_a_worker() -> None:
+    """The bulk work of all models waits as long: one runs at a time."""
+    makes = iter((GatedWorker(), GatedWorker(loads=False)))
+    async with bench(lambda: next(makes), timeouts=Timeouts(load=3_600.0)) as b:
+        work = asyncio.ensure_future(answer(queue_without_worker(b), same_length("a", 1)))
+        await asyncio.sleep(590)
+        assert not work.done()
+        await asyncio.sleep(20)
+        with pytest.raises(BulkFailedError, match=r"no vectors came: cpu: .* for 600 s"):
+            await asyncio.wait_for(work, 60)
+
+
+@in_virtual_time
+async def test_a_piece_does_not_wait_for_a_model_that_cannot_recover() -> None:
+    class Lost(GatedWorker):
+        def start(self, on_message: OnMessage, on_exit: OnExit) -> None:
+            super().start(on_message, on_exit)
+            self.die("exited with status 1")
+
+    makes = iter((GatedWorker(), *(Lost(loads=False) for _ in range(99))))
+    async with bench(lambda: next(makes)) as b:
+        work = asyncio.ensure_future(answer(queue_without_worker(b), same_length("a", 1)))
+        await asyncio.sleep(120)
+        assert not b.engine.pool.is_fit
+        assert work.done()
+        with pytest.raises(BulkFailedError, match=r"no vectors came: cpu: .*exited with status 1"):
+            await asyncio.wait_for(work, 60)
 
 
 @in_virtual_time
