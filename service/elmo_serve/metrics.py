@@ -25,6 +25,8 @@ _FAILURES = (
     "json_hung",
     "text_lost",
     "text_hung",
+    "body_lost",
+    "body_hung",
     "fit_lost",
     "fit_hung",
     "deadline",

@@ -50,8 +50,8 @@ def work(parent: Parent) -> None:
 
 
 _KIND = TaskKind(
-    name="fit",
-    title="fit parser",
+    name="body",
+    title="body parser",
     work=work,
     refusal="The body could not be read",
     # Moses splits some 100,000 characters a second, and a body may have 8 MiB of them.
