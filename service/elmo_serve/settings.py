@@ -1,6 +1,7 @@
 """The settings of `elmo serve`: one frozen object, made once at the start."""
 
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -105,6 +106,12 @@ class Settings(BaseModel):
         None,
         description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
         "the user's data folder.",
+        json_schema_extra={"allowed": "the path of a folder"},
+    )
+    scratch: Path | None = Field(
+        None,
+        description="Folder of the vectors of the fit that runs, ELMO_MAX_JOB_BYTES at most, made "
+        "when it is missing; unset: ELMO_CACHE, or the temporary folder of a user without a home.",
         json_schema_extra={"allowed": "the path of a folder"},
     )
     max_sentence_tokens: int = Field(
@@ -219,8 +226,8 @@ class Settings(BaseModel):
     max_job_bytes: int = Field(
         4 * 1024**3,
         ge=1,
-        description="Size of the vectors of one fit in bytes, kept in a nameless file of the task "
-        "folder while the fit runs; more are answered 413.",
+        description="Size of the vectors of one fit in bytes, kept in a nameless file of "
+        "ELMO_SCRATCH while the fit runs; more are answered 413.",
     )
     job_keep_seconds: float = Field(
         7 * _DAY,
@@ -256,6 +263,11 @@ class Settings(BaseModel):
     def specs(self) -> tuple[ModelSpec, ...]:
         """The models to serve; the first is the default of a request."""
         return self.models or (model_specs.spec_of(self.model),)
+
+    @property
+    def scratch_folder(self) -> Path:
+        """The folder of the vectors of fits."""
+        return self.scratch or self.cache or Path(tempfile.gettempdir())
 
     def precision_of(self, name: str) -> Precision:
         """Return the precision of the model with this name."""

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_messages import Train
+from elmo_serve.jobs.fit_child import FitFailedError
+from elmo_serve.jobs.fit_messages import (
+    FitMessage,
+    Fits,
+    NotTrained,
+    Scored,
+    Train,
+    Trained,
+)
 from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
-from elmo_serve.jobs.fit_run import FitModel
+from elmo_serve.jobs.fit_run import FitHost, FitModel
+from elmo_serve.jobs.fit_training import train
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry
-from elmo_serve.workers.shared_memory import Segment
+from elmo_serve.workers.shared_memory import Segment, map_descriptor
 from tests.support.fits import body
 from tests.support.gated_worker import INFO
+
+Pause = Callable[[float], Awaitable[object]]
 
 SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
 
@@ -70,5 +84,44 @@ def fit_model(engine: Engine, folder: Path) -> FitModel:
         engine=engine,
         piece_tokens=16,
         timeout_seconds=60.0,
-        log=("warning", "text"),
     )
+
+
+class TrainerHere:
+    """Fits in the process of the test, in place of a child process that loads torch."""
+
+    def __init__(self, files: ScratchFiles, on_message: Callable[[Fits | Scored], None]) -> None:
+        self._on_message = on_message
+        self._never: asyncio.Future[Trained] = asyncio.get_running_loop().create_future()
+
+    def start(self) -> None:
+        """Do nothing: there is no process."""
+
+    async def train(self, task: Train, *segments: Segment) -> Trained:
+        """Fit the task while the event loop stands still."""
+        threads = torch.get_num_threads()
+        memory = [np.frombuffer(map_descriptor(s.descriptor, s.size), np.uint8) for s in segments]
+        try:
+            found = train(task, memory[0], memory[1], self._send)
+        finally:
+            torch.set_num_threads(threads)
+        if isinstance(found, NotTrained):
+            raise FitFailedError(found.reason)
+        return found
+
+    async def ended(self) -> Trained:
+        """Wait for ever: no process is lost."""
+        return await self._never
+
+    async def stop(self) -> None:
+        """End the waiting."""
+        self._never.cancel()
+
+    def _send(self, message: FitMessage) -> None:
+        if isinstance(message, Fits | Scored):
+            self._on_message(message)
+
+
+def fit_host(scratch: Path, pause: Pause = asyncio.sleep) -> FitHost:
+    """Return a host that fits in the process of the test."""
+    return FitHost(scratch, TrainerHere, pause)

@@ -9,8 +9,10 @@ from elmo_serve.http.request.metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.bulk_queue import bulk_queue
+from elmo_serve.jobs.fit_child import FitChild
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
+from elmo_serve.jobs.fit_run import FitHost
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.model_index import ModelIndex
@@ -80,7 +82,7 @@ def front(
         indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         fit_parser=FitParser(segments, metrics),
-        jobs=FitJobs(_job_limits(settings), metrics),
+        jobs=FitJobs(_job_limits(settings), metrics, _fit_host(settings, metrics)),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -108,6 +110,12 @@ def _job_limits(settings: Settings) -> JobLimits:
         job_bytes=settings.max_job_bytes,
         keep_seconds=settings.job_keep_seconds,
     )
+
+
+def _fit_host(settings: Settings, metrics: Metrics) -> FitHost:
+    """Return the folder and the processes of fits."""
+    log = (settings.log_level, settings.log_format)
+    return FitHost(settings.scratch_folder, partial(FitChild, metrics=metrics, log=log))
 
 
 def _watch_queues(engine: Engine, metrics: Metrics) -> None:

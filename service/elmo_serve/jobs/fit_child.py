@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from elmo_serve.jobs.fit_messages import (
     FitMessage,
@@ -29,7 +30,7 @@ _TIMEOUTS = Timeouts(load=1_800.0, first_batch=14_400.0, batch=14_400.0)
 """At the lowest priority a fit stands still for long on a busy machine. A message comes after each
 mixture and seed."""
 
-_NICENESS = 19
+NICENESS = 19
 """The lowest priority: beside a busy worker the fit gets some 1.5 % of a core. Server and fit share
 a session, so that the kernel's autogroups, which would hide the priority, do not part them."""
 
@@ -38,15 +39,36 @@ class FitFailedError(Exception):
     """A fit cannot be learned, or its process was lost; the message is one line."""
 
 
+class Trainer(Protocol):
+    """What fits one task: a `FitChild`, or a stand-in of a test."""
+
+    def start(self) -> None:
+        """Prepare for the task."""
+
+    async def train(self, task: Train, *segments: Segment) -> Trained:
+        """Fit the task. Raises FitFailedError."""
+
+    async def ended(self) -> Trained:
+        """Wait for the end without giving a task. Raises FitFailedError."""
+
+    async def stop(self) -> None:
+        """End whatever runs."""
+
+
+MakeTrainer = Callable[[ScratchFiles, Callable[[Fits | Scored], None]], Trainer]
+"""Makes the trainer of one job from its files, and the function that gets its messages."""
+
+
 class FitChild:
     """The process of one job. Start it early: torch is loaded while the vectors are computed."""
 
     def __init__(
         self,
         files: ScratchFiles,
-        metrics: Metrics,
         on_message: Callable[[Fits | Scored], None],
+        metrics: Metrics,
         log: tuple[str, str],
+        niceness: int = NICENESS,
     ) -> None:
         """`log` is the level and the form of the process's own log lines."""
         self._metrics = metrics
@@ -57,7 +79,7 @@ class FitChild:
         spec = ChildSpec(
             "fit process",
             "it is starting",
-            lambda: ChildProcess("elmo-fit", work, log, files, _NICENESS),
+            lambda: ChildProcess("elmo-fit", work, log, files, niceness),
             _TIMEOUTS,
             1,
         )

@@ -17,7 +17,7 @@ from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, s
 from elmo_serve.jobs.active_job import ActiveJob
 from elmo_serve.jobs.cancel_requests import CancelRequests
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
-from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
+from elmo_serve.jobs.fit_run import FitHost, FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job import Job, State, refuse_twin
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.job_limits import JobLimits, JobSlot, JobSlots
@@ -42,10 +42,11 @@ _log = logging.getLogger(__name__)
 class FitJobs:
     """Queues, runs, cancels and remembers fits. All of it runs on the event loop."""
 
-    def __init__(self, limits: JobLimits, metrics: Metrics) -> None:
+    def __init__(self, limits: JobLimits, metrics: Metrics, host: FitHost) -> None:
         self.slots = JobSlots(limits, self._retry_after)
         self._limits = limits
         self._metrics = metrics
+        self._host = host
         self._folder: JobFolder | None = None
         self._cancel_requests: CancelRequests | None = None
         self._is_open = False
@@ -127,7 +128,7 @@ class FitJobs:
             examples=plan.examples,
             tokens=plan.tokens,
         )
-        work = FitRun(job.id, name, model, plan, body, source, folder, self._metrics)
+        work = FitRun(job.id, name, model, plan, body, source, folder, self._host)
         active = ActiveJob(job, work, slot)
         self._active[job.id] = active
         try:

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from elmo_model.task import Task
+from elmo_serve.errors import TryLater
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
-from elmo_serve.jobs.fit_child import FitChild, FitFailedError
+from elmo_serve.jobs.fit_child import FitFailedError, MakeTrainer, Trainer
 from elmo_serve.jobs.fit_messages import Fits, Scored, Train, Trained
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.scratch_files import ScratchFiles
-from elmo_serve.metrics import Metrics
 from elmo_serve.output import ITEM_SIZES
 from elmo_serve.scheduling.interface import EmbeddingEngine
+from elmo_serve.settings import variable
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 
 DESCRIPTION = "Learned by POST /tasks/{}/fit."
 
+_PUBLISHING_SECONDS = 900.0
+"""Seconds for which a task that cannot be written at present is written again. A larger value saves
+a fit of hours from a longer fault of the task folder, and keeps the fits that wait from starting.
+"""
+
 _EMBEDDING_SHARE = 0.5
 """Share of the progress that stands for the vectors; the rest is for the fits."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class FitStoppedError(Exception):
@@ -35,8 +46,7 @@ class FitStoppedError(Exception):
 class FitModel:
     """The model of a fit: its name in requests, its description, its tasks and its queue.
 
-    A piece of the fit has at most `piece_tokens` tokens. `log` is the level and the form of the
-    log lines of the fit's process.
+    A piece of the fit has at most `piece_tokens` tokens.
     """
 
     name: str
@@ -45,12 +55,23 @@ class FitModel:
     engine: EmbeddingEngine
     piece_tokens: int
     timeout_seconds: float
-    log: tuple[str, str]
 
     @property
     def row_bytes(self) -> int:
         """Bytes of all layers of one token: (L + 1, 2P) in float32."""
         return self.info.layers * self.info.dimension * ITEM_SIZES["float32"]
+
+
+@dataclass(frozen=True, slots=True)
+class FitHost:
+    """Where fits run: the folder of their vectors and what trains.
+
+    `pause` waits for a number of seconds.
+    """
+
+    scratch: Path
+    make_trainer: MakeTrainer
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
 class FitRun:
@@ -65,7 +86,7 @@ class FitRun:
         body: bytes,
         source: FitSource,
         folder: JobFolder,
-        metrics: Metrics,
+        host: FitHost,
     ) -> None:
         self.progress = 0.0
         self.scores: Mapping[str, Any] = {}
@@ -76,36 +97,62 @@ class FitRun:
         self._body = body
         self._source = source
         self._folder = folder
-        self._metrics = metrics
+        self._host = host
         self._on_progress: Callable[[], None] = lambda: None
         self._done_tokens = 0
 
     async def run(self, on_progress: Callable[[], None]) -> Mapping[str, Any]:
         """Fit and publish the task; return it for the response. A cancellation ends the process.
 
+        A task folder that cannot be written at present is tried again for some minutes.
+
         Raises:
             FitStoppedError: nothing can be learned, or the vectors or the process were lost.
             ServiceError, OSError: the task or a file cannot be written.
         """
         self._on_progress = on_progress
-        with ScratchFiles(self._folder.path) as files:
-            child = FitChild(files, self._metrics, self._on_message, self._model.log)
-            child.start()
+        with ScratchFiles(self._host.scratch) as files:
+            trainer = self._host.make_trainer(files, self._on_message)
+            trainer.start()
             try:
-                trained = await self._train(child, files)
+                trained = await self._train(trainer, files)
             except (EmbeddingFailedError, FitFailedError) as error:
                 raise FitStoppedError(str(error)) from error
+            except OSError as error:
+                place = f"{self._host.scratch} ({variable('scratch')})"
+                reason = error.strerror or error
+                raise FitStoppedError(f"no vectors can be kept in {place}: {reason}") from error
             finally:
-                await child.stop()
+                await trainer.stop()
+        waited = 0.0
+        while True:
+            try:
+                return await self._published(trained)
+            except TryLater as refusal:
+                if waited >= _PUBLISHING_SECONDS:
+                    raise
+                seconds = refusal.retry_after
+                _log.warning("task %s is written again in %d s: %s", self._name, seconds, refusal)
+            waited += seconds
+            await self._host.pause(seconds)
+
+    async def _published(self, trained: Trained) -> Mapping[str, Any]:
+        """Publish the task in a thread. A cancellation is too late once the task is written."""
         publishing = asyncio.ensure_future(asyncio.to_thread(self._publish, trained))
+        is_cancelled = False
         while True:
             try:
                 return await asyncio.shield(publishing)
-            except asyncio.CancelledError:  # too late, each time: the files are being written
+            except asyncio.CancelledError:
                 if publishing.cancelled():
                     raise
+                is_cancelled = True
+            except TryLater:
+                if is_cancelled:
+                    raise asyncio.CancelledError from None
+                raise
 
-    async def _train(self, child: FitChild, files: ScratchFiles) -> Trained:
+    async def _train(self, trainer: Trainer, files: ScratchFiles) -> Trained:
         model, plan = self._model, self._plan
         rows = plan.starts[-1]
         vectors = await asyncio.to_thread(files.create, rows * model.row_bytes)
@@ -114,7 +161,7 @@ class FitRun:
         embedding = asyncio.ensure_future(
             embed(plan, self._queue(), files, vectors, self._on_tokens)
         )
-        ended = asyncio.ensure_future(child.ended())
+        ended = asyncio.ensure_future(trainer.ended())
         try:
             await asyncio.wait((embedding, ended), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -132,7 +179,7 @@ class FitRun:
                 format=model.info.format,
                 folder=str(self._folder.artefacts(self._id)),
             )
-            return await child.train(task, body, vectors)
+            return await trainer.train(task, body, vectors)
         finally:
             for unfinished in (embedding, ended):
                 unfinished.cancel()

@@ -6,6 +6,7 @@ they need no room in the main memory.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import threading
@@ -20,7 +21,7 @@ class ScratchFiles:
     """The files of one job: a context manager that closes them. Knows them for `ChildProcess`."""
 
     def __init__(self, folder: Path) -> None:
-        """Make files in `folder`, which exists when the first one is made."""
+        """Make files in `folder`, which is made when it is missing."""
         self._folder = folder
         self._segments: dict[int, Segment] = {}
         # A thread may write after the end of the job: its descriptor may be another file's then.
@@ -43,12 +44,15 @@ class ScratchFiles:
             self._segments.clear()
 
     def create(self, size: int) -> Segment:
-        """Return a file of `size` bytes. Raises OSError."""
-        with tempfile.TemporaryFile(dir=self._folder) as file:
+        """Return a file of `size` bytes. Raises OSError, also once the files are closed."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self._folder) as file, self._lock:
+            if self._is_closed:  # the job has ended while this thread waited for the disk
+                raise OSError(errno.EBADF, "the files of the job are closed")
             os.ftruncate(file.fileno(), max(size, 1))
             descriptor = os.dup(file.fileno())
-        segment = Segment(len(self._segments) + 1, max(size, 1), descriptor, memoryview(b""))
-        self._segments[segment.id] = segment
+            segment = Segment(len(self._segments) + 1, max(size, 1), descriptor, memoryview(b""))
+            self._segments[segment.id] = segment
         return segment
 
     def holds(self, segment_id: int) -> bool:

@@ -25,7 +25,7 @@ class Job:
         self.messages: list[Fits | Scored] = []
         self._deaths = deaths
         self._killed: set[int] = set()
-        self.child = FitChild(files, self.metrics, self._on_message, LOG)
+        self.child = FitChild(files, self._on_message, self.metrics, LOG, niceness=0)
 
     def _on_message(self, message: Fits | Scored) -> None:
         self.messages.append(message)

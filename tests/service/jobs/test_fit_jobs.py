@@ -17,7 +17,7 @@ from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
 from tests.support.engines import bench
-from tests.support.fit_tasks import SOURCE, fit_model, fit_request
+from tests.support.fit_tasks import SOURCE, fit_host, fit_model, fit_request
 from tests.support.gated_worker import GatedWorker
 
 LIMITS = JobLimits(jobs=3, client_jobs=3, job_bytes=1 << 20, keep_seconds=3_600)
@@ -52,7 +52,7 @@ class Jobs:
 async def jobs_of(folder: Path, limits: JobLimits = LIMITS) -> AsyncIterator[Jobs]:
     worker = GatedWorker(is_open=False)
     async with bench(lambda: worker) as b:
-        made = FitJobs(limits, Metrics())
+        made = FitJobs(limits, Metrics(), fit_host(folder / "scratch"))
         await made.open(folder)
         try:
             yield Jobs(made, fit_model(b.engine, folder), worker)
@@ -249,7 +249,7 @@ async def test_vectors_over_the_limit_are_refused_and_nothing_is_kept(tmp_path: 
 
 
 async def test_unknown_jobs_and_a_folder_that_is_not_known_yet(tmp_path: Path) -> None:
-    jobs = FitJobs(LIMITS, Metrics())
+    jobs = FitJobs(LIMITS, Metrics(), fit_host(tmp_path))
     with pytest.raises(Unavailable, match="the tasks are being read"):
         await jobs.list()
 

@@ -1,40 +1,58 @@
-"""One fit from its vectors to the task file, with a real process that trains."""
+"""One fit from its vectors to the task file; it is trained in the process of the test."""
 
 import asyncio
 import json
 import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from elmo_serve.errors import Conflict, ServiceError, UnknownTask
-from elmo_serve.jobs.fit_run import FitModel, FitRun, FitStoppedError
+from elmo_model.task import Task
+from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownTask
+from elmo_serve.jobs.fit_child import FitChild
+from elmo_serve.jobs.fit_run import FitHost, FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.metrics import Metrics
+from elmo_serve.tasks import TaskRegistry
 from tests.support.engines import Bench, bench
-from tests.support.fit_tasks import SOURCE, fit_model, fit_request
+from tests.support.fit_tasks import SOURCE, Pause, fit_host, fit_model, fit_request
 from tests.support.gated_worker import GatedWorker
 
 
-def fit_run(folder: Path, model: FitModel) -> tuple[FitRun, JobFolder]:
-    text, plan = fit_request()
-    jobs = JobFolder(folder)
-    (folder / ".jobs").mkdir()
-    return FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics()), jobs
+def fit_run(
+    folder: Path,
+    model: FitModel,
+    *,
+    jobs: JobFolder | None = None,
+    host: FitHost | None = None,
+    **options: object,
+) -> FitRun:
+    text, plan = fit_request(**options)
+    jobs = jobs or JobFolder(folder)
+    jobs.path.mkdir()
+    host = host or fit_host(folder / "scratch")
+    return FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, host)
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
     return list(folder.glob(f"{name}*"))
 
 
-async def test_a_fit_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
+async def test_a_fit_in_a_process_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
+    """The one of these tests that starts a process."""
     progress: list[float] = []
+
+    def make(files: Any, on_message: Any) -> FitChild:
+        return FitChild(files, on_message, Metrics(), ("warning", "text"), niceness=0)
+
     async with bench() as b:
         model = fit_model(b.engine, tmp_path)
-        run, jobs = fit_run(tmp_path, model)
+        run = fit_run(tmp_path, model, host=FitHost(tmp_path / "scratch", make))
 
         task = await run.run(lambda: progress.append(run.progress))
-        jobs.close()
 
     assert progress == sorted(progress) and progress[-1] == 1.0
     assert list(run.scores["mixtures"]) == [
@@ -54,86 +72,184 @@ async def test_a_cancelled_fit_leaves_nothing(tmp_path: Path) -> None:
     held = GatedWorker(is_open=False)
     async with bench(lambda: held) as b:
         model = fit_model(b.engine, tmp_path)
-        run, jobs = fit_run(tmp_path, model)
-        running = asyncio.ensure_future(run.run(lambda: None))
+        running = asyncio.ensure_future(fit_run(tmp_path, model).run(lambda: None))
         await begun(b)
 
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         held.open()
-        jobs.close()
 
     with pytest.raises(UnknownTask):
         model.registry.get("mine")
     assert not files_of(tmp_path, "mine")
 
 
-async def test_a_fit_that_is_cancelled_while_it_is_published_is_done(tmp_path: Path) -> None:
-    """Every cancellation is too late, also a second one: the task is there."""
-    async with bench() as b:
-        model = fit_model(b.engine, tmp_path)
-        text, plan = fit_request()
-        jobs = SlowFolder(tmp_path)
-        (tmp_path / ".jobs").mkdir()
-        run = FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics())
-        running = asyncio.ensure_future(run.run(lambda: None))
-        await asyncio.to_thread(jobs.begun.wait)
-
-        for _ in range(3):
-            running.cancel()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        jobs.gate.set()
-
-        assert (await running)["name"] == model.registry.get("mine").name
-        jobs.close()
-
-
 class SlowFolder(JobFolder):
-    """A folder that publishes when its gate is set."""
+    """A folder that publishes, or raises `fault`, when its gate is set."""
 
-    def __init__(self, tasks: Path) -> None:
+    def __init__(self, tasks: Path, fault: Exception | None = None) -> None:
         super().__init__(tasks)
+        self.fault = fault
         self.begun, self.gate = threading.Event(), threading.Event()
 
     def publish(self, job_id: str, name: str) -> None:
         self.begun.set()
         self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
         super().publish(job_id, name)
+
+
+async def cancelled_while_published(
+    running: asyncio.Future[Mapping[str, Any]], jobs: SlowFolder
+) -> None:
+    await asyncio.to_thread(jobs.begun.wait, 60)
+    for _ in range(3):
+        running.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    jobs.gate.set()
+
+
+async def test_a_fit_that_is_cancelled_while_it_is_published_is_done(tmp_path: Path) -> None:
+    """Every cancellation is too late, also a second one: the task is there."""
+    async with bench() as b:
+        model, jobs = fit_model(b.engine, tmp_path), SlowFolder(tmp_path)
+        running = asyncio.ensure_future(fit_run(tmp_path, model, jobs=jobs).run(lambda: None))
+
+        await cancelled_while_published(running, jobs)
+
+        assert (await running)["name"] == model.registry.get("mine").name
+
+
+class BusyRegistry(TaskRegistry):
+    """A registry whose folder another server has locked, or whose disk is full, for some puts."""
+
+    refusals: list[int]
+
+    def put(
+        self,
+        task: Task,
+        fit: Mapping[str, Any] | None = None,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> bool:
+        if self.refusals:
+            raise Unavailable("locked", retry_after=self.refusals.pop(0))
+        return super().put(task, fit, prepare)
+
+
+def busy_model(b: Bench, folder: Path, *refusals: int) -> FitModel:
+    """Return a model whose tasks cannot be written; each refusal names the seconds to wait."""
+    usual = fit_model(b.engine, folder)
+    registry = BusyRegistry(folder, usual.registry.owner)
+    registry.refusals = list(refusals)
+    return FitModel("default", usual.info, registry, b.engine, 16, 60.0)
+
+
+@dataclass
+class Pauses:
+    """Records the pauses that are asked for; each ends when the gate is open."""
+
+    seconds: list[float] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self.gate.wait()
+
+
+def busy_run(folder: Path, model: FitModel, pause: Pause, jobs: JobFolder | None = None) -> FitRun:
+    return fit_run(folder, model, jobs=jobs, host=fit_host(folder / "scratch", pause))
+
+
+async def test_a_task_that_cannot_be_written_at_present_is_written_later(tmp_path: Path) -> None:
+    pauses = Pauses()
+    pauses.gate.set()
+    async with bench() as b:
+        model = busy_model(b, tmp_path, 10, 60)
+
+        task = await busy_run(tmp_path, model, pauses.wait).run(lambda: None)
+
+    assert pauses.seconds == [10, 60]
+    assert task["name"] == model.registry.get("mine").name
+    assert (tmp_path / "mine.fit" / "head.safetensors").is_file()
+
+
+async def test_a_task_that_cannot_be_written_for_long_fails_the_fit(tmp_path: Path) -> None:
+    pauses = Pauses()
+    pauses.gate.set()
+    async with bench() as b:
+        model = busy_model(b, tmp_path, *[60] * 100)
+
+        with pytest.raises(Unavailable, match="locked"):
+            await busy_run(tmp_path, model, pauses.wait).run(lambda: None)
+
+    assert sum(pauses.seconds) == 900
+
+
+async def test_a_fit_is_cancelled_between_two_attempts_to_publish_it(tmp_path: Path) -> None:
+    pauses = Pauses()
+    async with bench() as b:
+        model = busy_model(b, tmp_path, 10)
+        run = busy_run(tmp_path, model, pauses.wait)
+        running = asyncio.ensure_future(run.run(lambda: None))
+        while not (pauses.seconds or running.done()):  # noqa: ASYNC110  # the attempt is made in a thread
+            await asyncio.sleep(0.001)
+
+        running.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not (tmp_path / "mine.json").exists()
+
+
+async def test_a_cancellation_in_an_attempt_that_fails_is_in_time(tmp_path: Path) -> None:
+    pauses = Pauses()
+    async with bench() as b:
+        jobs = SlowFolder(tmp_path, Unavailable("full", retry_after=10))
+        run = busy_run(tmp_path, fit_model(b.engine, tmp_path), pauses.wait, jobs)
+        running = asyncio.ensure_future(run.run(lambda: None))
+
+        await cancelled_while_published(running, jobs)
+
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not pauses.seconds
+
+
+async def test_a_scratch_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "scratch").write_text("in the way")
+    async with bench() as b:
+        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
+
+        with pytest.raises(FitStoppedError, match=r"kept in .*scratch \(ELMO_SCRATCH\): File exis"):
+            await run.run(lambda: None)
 
 
 async def test_a_model_that_fails_on_a_sentence_stops_the_fit(tmp_path: Path) -> None:
     examples = [{"tokens": ["!raises"], "label": "x"}, *({"tokens": [c], "label": c} for c in "ab")]
     async with bench() as b:
-        model = fit_model(b.engine, tmp_path)
-        text, plan = fit_request(examples=examples)
-        jobs = JobFolder(tmp_path)
-        (tmp_path / ".jobs").mkdir()
-        run = FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, Metrics())
+        run = fit_run(tmp_path, fit_model(b.engine, tmp_path), examples=examples)
 
         with pytest.raises(FitStoppedError, match="/examples/0: the model fails"):
             await run.run(lambda: None)
-        jobs.close()
 
 
 async def test_a_task_that_cannot_be_written_is_an_error_of_the_api(tmp_path: Path) -> None:
     async with bench() as b:
-        model = fit_model(b.engine, tmp_path)
-        run, jobs = fit_run(tmp_path, model)
+        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
         (tmp_path / "mine.json" / "in the way").mkdir(parents=True)
 
         with pytest.raises(ServiceError, match="mine"):
             await run.run(lambda: None)
-        jobs.close()
 
 
 async def test_the_files_of_another_models_task_stay_as_they_are(tmp_path: Path) -> None:
     """The other model gets its task while the fit runs."""
     head = tmp_path / "mine.fit" / "head.safetensors"
     async with bench() as b:
-        model = fit_model(b.engine, tmp_path)
-        run, jobs = fit_run(tmp_path, model)
+        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
         head.parent.mkdir()
         head.write_bytes(b"of the other model")
         task = {"name": "mine", "weights": [1, 2, 3], "model": "other"}
@@ -141,7 +257,6 @@ async def test_the_files_of_another_models_task_stay_as_they_are(tmp_path: Path)
 
         with pytest.raises(Conflict, match="it belongs to model 'other'"):
             await run.run(lambda: None)
-        jobs.close()
 
     assert head.read_bytes() == b"of the other model"
 

@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from elmo_serve.jobs.scratch_files import ScratchFiles
 
 
 def test_what_is_written_is_there_and_no_name_is(tmp_path: Path) -> None:
-    with ScratchFiles(tmp_path) as files:
+    with ScratchFiles(tmp_path / "made" / "here") as files:
         first, second = files.create(10), files.create(0)
         files.write(first, 7, b"abc")
         files.write(first, 0, memoryview(b"xy"))
@@ -15,8 +17,20 @@ def test_what_is_written_is_there_and_no_name_is(tmp_path: Path) -> None:
         assert os.pread(first.descriptor, 20, 0) == b"xy\0\0\0\0\0abc"
         assert (first.size, second.size) == (10, 1)
         assert first.id != second.id and files.holds(first.id)
-        assert not list(tmp_path.iterdir())
+        assert not list((tmp_path / "made" / "here").iterdir())
     assert not files.holds(first.id)
+
+
+def test_a_file_that_is_made_too_late_leaves_no_descriptor(tmp_path: Path) -> None:
+    """The thread that makes it outlives a job that is cancelled."""
+    with ScratchFiles(tmp_path) as files:
+        pass
+    before = set(Path("/proc/self/fd").iterdir())
+
+    with pytest.raises(OSError, match="are closed"):
+        files.create(3)
+
+    assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_a_late_write_reaches_no_other_file(tmp_path: Path) -> None:

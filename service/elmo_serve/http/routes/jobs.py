@@ -176,7 +176,6 @@ def _model(server: Server, served: ServedModel) -> FitModel:
         engine=server.engine,
         piece_tokens=piece_tokens_of(settings, served.info, budget),
         timeout_seconds=settings.request_timeout_seconds,
-        log=(settings.log_level, settings.log_format),
     )
 
 
