@@ -12,23 +12,18 @@ import numpy as np
 import torch
 
 from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_child import FitFailedError
-from elmo_serve.jobs.fit_messages import (
-    FitMessage,
-    Fits,
-    NotTrained,
-    Scored,
-    Train,
-    Trained,
-)
+from elmo_serve.jobs.fit_child import SpawnFit
+from elmo_serve.jobs.fit_messages import FitMessage, Fits, Train
 from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
 from elmo_serve.jobs.fit_run import FitHost, FitModel
 from elmo_serve.jobs.fit_training import train
 from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.shared_memory import Segment, map_descriptor
+from elmo_serve.workers.task_messages import Started
 from tests.support.fits import body
 from tests.support.gated_worker import INFO
 
@@ -87,41 +82,54 @@ def fit_model(engine: Engine, folder: Path) -> FitModel:
     )
 
 
-class TrainerHere:
-    """Fits in the process of the test, in place of a child process that loads torch."""
+class FitHere:
+    """The process of a fit, whose work is done in the process of the test: it loads no torch.
 
-    def __init__(self, files: ScratchFiles, on_message: Callable[[Fits | Scored], None]) -> None:
-        self._on_message = on_message
-        self._never: asyncio.Future[Trained] = asyncio.get_running_loop().create_future()
+    It dies with each of `deaths`, before it has trained.
+    """
 
-    def start(self) -> None:
-        """Do nothing: there is no process."""
+    def __init__(self, files: ScratchFiles, deaths: list[str] | None = None) -> None:
+        self.is_killed = False
+        self._deaths = deaths if deaths is not None else []
 
-    async def train(self, task: Train, *segments: Segment) -> Trained:
-        """Fit the task while the event loop stands still."""
-        threads = torch.get_num_threads()
-        memory = [np.frombuffer(map_descriptor(s.descriptor, s.size), np.uint8) for s in segments]
-        try:
-            found = train(task, memory[0], memory[1], self._send)
-        finally:
-            torch.set_num_threads(threads)
-        if isinstance(found, NotTrained):
-            raise FitFailedError(found.reason)
-        return found
+    def start(
+        self, on_message: Callable[[FitMessage], None], on_exit: Callable[[str], None]
+    ) -> None:
+        """Be ready soon."""
+        self._loop = asyncio.get_running_loop()
+        self._on_message, self._on_exit = on_message, on_exit
+        self._loop.call_soon(on_message, Started())
 
-    async def ended(self) -> Trained:
-        """Wait for ever: no process is lost."""
-        return await self._never
+    def send(self, message: Train, /, *segments: Segment) -> None:
+        """Fit the task soon; the event loop stands still meanwhile."""
+        self._loop.call_soon(self._work, message, segments)
+
+    def kill(self) -> None:
+        """Do nothing more."""
+        self.is_killed = True
+        self._loop.call_soon(self._on_exit, "was killed by SIGKILL")
 
     async def stop(self) -> None:
-        """End the waiting."""
-        self._never.cancel()
+        """Do nothing more."""
+        self.is_killed = True
 
-    def _send(self, message: FitMessage) -> None:
-        if isinstance(message, Fits | Scored):
-            self._on_message(message)
+    def _work(self, task: Train, segments: tuple[Segment, Segment]) -> None:
+        if self.is_killed:
+            return
+        if self._deaths:
+            self._on_message(Fits(1, 2))
+            self._on_exit(self._deaths.pop(0))
+            return
+        body, vectors = (
+            np.frombuffer(map_descriptor(each.descriptor, each.size), np.uint8) for each in segments
+        )
+        threads = torch.get_num_threads()
+        try:
+            self._on_message(train(task, body, vectors, self._on_message))
+        finally:
+            torch.set_num_threads(threads)
 
 
-def fit_host(scratch: Path, pause: Pause = asyncio.sleep) -> FitHost:
+def fit_host(scratch: Path, spawn: SpawnFit = FitHere, pause: Pause = asyncio.sleep) -> FitHost:
     """Return a host that fits in the process of the test."""
-    return FitHost(scratch, TrainerHere, pause)
+    return FitHost(scratch, Metrics(), spawn, pause)

@@ -19,6 +19,7 @@ from typing import Any
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
+from elmo_serve.jobs.fit_child import spawner
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.messages import Message, RunnerSettings
@@ -50,7 +51,9 @@ def main() -> int:
     given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, _make, _PATIENT))
+    log = (settings.log_level, settings.log_format)
+    # At the lowest priority a fit would starve beside the tests.
+    return run(assemble(settings, _make, _PATIENT, spawn_fit=spawner(log, niceness=0)))
 
 
 @contextmanager

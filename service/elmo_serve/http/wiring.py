@@ -9,7 +9,7 @@ from elmo_serve.http.request.metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.bulk_queue import bulk_queue
-from elmo_serve.jobs.fit_child import FitChild
+from elmo_serve.jobs.fit_child import SpawnFit, spawner
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.fit_run import FitHost
@@ -35,11 +35,13 @@ def assemble(
     make_worker: MakeWorker | None = None,
     timeouts: Timeouts = TIMEOUTS,
     hardware: Hardware | None = None,
+    spawn_fit: SpawnFit | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
     `make_worker` makes workers other than those that the settings name; `timeouts` say when one of
-    them counts as hung. `hardware` is by default that of this machine.
+    them counts as hung. `hardware` is by default that of this machine. `spawn_fit` makes other
+    processes of fits.
     """
     metrics = Metrics()
     segments = SharedMemoryPool()
@@ -55,7 +57,7 @@ def assemble(
     }
     engine = Engine(pools, segments, limits, metrics)
     _watch_queues(engine, metrics)
-    return front(settings, engine, pools, segments, metrics)
+    return front(settings, engine, pools, segments, metrics, spawn_fit)
 
 
 def front(
@@ -64,6 +66,7 @@ def front(
     workers: Mapping[str, ModelWorkers],
     segments: SharedMemoryPool,
     metrics: Metrics,
+    spawn_fit: SpawnFit | None = None,
 ) -> Server:
     """Return a server before an engine, which may be on other machines.
 
@@ -82,7 +85,7 @@ def front(
         indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         fit_parser=FitParser(segments, metrics),
-        jobs=FitJobs(_job_limits(settings), metrics, _fit_host(settings, metrics)),
+        jobs=FitJobs(_job_limits(settings), metrics, _fit_host(settings, metrics, spawn_fit)),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -112,10 +115,10 @@ def _job_limits(settings: Settings) -> JobLimits:
     )
 
 
-def _fit_host(settings: Settings, metrics: Metrics) -> FitHost:
+def _fit_host(settings: Settings, metrics: Metrics, spawn_fit: SpawnFit | None) -> FitHost:
     """Return the folder and the processes of fits."""
-    log = (settings.log_level, settings.log_format)
-    return FitHost(settings.scratch_folder, partial(FitChild, metrics=metrics, log=log))
+    spawn = spawn_fit or spawner((settings.log_level, settings.log_format))
+    return FitHost(settings.scratch_folder, metrics, spawn)
 
 
 def _watch_queues(engine: Engine, metrics: Metrics) -> None:

@@ -19,7 +19,7 @@ from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.child_process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.supervisor import ChildSlot, ChildSpec, Loss
+from elmo_serve.workers.supervisor import Child, ChildSlot, ChildSpec, Loss
 from elmo_serve.workers.task_messages import Started
 from elmo_serve.workers.watchdog import Timeouts
 
@@ -39,24 +39,20 @@ class FitFailedError(Exception):
     """A fit cannot be learned, or its process was lost; the message is one line."""
 
 
-class Trainer(Protocol):
-    """What fits one task: a `FitChild`, or a stand-in of a test."""
+class FitProcess(Child[FitMessage], Protocol):
+    """The process of a fit: a `ChildProcess`."""
 
-    def start(self) -> None:
-        """Prepare for the task."""
-
-    async def train(self, task: Train, *segments: Segment) -> Trained:
-        """Fit the task. Raises FitFailedError."""
-
-    async def ended(self) -> Trained:
-        """Wait for the end without giving a task. Raises FitFailedError."""
-
-    async def stop(self) -> None:
-        """End whatever runs."""
+    def send(self, message: Train, /, *segments: Segment) -> None:
+        """Send the task, which names these files."""
 
 
-MakeTrainer = Callable[[ScratchFiles, Callable[[Fits | Scored], None]], Trainer]
-"""Makes the trainer of one job from its files, and the function that gets its messages."""
+SpawnFit = Callable[[ScratchFiles], FitProcess]
+"""Makes the process of a fit, which is not started yet, from the files that it may map."""
+
+
+def spawner(log: tuple[str, str], niceness: int = NICENESS) -> SpawnFit:
+    """Return a maker of processes; `log` is the level and the form of their log lines."""
+    return lambda files: ChildProcess("elmo-fit", work, log, files, niceness)
 
 
 class FitChild:
@@ -67,10 +63,8 @@ class FitChild:
         files: ScratchFiles,
         on_message: Callable[[Fits | Scored], None],
         metrics: Metrics,
-        log: tuple[str, str],
-        niceness: int = NICENESS,
+        spawn: SpawnFit,
     ) -> None:
-        """`log` is the level and the form of the process's own log lines."""
         self._metrics = metrics
         self._on_message = on_message
         self._lost = 0
@@ -79,11 +73,11 @@ class FitChild:
         spec = ChildSpec(
             "fit process",
             "it is starting",
-            lambda: ChildProcess("elmo-fit", work, log, files, niceness),
+            lambda: spawn(files),
             _TIMEOUTS,
             1,
         )
-        self._slot: ChildSlot[ChildProcess, FitMessage, Train] = ChildSlot(spec, self, [])
+        self._slot: ChildSlot[FitProcess, FitMessage, Train] = ChildSlot(spec, self, [])
 
     def start(self) -> None:
         """Spawn the process."""

@@ -13,11 +13,12 @@ from elmo_model.task import Task
 from elmo_serve.errors import TryLater
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
-from elmo_serve.jobs.fit_child import FitFailedError, MakeTrainer, Trainer
+from elmo_serve.jobs.fit_child import FitChild, FitFailedError, SpawnFit
 from elmo_serve.jobs.fit_messages import Fits, Scored, Train, Trained
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.metrics import Metrics
 from elmo_serve.output import ITEM_SIZES
 from elmo_serve.scheduling.interface import EmbeddingEngine
 from elmo_serve.settings import variable
@@ -64,13 +65,14 @@ class FitModel:
 
 @dataclass(frozen=True, slots=True)
 class FitHost:
-    """Where fits run: the folder of their vectors and what trains.
+    """Where fits run: the folder of their vectors, and their processes.
 
     `pause` waits for a number of seconds.
     """
 
     scratch: Path
-    make_trainer: MakeTrainer
+    metrics: Metrics
+    spawn: SpawnFit
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
@@ -112,10 +114,10 @@ class FitRun:
         """
         self._on_progress = on_progress
         with ScratchFiles(self._host.scratch) as files:
-            trainer = self._host.make_trainer(files, self._on_message)
-            trainer.start()
+            child = FitChild(files, self._on_message, self._host.metrics, self._host.spawn)
+            child.start()
             try:
-                trained = await self._train(trainer, files)
+                trained = await self._train(child, files)
             except (EmbeddingFailedError, FitFailedError) as error:
                 raise FitStoppedError(str(error)) from error
             except OSError as error:
@@ -123,7 +125,7 @@ class FitRun:
                 reason = error.strerror or error
                 raise FitStoppedError(f"no vectors can be kept in {place}: {reason}") from error
             finally:
-                await trainer.stop()
+                await child.stop()
         waited = 0.0
         while True:
             try:
@@ -152,7 +154,7 @@ class FitRun:
                     raise asyncio.CancelledError from None
                 raise
 
-    async def _train(self, trainer: Trainer, files: ScratchFiles) -> Trained:
+    async def _train(self, child: FitChild, files: ScratchFiles) -> Trained:
         model, plan = self._model, self._plan
         rows = plan.starts[-1]
         vectors = await asyncio.to_thread(files.create, rows * model.row_bytes)
@@ -161,7 +163,7 @@ class FitRun:
         embedding = asyncio.ensure_future(
             embed(plan, self._queue(), files, vectors, self._on_tokens)
         )
-        ended = asyncio.ensure_future(trainer.ended())
+        ended = asyncio.ensure_future(child.ended())
         try:
             await asyncio.wait((embedding, ended), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -179,7 +181,7 @@ class FitRun:
                 format=model.info.format,
                 folder=str(self._folder.artefacts(self._id)),
             )
-            return await trainer.train(task, body, vectors)
+            return await child.train(task, body, vectors)
         finally:
             for unfinished in (embedding, ended):
                 unfinished.cancel()

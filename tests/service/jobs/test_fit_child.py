@@ -1,8 +1,6 @@
 """A fit in a child process that is supervised: replaced once, and never waited for in vain."""
 
 import asyncio
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -11,28 +9,22 @@ from elmo_serve.jobs.fit_child import FitChild, FitFailedError
 from elmo_serve.jobs.fit_messages import Fits, Scored
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
-from tests.support.fit_tasks import fit_task
-from tests.support.processes import children
-
-LOG = ("warning", "text")
+from tests.support.fit_tasks import FitHere, fit_task
 
 
 class Job:
-    """A fit whose first processes, `deaths` of them, are killed at their first message."""
+    """A fit in the process of the test, whose first processes die for these reasons."""
 
-    def __init__(self, files: ScratchFiles, deaths: int = 0) -> None:
+    def __init__(self, files: ScratchFiles, *deaths: str) -> None:
         self.metrics = Metrics()
         self.messages: list[Fits | Scored] = []
-        self._deaths = deaths
-        self._killed: set[int] = set()
-        self.child = FitChild(files, self._on_message, self.metrics, LOG, niceness=0)
+        self.processes: list[FitHere] = []
+        self._deaths = list(deaths)
+        self.child = FitChild(files, self.messages.append, self.metrics, self._spawn)
 
-    def _on_message(self, message: Fits | Scored) -> None:
-        self.messages.append(message)
-        for pid in set(children(os.getpid())["fit"]) - self._killed:
-            if len(self._killed) < self._deaths:
-                os.kill(pid, signal.SIGKILL)
-                self._killed.add(pid)
+    def _spawn(self, files: ScratchFiles) -> FitHere:
+        self.processes.append(FitHere(files, self._deaths))
+        return self.processes[-1]
 
     @property
     def lost(self) -> float | None:
@@ -41,20 +33,21 @@ class Job:
 
 async def test_a_lost_process_gets_its_task_again(tmp_path: Path) -> None:
     with ScratchFiles(tmp_path) as files:
-        task, job = fit_task(files, tmp_path / "job"), Job(files, deaths=1)
+        task, job = fit_task(files, tmp_path / "job"), Job(files, "was killed by SIGKILL")
         job.child.start()
 
         found = await job.child.train(task.train, *task.segments)
         await job.child.stop()
 
     assert len(found.weights) == 3 and found.scored_on == "test"
-    assert [m.done for m in job.messages if isinstance(m, Fits)][-6:] == [1, 2, 3, 4, 5, 6]
+    assert [m.done for m in job.messages if isinstance(m, Fits)] == [1, 1, 2, 3, 4, 5, 6]
     assert job.lost == 1
 
 
 async def test_the_second_loss_fails_the_fit(tmp_path: Path) -> None:
     with ScratchFiles(tmp_path) as files:
-        task, job = fit_task(files, tmp_path / "job"), Job(files, deaths=2)
+        task = fit_task(files, tmp_path / "job")
+        job = Job(files, "was killed by SIGSEGV", "was killed by SIGKILL")
         job.child.start()
 
         with pytest.raises(FitFailedError, match="killed by SIGKILL, the second one of this job"):
@@ -88,4 +81,4 @@ async def test_a_stop_ends_the_process_and_the_waiting(tmp_path: Path) -> None:
 
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    assert not children(os.getpid())["fit"]
+    assert [process.is_killed for process in job.processes] == [True]

@@ -1,32 +1,33 @@
 """The process of a fit: its priority, its name, its messages, and its end with the server."""
 
 import asyncio
-import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
+from elmo_serve.jobs.fit_child import spawner
 from elmo_serve.jobs.fit_messages import Fits, Scored, Trained
-from elmo_serve.jobs.fit_process import PROCESS_NAME, work
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.workers.child_process import ChildProcess
 from elmo_serve.workers.task_messages import Started
 from tests.support.fit_tasks import fit_task
 
 
-def name_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+def shown_by_ps(pid: int) -> list[str]:
+    """Return the name and the niceness of a process as an operator sees them."""
+    command = ["ps", "-o", "comm=,ni=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 async def test_the_process_reports_every_step_and_ends_with_the_server(tmp_path: Path) -> None:
     messages: asyncio.Queue[Any] = asyncio.Queue()
     with ScratchFiles(tmp_path) as files:
         task = fit_task(files, tmp_path / "job")
-        child = ChildProcess("test", work, ("warning", "text"), files, niceness=19)
+        child = spawner(("warning", "text"))(files)
         child.start(messages.put_nowait, lambda reason: None)
         assert await messages.get() == Started()
-        assert child.pid is not None
-        assert name_of(child.pid) == PROCESS_NAME
-        assert os.getpriority(os.PRIO_PROCESS, child.pid) == 19
+        assert isinstance(child, ChildProcess) and child.pid is not None
+        assert shown_by_ps(child.pid) == ["elmo-fit", "19"]
 
         child.send(task.train, *task.segments)
         found = [await messages.get()]

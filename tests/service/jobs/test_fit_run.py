@@ -12,10 +12,8 @@ import pytest
 
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownTask
-from elmo_serve.jobs.fit_child import FitChild
 from elmo_serve.jobs.fit_run import FitHost, FitModel, FitRun, FitStoppedError
 from elmo_serve.jobs.job_folder import JobFolder
-from elmo_serve.metrics import Metrics
 from elmo_serve.tasks import TaskRegistry
 from tests.support.engines import Bench, bench
 from tests.support.fit_tasks import SOURCE, Pause, fit_host, fit_model, fit_request
@@ -41,16 +39,12 @@ def files_of(folder: Path, name: str) -> list[Path]:
     return list(folder.glob(f"{name}*"))
 
 
-async def test_a_fit_in_a_process_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
-    """The one of these tests that starts a process."""
+async def test_a_fit_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
     progress: list[float] = []
-
-    def make(files: Any, on_message: Any) -> FitChild:
-        return FitChild(files, on_message, Metrics(), ("warning", "text"), niceness=0)
 
     async with bench() as b:
         model = fit_model(b.engine, tmp_path)
-        run = fit_run(tmp_path, model, host=FitHost(tmp_path / "scratch", make))
+        run = fit_run(tmp_path, model)
 
         task = await run.run(lambda: progress.append(run.progress))
 
@@ -160,7 +154,7 @@ class Pauses:
 
 
 def busy_run(folder: Path, model: FitModel, pause: Pause, jobs: JobFolder | None = None) -> FitRun:
-    return fit_run(folder, model, jobs=jobs, host=fit_host(folder / "scratch", pause))
+    return fit_run(folder, model, jobs=jobs, host=fit_host(folder / "scratch", pause=pause))
 
 
 async def test_a_task_that_cannot_be_written_at_present_is_written_later(tmp_path: Path) -> None:

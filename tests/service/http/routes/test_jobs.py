@@ -1,9 +1,9 @@
 """POST /tasks/{name}/fit and /jobs: tasks that the server learns."""
 
+import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,17 @@ from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.jobs.fit_body import NDJSON
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
 from elmo_serve.jobs.job_folder import SERVER_ENDED
-from tests.support.fits import body, ended, fit, labelled
-from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.fits import body, fit, labelled
+from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children, is_alive
+from tests.support.served import Served, served
 from tests.support.servers import Running
 
 OLD = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5}
 
 
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[tuple[Running, httpx.Client]]:
-    """A server that computes nothing: jobs run until the gate is opened."""
-    with (
-        gated(tmp_path / "held", tasks=tmp_path / "tasks", drain_timeout_seconds=0) as server,
-        server.client() as client,
-    ):
-        close_gate(server)
-        yield server, client
-
-
-def vectors(client: httpx.Client, sentences: list[list[str]], **wanted: Any) -> list[Any]:
-    response = client.post(
+async def vectors(s: Served, sentences: list[list[str]], **wanted: Any) -> list[Any]:
+    response = await s.client.post(
         "/embed",
         json={"sentences": sentences, **wanted},
         headers={"Accept": npz.ENCODER.media_type},
@@ -45,78 +35,81 @@ def vectors(client: httpx.Client, sentences: list[list[str]], **wanted: Any) -> 
     return ENCODERS[npz.ENCODER.media_type].decode(response.content)
 
 
-def features(kind: str, client: httpx.Client, test: list[dict[str, Any]]) -> Any:
+async def features(kind: str, s: Served, test: list[dict[str, Any]]) -> Any:
     """Return the inputs of the head for a test part, from the vectors of the task over HTTP."""
 
-    def of(sentences: list[list[str]]) -> list[Any]:
-        return vectors(client, sentences, task=f"{kind}-task")
+    async def of(sentences: list[list[str]]) -> list[Any]:
+        return await vectors(s, sentences, task=f"{kind}-task")
 
     if kind == "token":
-        return np.concatenate(of([example["tokens"] for example in test]))
+        return np.concatenate(await of([example["tokens"] for example in test]))
     if kind == "sentence":
-        return np.stack([each.mean(0) for each in of([example["tokens"] for example in test])])
-    first = [each.mean(0) for each in of([example["pair"][0]["tokens"] for example in test])]
-    second = [each[0] for each in of([example["pair"][1]["tokens"] for example in test])]
-    u, v = np.stack(first), np.stack(second)
+        return np.stack(
+            [each.mean(0) for each in await of([example["tokens"] for example in test])]
+        )
+    first = await of([example["pair"][0]["tokens"] for example in test])
+    second = await of([example["pair"][1]["tokens"] for example in test])
+    u, v = np.stack([each.mean(0) for each in first]), np.stack([each[0] for each in second])
     return np.concatenate((u, v, np.abs(u - v), u * v), axis=1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "layer_norm"), [("token", True), ("sentence", False), ("pair", False)]
-)
-@pytest.mark.usefixtures("tasks")
-def test_a_fitted_task_gives_its_mixture_and_its_score_over_http(
-    server: Running, client: httpx.Client, kind: str, layer_norm: bool
-) -> None:
+async def test_a_fitted_task_gives_its_mixture_and_its_score_over_http(tmp_path: Path) -> None:
+    async with served(has_model=True, tasks=tmp_path) as s:
+        await _check_fit(s, "token", layer_norm=True)
+        await _check_fit(s, "sentence", layer_norm=False)
+        await _check_fit(s, "pair", layer_norm=False)
+
+
+async def _check_fit(s: Served, kind: str, *, layer_norm: bool) -> None:
+    """Fit a task, and compute its score again from its vectors and its head."""
     name = f"{kind}-task"
-    job = ended(server, client, fit(client, name, kind=kind, count=60, layer_norm=layer_norm))
+    job = await s.ended(await s.fit(name, kind=kind, count=30, layer_norm=layer_norm))
 
     assert (job["state"], job["progress"], job["reason"]) == ("done", 1.0, None)
-    task = client.get(f"/tasks/{name}").json()
+    task = await s.get(f"/tasks/{name}")
     assert task == job["task"]
-    _check_mixture(client, task)
-    test = [example for example in labelled(kind, 60) if example.get("test")]
-    head = client.get(f"/jobs/{job['id']}/head").content
+    await _check_mixture(s, task)
+    test = [example for example in labelled(kind, 30) if example.get("test")]
+    head = (await s.client.get(f"/jobs/{job['id']}/head")).content
     weights = safetensors.numpy.load(head)
     header = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])["__metadata__"]
     names = json.loads(header["labels"])
-    scores = features(kind, client, test) @ weights["weight"].T + weights["bias"]
+    scores = await features(kind, s, test) @ weights["weight"].T + weights["bias"]
     wanted = [label for each in test for label in each.get("labels") or [each["label"]]]
     right = sum(names[n] == label for n, label in zip(scores.argmax(1), wanted, strict=True))
     assert job["scores"]["scored_on"] == "test"
     assert job["scores"]["mixtures"]["learned"]["accuracy"] == pytest.approx(right / len(wanted))
 
 
-def _check_mixture(client: httpx.Client, task: dict[str, Any]) -> None:
+async def _check_mixture(s: Served, task: dict[str, Any]) -> None:
     """Compare the vectors of a task with those computed by hand from all layers."""
     if task["layer_norm"]:
         return  # the boundaries, which normalisation counts, are not in `layers: "all"`
     sentences = [["The", "cat", "sat"], ["mat"], []]
     shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
-    served = vectors(client, sentences, task=task["name"])
-    for found, layers in zip(served, vectors(client, sentences, layers="all"), strict=True):
+    mixed = await vectors(s, sentences, task=task["name"])
+    for found, layers in zip(mixed, await vectors(s, sentences, layers="all"), strict=True):
         expected = task["gamma"] * np.einsum("l,lnd->nd", shares, layers.astype(np.float64))
         scale = np.abs(expected).max(initial=1e-9)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
 
 
-def test_the_files_of_a_fit_lie_beside_the_task(
-    held: tuple[Running, httpx.Client], tmp_path: Path
-) -> None:
-    server, client = held
+async def test_the_files_of_a_fit_lie_beside_the_task(tmp_path: Path) -> None:
     lines = [json.dumps({"kind": "token", "seeds": 2})]
     lines += [json.dumps({"text": "a b", "labels": ["x", "y"]}), ""] * 9
-    response = client.post(
-        "/tasks/ner/fit",
-        content="\n".join(lines).encode(),
-        headers={"Content-Type": NDJSON},
-        params={"model": "english"},
-    )
-    assert response.status_code == 202, response.text
-    open_gate(server)
-    job = ended(server, client, response.json()["id"])
+    async with served(tasks=tmp_path / "tasks", scratch=tmp_path / "scratch") as s:
+        response = await s.client.post(
+            "/tasks/ner/fit",
+            content="\n".join(lines).encode(),
+            headers={"Content-Type": NDJSON},
+            params={"model": "fake"},
+        )
+        assert response.status_code == 202, response.text
+        job = await s.ended(response.json()["id"])
 
-    assert job["state"] == "done", job
+        assert job["state"] == "done", job
+        assert (await s.get("/jobs"))["jobs"] == [job]
+        assert s.metric("elmo_jobs_ended_total", state="done") == 1
     assert (job["examples"], job["tokens"]) == (18, 18)
     task = json.loads((tmp_path / "tasks" / "ner.json").read_text())
     assert task["fit"]["job"] == job["id"] and task["fit"]["seeds"] == 2
@@ -124,8 +117,6 @@ def test_the_files_of_a_fit_lie_beside_the_task(
     assert set(job["scores"]["mixtures"]) >= {"learned", "average", "sum", "top", "layer 0"}
     files = {path.name for path in (tmp_path / "tasks" / "ner.fit").iterdir()}
     assert files == {"head.safetensors", "report.json", "weights.svg"}
-    assert client.get("/jobs").json()["jobs"] == [job]
-    assert server.metric("elmo_jobs_ended_total", state="done") == 1
 
 
 BAD: list[tuple[dict[str, Any], int, str, str]] = [
@@ -194,7 +185,6 @@ BAD: list[tuple[dict[str, Any], int, str, str]] = [
 
 @pytest.mark.parametrize(("sent", "status", "pointer", "detail"), BAD)
 def test_bad_examples_are_named_and_nothing_is_written(
-    server: Running,
     client: httpx.Client,
     sent: dict[str, Any],
     status: int,
@@ -253,164 +243,156 @@ def test_unknown_jobs_are_404(client: httpx.Client) -> None:
     assert client.delete("/jobs/x").json()["type"] == "urn:elmo-serve:error:unknown-job"
 
 
-def test_limits_are_named(narrow_client: httpx.Client, tmp_path: Path) -> None:
-    refused = narrow_client.post("/tasks/x/fit", json=body())
-    assert (refused.status_code, "ELMO_TASKS" in refused.text) == (409, True)
-
+async def test_limits_are_named(tmp_path: Path) -> None:
     limits = {"max_job_examples": 3, "max_job_tokens": 4, "max_job_bytes": 100}
     short = [{"tokens": ["a"], "label": "x"}, {"tokens": ["b"], "label": "y"}]
     long = [{"tokens": ["a"] * 3, "label": "x"}, {"tokens": ["b"] * 3, "label": "y"}]
-    with gated(tmp_path, tasks=tmp_path / "tasks", **limits) as server, server.client() as client:
-        for examples, limit in ((2 * short, "EXAMPLES"), (long, "TOKENS"), (short, "BYTES")):
-            response = client.post("/tasks/x/fit", json={"kind": "sentence", "examples": examples})
-            if limit == "BYTES":  # 2 rows of (3, 4) numbers fit
-                assert response.status_code == 202
-                continue
+    three = [*short, {"tokens": ["c"], "label": "y"}]
+    async with served(tasks=tmp_path, is_open=False, **limits) as s:
+
+        async def send(examples: list[Any]) -> httpx.Response:
+            sent = {"kind": "sentence", "examples": examples}
+            return await s.client.post("/tasks/x/fit", json=sent)
+
+        for examples, limit in ((2 * short, "EXAMPLES"), (long, "TOKENS"), (three, "BYTES")):
+            response = await send(examples)
             assert response.status_code == 413, response.text
             assert f"ELMO_MAX_JOB_{limit}" in response.json()["detail"]
-        three = [*short, {"tokens": ["c"], "label": "y"}]
-        response = client.post("/tasks/y/fit", json={"kind": "sentence", "examples": three})
-        assert response.status_code == 413 and "ELMO_MAX_JOB_BYTES" in response.text
+        assert (await send(short)).status_code == 202  # 2 rows of (3, 4) numbers fit
 
 
 @pytest.mark.parametrize(("setting", "status"), [("max_jobs", 503), ("max_client_jobs", 429)])
-def test_a_full_server_says_when_to_try_again(tmp_path: Path, setting: str, status: int) -> None:
-    with gated(
-        tmp_path, tasks=tmp_path / "tasks", drain_timeout_seconds=0, **{setting: 1}
-    ) as server:
-        close_gate(server)
-        with server.client() as client:
-            first = fit(client, "one")
+async def test_a_full_server_says_when_to_try_again(
+    tmp_path: Path, setting: str, status: int
+) -> None:
+    async with served(tasks=tmp_path, is_open=False, **{setting: 1}) as s:
+        first = await s.fit("one")
 
-            refused = client.post("/tasks/two/fit", json=body())
+        refused = await s.client.post("/tasks/two/fit", json=body())
 
-            assert refused.status_code == status, refused.text
-            assert int(refused.headers["retry-after"]) >= 1
-            assert f"ELMO_{setting.upper()}" in refused.json()["detail"]
-            client.delete(f"/jobs/{first}")
-            assert client.post("/tasks/two/fit", json=body()).status_code == 202
+        assert refused.status_code == status, refused.text
+        assert int(refused.headers["retry-after"]) >= 1
+        assert f"ELMO_{setting.upper()}" in refused.json()["detail"]
+        await s.client.delete(f"/jobs/{first}")
+        await s.fit("two")
 
 
-def test_a_folder_that_cannot_be_written_keeps_no_job(tmp_path: Path) -> None:
-    folder = tmp_path / "tasks"
-    folder.mkdir()
-    with gated(tmp_path, tasks=folder) as server, server.client() as client:
-        (folder / ".jobs").write_text("in the way")
-        response = client.post("/tasks/one/fit", json=body())
+async def test_a_folder_that_cannot_be_written_keeps_no_job(tmp_path: Path) -> None:
+    async with served(tasks=tmp_path) as s:
+        (tmp_path / ".jobs").write_text("in the way")
+        response = await s.client.post("/tasks/one/fit", json=body())
     assert response.status_code == 503, response.text
 
 
-def test_jobs_are_cancelled_queued_and_running(held: tuple[Running, httpx.Client]) -> None:
-    server, client = held
-    first, second = fit(client, "one"), fit(client, "two")
-    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
-    server.until(lambda: bool(children(server.pid)["fit"]))
-    assert client.get(f"/jobs/{second}").json()["state"] == "queued"
-    assert server.metric("elmo_jobs", state="running") == 1
-    assert server.metric("elmo_jobs", state="queued") == 1
-    assert client.get(f"/jobs/{first}/head").status_code == 409
-    (child,) = children(server.pid)["fit"]
+async def test_jobs_are_cancelled_queued_and_running(tmp_path: Path) -> None:
+    async with served(tasks=tmp_path, is_open=False) as s:
+        first, second = await s.fit("one"), await s.fit("two")
+        await s.runs(first)
+        assert (await s.get(f"/jobs/{second}"))["state"] == "queued"
+        assert s.metric("elmo_jobs", state="running") == 1
+        assert s.metric("elmo_jobs", state="queued") == 1
+        assert (await s.client.get(f"/jobs/{first}/head")).status_code == 409
 
-    assert client.delete(f"/jobs/{second}").json()["state"] == "cancelled"
-    assert client.delete(f"/jobs/{first}").json()["state"] == "cancelled"
+        for job_id in (second, first, first):  # the last one has ended
+            assert (await s.client.delete(f"/jobs/{job_id}")).json()["state"] == "cancelled"
 
-    assert not is_alive(child)
-    assert client.delete(f"/jobs/{first}").json()["state"] == "cancelled"  # it has ended
-    assert client.get("/tasks").json() == {"tasks": []}
-    assert server.metric("elmo_jobs_ended_total", state="cancelled") == 2
-    assert server.metric("elmo_jobs", state="running") == 0
-    open_gate(server)
-    assert ended(server, client, fit(client, "one"))["state"] == "done"
+        assert [process.is_killed for process in s.fits] == [True]
+        assert await s.get("/tasks") == {"tasks": []}
+        assert s.metric("elmo_jobs_ended_total", state="cancelled") == 2
+        assert s.metric("elmo_jobs", state="running") == 0
+        s.worker.open()
+        assert (await s.ended(await s.fit("one")))["state"] == "done"
 
 
-def test_a_name_has_one_fit_at_a_time(held: tuple[Running, httpx.Client]) -> None:
-    _, client = held
-    first = fit(client, "one")
+async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
+    async with served(tasks=tmp_path, is_open=False) as s:
+        first = await s.fit("one")
 
-    refused = client.post("/tasks/one/fit", json=body())
+        for name in ("one", "ONE"):
+            refused = await s.client.post(f"/tasks/{name}/fit", json=body())
+            assert refused.status_code == 409 and first in refused.json()["detail"]
 
-    assert refused.status_code == 409 and first in refused.json()["detail"]
-    client.delete(f"/jobs/{first}")
-    fit(client, "one")
-
-
-def test_a_lost_process_is_replaced_once(held: tuple[Running, httpx.Client]) -> None:
-    server, client = held
-    first, second = fit(client, "one"), fit(client, "two")
-
-    def kill_one(*earlier: int) -> int:
-        server.until(lambda: bool(set(children(server.pid)["fit"]) - set(earlier)))
-        (child,) = set(children(server.pid)["fit"]) - set(earlier)
-        os.kill(child, signal.SIGKILL)
-        return child
-
-    once = kill_one()
-    twice = kill_one(once)
-    job = ended(server, client, first)
-    assert job["state"] == "failed"
-    assert job["reason"] == "the fit process was killed by SIGKILL, the second one of this job"
-
-    kill_one(once, twice)
-    open_gate(server)
-    assert ended(server, client, second)["state"] == "done"
-    assert server.metric("elmo_failures_total", reason="fit_lost") == 3
+        await s.client.delete(f"/jobs/{first}")
+        await s.fit("one")
 
 
-def test_kill_9_of_the_server_leaves_old_tasks_whole(
-    held: tuple[Running, httpx.Client], tmp_path: Path
+async def test_a_job_whose_processes_are_lost_is_failed_and_the_next_one_runs(
+    tmp_path: Path,
 ) -> None:
-    server, client = held
-    client.put("/tasks/old", json=OLD)
-    before = (tmp_path / "tasks" / "old.json").read_bytes()
-    first, second = fit(client, "old"), fit(client, "new")
-    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
-    server.until(lambda: bool(children(server.pid)["fit"]))
-    (child,) = children(server.pid)["fit"]
-    with gated(tmp_path / "other", tasks=tmp_path / "tasks") as other, other.client() as beside:
-        server.until(lambda: beside.get(f"/jobs/{first}").json()["state"] == "running")
-        assert beside.post("/tasks/new/fit", json=body()).status_code == 409
+    async with served(tasks=tmp_path, is_open=False) as s:
+        s.deaths += ["exited with status 1", "was killed by SIGKILL", "was killed by SIGKILL"]
+        first, second = await s.fit("one"), await s.fit("two")
+        s.worker.open()
 
-        os.kill(server.pid, signal.SIGKILL)
-        server.process.wait()
+        job = await s.ended(first)
 
-        for job_id in (first, second):
-            job = beside.get(f"/jobs/{job_id}").json()
-            assert (job["state"], job["reason"]) == ("failed", SERVER_ENDED)
-        server.until(lambda: not is_alive(child))
-        assert (tmp_path / "tasks" / "old.json").read_bytes() == before
-        assert not list((tmp_path / "tasks").glob("*.fit"))
-        assert beside.get("/tasks/old").json()["weights"] == OLD["weights"]
-        assert beside.get("/tasks/new").status_code == 404
+        assert job["state"] == "failed"
+        assert job["reason"] == "the fit process was killed by SIGKILL, the second one of this job"
+        assert (await s.ended(second))["state"] == "done"
+        assert s.metric("elmo_failures_total", reason="fit_lost") == 3
 
 
-def test_jobs_of_a_server_that_stops_are_failed(
-    held: tuple[Running, httpx.Client], tmp_path: Path
-) -> None:
-    server, client = held
-    first, second = fit(client, "one"), fit(client, "two")
-    server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
+async def test_kill_9_of_the_server_leaves_old_tasks_whole(tmp_path: Path) -> None:
+    """The one of these tests with a server, and a process of a fit, that can be killed."""
+    tasks = tmp_path / "tasks"
+    with gated(tmp_path / "held", tasks=tasks) as server, server.client() as client:
+        close_gate(server)
+        client.put("/tasks/old", json=OLD)
+        before = (tasks / "old.json").read_bytes()
+        first, second = fit(client, "old"), fit(client, "new")
+        server.until(lambda: client.get(f"/jobs/{first}").json()["state"] == "running")
+        server.until(lambda: bool(children(server.pid)["fit"]))
+        (child,) = children(server.pid)["fit"]
+        async with served(tasks=tasks) as beside:
+            # in its file, which the owner writes a little later
+            while (await beside.get(f"/jobs/{first}"))["state"] != "running":  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            refused = await beside.client.post("/tasks/new/fit", json=body())
+            assert refused.status_code == 409
 
-    server.stop()
+            os.kill(server.pid, signal.SIGKILL)
+            server.process.wait()
+
+            for job_id in (first, second):
+                job = await beside.get(f"/jobs/{job_id}")
+                assert (job["state"], job["reason"]) == ("failed", SERVER_ENDED)
+            server.until(lambda: not is_alive(child))
+            assert (tasks / "old.json").read_bytes() == before
+            assert not list(tasks.glob("*.fit"))
+            assert (await beside.get("/tasks/old"))["weights"] == OLD["weights"]
+            assert (await beside.client.get("/tasks/new")).status_code == 404
+
+
+async def test_jobs_of_a_server_that_stops_are_failed(tmp_path: Path) -> None:
+    async with served(tasks=tmp_path, is_open=False) as s:
+        first, second = await s.fit("one"), await s.fit("two")
+        await s.runs(first)
 
     for job_id in (first, second):
-        state = json.loads((tmp_path / "tasks" / ".jobs" / f"{job_id}.json").read_text())
+        state = json.loads((tmp_path / ".jobs" / f"{job_id}.json").read_text())
         assert (state["state"], state["reason"]) == ("failed", SERVER_STOPPED)
-    assert not list((tmp_path / "tasks" / ".jobs").glob("*.lock"))
+    assert not list((tmp_path / ".jobs").glob("*.lock"))
 
 
-def test_a_sentence_on_which_the_model_fails_is_named(held: tuple[Running, httpx.Client]) -> None:
-    server, client = held
+async def test_a_sentence_on_which_the_model_fails_is_named(tmp_path: Path) -> None:
     examples = labelled("sentence", 20)
     examples[7] = {"tokens": ["!raises"], "label": "cat"}
-    response = client.post("/tasks/one/fit", json={"kind": "sentence", "examples": examples})
-    open_gate(server)
+    async with served(tasks=tmp_path) as s:
+        sent = {"kind": "sentence", "examples": examples}
+        response = await s.client.post("/tasks/one/fit", json=sent)
 
-    job = ended(server, client, response.json()["id"])
+        job = await s.ended(response.json()["id"])
 
     assert (job["state"], job["reason"]) == (
         "failed",
         "/examples/7: the model fails on this sentence",
     )
+
+
+def test_a_server_without_a_task_folder_fits_nothing(narrow_client: httpx.Client) -> None:
+    refused = narrow_client.post("/tasks/x/fit", json=body())
+
+    assert (refused.status_code, "ELMO_TASKS" in refused.text) == (409, True)
 
 
 def test_jobs_need_a_key(narrow: Running) -> None:
