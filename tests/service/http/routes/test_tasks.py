@@ -13,7 +13,8 @@ import pytest
 from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.task_file import MAX_FILE_BYTES
-from tests.support.servers import SMALL, Running, running
+from tests.support.served import served
+from tests.support.servers import SMALL, Running
 
 NER = {"weights": [0.5, -1.0, 2.0], "gamma": 1.5, "layer_norm": True, "description": "names"}
 JSON = {"Content-Type": "application/json"}
@@ -116,18 +117,6 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_task_is_known_to_every_server_with_the_folder(
-    client: httpx.Client, tasks: Path, tmp_path: Path
-) -> None:
-    client.put("/tasks/ner", json=NER)
-
-    with running(tmp_path, model=SMALL, tasks=tasks, worker="thread") as other:
-        assert httpx.get(other.url + "/tasks/ner").json() == {"name": "ner", **NER, **FIRST}
-        httpx.delete(other.url + "/tasks/ner").raise_for_status()
-
-    until(lambda: client.get("/tasks/ner").status_code == 404)
-
-
 def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) -> None:
     (tasks / "by-hand.json").write_text(json.dumps({"name": "by-hand", **NER}))
 
@@ -136,23 +125,24 @@ def test_a_file_that_somebody_puts_is_seen(client: httpx.Client, tasks: Path) ->
     assert [task["name"] for task in client.get("/tasks").json()["tasks"]] == ["by-hand"]
 
 
-def test_a_task_folder_with_an_odd_file_serves_the_others(tmp_path: Path) -> None:
-    folder = tmp_path / "tasks"
-    folder.mkdir()
-    (folder / "loop.json").symlink_to("loop.json")
-    (folder / "good.json").write_text(json.dumps({"name": "good", **NER}))
+async def test_a_task_folder_with_an_odd_file_serves_the_others(tmp_path: Path) -> None:
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    (tmp_path / "good.json").write_text(json.dumps({"name": "good", **NER}))
 
-    with running(tmp_path, model=SMALL, tasks=folder, worker="thread") as server:
-        found = httpx.get(server.url + "/tasks").json()["tasks"]
-        assert [task["name"] for task in found] == ["good"]
-        assert httpx.put(server.url + "/tasks/loop", json=NER).status_code == 201
-        assert server.log.count("loop.json is left out") == 1
+    async with served(tasks=tmp_path) as s:
+        assert [task["name"] for task in (await s.get("/tasks"))["tasks"]] == ["good"]
+        assert (await s.client.get("/health/ready")).status_code == 200
+        assert (await s.client.put("/tasks/loop", json=NER)).status_code == 201
 
 
-def test_tasks_are_kept_without_a_setting_and_outlive_the_server(tmp_path: Path) -> None:
+async def test_tasks_are_kept_without_a_setting_and_outlive_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for status in (201, 200):
-        with running(tmp_path, model=SMALL, worker="thread") as server:
-            assert httpx.put(server.url + "/tasks/ner", json=NER).status_code == status
+        async with served() as s:
+            assert (await s.client.put("/tasks/ner", json=NER)).status_code == status
+    assert (tmp_path / "elmo-serve" / "tasks" / "ner.json").is_file()
 
 
 @pytest.mark.parametrize(
