@@ -22,7 +22,8 @@ WAIT_SECONDS: Final = 5.0
 class CancelRequests:
     """Asks other servers to cancel their jobs, and cancels those that others ask for.
 
-    `cancel` ends a job of this server, `active` returns the ids of those that have not ended.
+    `cancel` ends a job of this server, `active` returns the ids of those that have not ended. It
+    looks into the folder every `poll_seconds`, and waits `wait_seconds` for another server.
     """
 
     def __init__(
@@ -30,10 +31,14 @@ class CancelRequests:
         folder: JobFolder,
         cancel: Callable[[str], Awaitable[object]],
         active: Callable[[], Collection[str]],
+        poll_seconds: float = POLL_SECONDS,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._folder = folder
         self._cancel = cancel
         self._active = active
+        self._poll_seconds = poll_seconds
+        self._wait_seconds = wait_seconds
         self._watching: asyncio.Task[None] | None = None
 
     async def ask(self, job: Job) -> Job:
@@ -45,8 +50,8 @@ class CancelRequests:
             UnknownJob: the job is no longer kept.
         """
         await asyncio.to_thread(self._folder.ask_to_cancel, job.id)
-        for _ in range(round(WAIT_SECONDS / POLL_SECONDS)):
-            await asyncio.sleep(POLL_SECONDS)
+        for _ in range(round(self._wait_seconds / self._poll_seconds)):
+            await asyncio.sleep(self._poll_seconds)
             found = await asyncio.to_thread(self._folder.read, job.id)
             if found is None:
                 raise UnknownJob(f"Job {job.id} is no longer kept.")
@@ -55,7 +60,7 @@ class CancelRequests:
         raise Unavailable(
             f"Job {job.id} is {job.state} on another server of the task folder, which has not "
             "answered yet; the job is cancelled when it does.",
-            retry_after=WAIT_SECONDS,
+            retry_after=self._wait_seconds,
         )
 
     def watch(self) -> None:
@@ -70,7 +75,7 @@ class CancelRequests:
 
     async def _watch(self) -> None:
         while active := tuple(self._active()):
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(self._poll_seconds)
             for job_id in await asyncio.to_thread(self._folder.asked_to_cancel, active):
                 with suppress(ServiceError):  # it has ended, and is no longer kept
                     await self._cancel(job_id)

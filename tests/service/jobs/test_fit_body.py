@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_model.fitting.examples import Place
@@ -98,7 +98,75 @@ def test_a_text_that_a_tokenizer_refuses_is_pointed_to() -> None:
         read({"kind": "sentence", "tokenizer": "x", "examples": [{"text": "a", "label": "y"}]})
 
 
-@given(st.binary(max_size=60), st.booleans())
-def test_no_body_raises_anything_but_a_refusal(sent: bytes, is_lines: bool) -> None:
-    with pytest.raises((MalformedBody, InvalidRequest, TooLarge)):
+LABEL = st.sampled_from("xyz")
+WORDS = st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=3)
+SIDE = st.fixed_dictionaries({"tokens": WORDS}, optional={"token": st.integers(0, 2)}) | st.just(
+    {"text": "a b"}
+)
+IS_TEST = {"test": st.booleans()}
+EXAMPLES = {
+    "token": st.one_of(
+        WORDS.map(lambda words: {"tokens": words, "labels": [word or "z" for word in words]}),
+        st.fixed_dictionaries({"tokens": WORDS, "token": st.integers(0, 1), "label": LABEL}),
+    ),
+    "sentence": st.fixed_dictionaries({"tokens": WORDS, "label": LABEL}, optional=IS_TEST),
+    "pair": st.fixed_dictionaries(
+        {"pair": st.lists(SIDE, min_size=2, max_size=2), "label": LABEL}, optional=IS_TEST
+    ),
+}
+ANY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 10),
+    st.floats(),
+    st.sampled_from(["", "a", "token", "moses", "\ud7ff"]),
+    st.sampled_from([[], {}, [[]], [{}], {"a": 1}]),
+)
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the body of a fit in which up to two members have other values, or are away."""
+    kind = draw(st.sampled_from(list(EXAMPLES)))
+    examples = draw(st.lists(EXAMPLES[kind], min_size=3, max_size=6))
+    found: dict[str, Any] = {"kind": kind, "seeds": 1, "validation": 0.3, "examples": examples}
+    for _ in range(draw(st.integers(0, 2))):
+        place: Any = found
+        while inner := [each for each in values_of(place) if isinstance(each, dict | list)]:
+            if draw(st.booleans()):
+                break
+            place = draw(st.sampled_from(inner))
+        keys = [*(place if isinstance(place, dict) else range(len(place)))]
+        if isinstance(place, dict):
+            keys += ["tokenizer", "token", "labels"]
+        if keys:
+            place[draw(st.sampled_from(keys))] = draw(ANY)
+    return found
+
+
+def values_of(place: Any) -> list[Any]:
+    return list(place.values() if isinstance(place, dict) else place)
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(bodies(), st.booleans())
+def test_no_body_raises_anything_but_a_refusal(sent: dict[str, Any], is_lines: bool) -> None:
+    is_lines = is_lines and isinstance(sent["examples"], list)
+    text = as_lines(sent) if is_lines else json.dumps(sent).encode()
+    try:
+        found = read_fit(text, source(is_lines=is_lines))
+    except (MalformedBody, InvalidRequest, TooLarge) as refusal:
+        assert "\n" not in refusal.detail
+        return
+    train = found.train
+    places = [place for each in train.places for place in each]
+    assert len(set(train.labels)) > 1 and all(isinstance(each, str) for each in train.labels)
+    assert all((place.token or 0) < len(train.sentences[place.sentence]) for place in places)
+    assert all(0 <= found.row_of(found.starts, place) < found.starts[-1] for place in places)
+
+
+@pytest.mark.parametrize("is_lines", [False, True])
+@pytest.mark.parametrize("sent", [b"", b"\n", b"{", b"\xff", b"[" * 60_000, b"null", b"[1]\n{}"])
+def test_what_is_no_json_object_is_refused(sent: bytes, is_lines: bool) -> None:
+    with pytest.raises((MalformedBody, InvalidRequest)):
         read_fit(sent, source(is_lines=is_lines))

@@ -1,10 +1,12 @@
 """The folder of job states: shared by servers, true after any of them has ended."""
 
 import fcntl
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -58,21 +60,27 @@ def test_a_job_that_ends_with_its_server_while_it_is_read_stays_done(
     tmp_path: Path, open_folder: Callable[[], JobFolder]
 ) -> None:
     """The owner ends between the look at the file and the look at its lock."""
-    own = open_folder()
+    own, other = open_folder(), open_folder()
     job = job_of(own, state="running")
+    done = replace(job, state="done")
     own.write(job)
+    path = tmp_path / ".jobs" / f"{job.id}.json"
+    before = path.read_bytes()
+    path.unlink()
+    os.mkfifo(path)
 
-    class Slow(JobFolder):
-        def _lives(self, owner: str) -> bool:
-            own.write(replace(job, state="done"))
+    def end() -> None:
+        with path.open("wb") as pipe:  # the reader has opened it, and waits for its content
+            own.write(done)
             own.artefacts(job.id).mkdir()
             own.close()
-            return super()._lives(owner)
+            pipe.write(before)
 
-    other = Slow(tmp_path)
-    assert other.read(job.id) == replace(job, state="done")
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(end)
+        assert other.read(job.id) == done
+        ended.result()
     assert own.artefacts(job.id).is_dir()
-    other.close()
 
 
 def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_waiting(
