@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
-import shlex
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.servers import running
+import pytest
+
+from tests.support.fork_server import with_elmo
+from tests.support.servers import Running, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+URL = "http://localhost:8000"
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_commands_take_a_table_to_a_served_task(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The default model and the table of the page, in the folder `tasks` and beside it."""
+    folder = tmp_path_factory.mktemp("page")
     (table,) = blocks("csv")
-    (tmp_path / "intents.csv").write_text(table, encoding="utf-8")
+    (folder / "intents.csv").write_text(table, encoding="utf-8")
+    with running(folder, tasks=folder / "tasks") as server:
+        yield server
+
+
+def test_the_commands_take_a_table_to_a_served_task(server: Running) -> None:
+    folder = server.log_file.parent
     first, second = blocks("sh")
     fit, serve = first.splitlines()
     assert serve == "ELMO_TASKS=tasks elmo serve"
 
-    shell(fit, tmp_path)
-    with running(tmp_path / "server", tasks=tmp_path / "tasks") as server:
-        output = shell(second.replace("http://localhost:8000", server.url), tmp_path)
+    shell(fit, folder)
+    with server.client() as client:
+        server.until(lambda: client.get("/tasks/intent").status_code == 200)
+    output = shell(second.replace(URL, server.url), folder)
 
     task, response = (json.loads(line) for line in output.replace("}{", "}\n{").splitlines())
     assert task["name"] == "intent" and len(task["weights"]) == 3
     assert len(response["embeddings"][0]) == response["dimension"]
-    files = {path.name for path in (tmp_path / "tasks" / "intent.fit").iterdir()}
+    files = {path.name for path in (folder / "tasks" / "intent.fit").iterdir()}
     assert files == {"head.safetensors", "report.json", "weights.svg"}
 
 
-def test_a_server_learns_the_task_as_well(tmp_path: Path) -> None:
-    (table,) = blocks("csv")
-    (tmp_path / "intents.csv").write_text(table, encoding="utf-8")
+def test_a_server_learns_the_task_as_well(server: Running) -> None:
     (command,) = blocks("console")
     program = next(block for block in blocks("python") if "localhost" in block)
 
-    with running(tmp_path / "server", tasks=tmp_path / "tasks") as server:
-        command = command.removeprefix("$ ").replace("http://localhost:8000", server.url)
-        fitted = shell(command, tmp_path)
-        program = program.replace("http://localhost:8000", server.url)
-        printed = shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}", tmp_path)
+    command = command.removeprefix("$ ").replace(URL, server.url)
+    fitted = shell(command, server.log_file.parent)
 
     assert "serves task intent" in fitted
-    assert "('music', 'weather')" in printed
+    assert "('music', 'weather')" in printed(program.replace(URL, server.url))
 
 
-def test_the_python_of_the_page_runs(tmp_path: Path) -> None:
+def test_the_python_of_the_page_runs() -> None:
     program = next(block for block in blocks("python") if "sklearn" in block)
-    (tmp_path / "page.py").write_text(program, encoding="utf-8")
 
-    assert shell(f"{sys.executable} page.py", tmp_path).count("\n") == 2
+    assert printed(program).count("\n") == 2
 
 
 def shell(command: str, folder: Path) -> str:
-    """Run commands of the page with the `elmo` of this environment."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Run commands of the page and return what they print."""
     done = subprocess.run(
         ["bash", "-euc", command],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env=with_elmo(os.environ),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def printed(program: str) -> str:
+    """Run Python of the page in this process, and return what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        exec(compile(program, "tasks.md", "exec"), {"__name__": "__main__"})
+    return output.getvalue()
