@@ -113,7 +113,7 @@ class FitHere:
         """Do nothing more."""
         self.is_killed = True
 
-    def _work(self, task: Train, segments: tuple[Segment, Segment]) -> None:
+    def _work(self, task: Train, segments: tuple[Segment, ...]) -> None:
         if self.is_killed:
             return
         if self._deaths:

@@ -17,7 +17,8 @@ from tests.support.engines import ALL, MODEL, Bench, bench, check, same_length, 
 from tests.support.gated_worker import DIES, INFO, RAISES, GatedWorker
 from tests.support.virtual_time import in_virtual_time
 
-OnMessage, OnExit = Callable[[Message], None], Callable[[str], None]
+OnMessage = Callable[[Message], None]
+OnExit = Callable[[str], None]
 
 
 async def answer(queue: BulkQueue, sentences: list[list[str]], size: int = 100) -> None:

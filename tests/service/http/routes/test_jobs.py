@@ -244,7 +244,7 @@ def test_unknown_jobs_are_404(client: httpx.Client) -> None:
 
 
 async def test_limits_are_named(tmp_path: Path) -> None:
-    limits = {"max_job_examples": 3, "max_job_tokens": 4, "max_job_bytes": 100}
+    limits: dict[str, Any] = {"max_job_examples": 3, "max_job_tokens": 4, "max_job_bytes": 100}
     short = [{"tokens": ["a"], "label": "x"}, {"tokens": ["b"], "label": "y"}]
     long = [{"tokens": ["a"] * 3, "label": "x"}, {"tokens": ["b"] * 3, "label": "y"}]
     three = [*short, {"tokens": ["c"], "label": "y"}]
@@ -265,7 +265,8 @@ async def test_limits_are_named(tmp_path: Path) -> None:
 async def test_a_full_server_says_when_to_try_again(
     tmp_path: Path, setting: str, status: int
 ) -> None:
-    async with served(tasks=tmp_path, is_open=False, **{setting: 1}) as s:
+    limit: dict[str, Any] = {setting: 1}
+    async with served(tasks=tmp_path, is_open=False, **limit) as s:
         first = await s.fit("one")
 
         refused = await s.client.post("/tasks/two/fit", json=body())
