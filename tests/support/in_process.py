@@ -14,6 +14,10 @@ from elmo_serve.http.app import create_app
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
+from elmo_serve.jobs.fit_body import read_fit
+from elmo_serve.jobs.fit_child import SpawnFit
+from elmo_serve.jobs.fit_parser import FitParser
+from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
 from elmo_serve.workers import text_worker
@@ -22,6 +26,7 @@ from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.text_pool import TextWorkerPool
 from tests.support.engines import turns, until
+from tests.support.fit_tasks import FitHere
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
 
@@ -60,6 +65,14 @@ class NoTextProcesses(TextWorkerPool):
         return text_worker.tokenize(task)
 
 
+class NoBodyProcess(FitParser):
+    """Parses bodies of fits in this process."""
+
+    async def parse(self, body: bytes, source: FitSource) -> FitPlan:
+        """Return the plan of a fit, as a process does."""
+        return read_fit(body, source).plan()
+
+
 @dataclass(frozen=True, slots=True)
 class InProcess:
     """A server that is ready, its application, its only worker and a client."""
@@ -71,16 +84,29 @@ class InProcess:
 
 
 @asynccontextmanager
-async def in_process(**settings: object) -> AsyncIterator[InProcess]:
-    """Serve with one worker, whose gate is open, until the block is left."""
-    workers: list[GatedWorker] = []
+async def in_process(
+    *,
+    is_open: bool = True,
+    has_model: bool = False,
+    spawn_fit: SpawnFit = FitHere,
+    **settings: object,
+) -> AsyncIterator[InProcess]:
+    """Serve with one worker, whose gate is open unless `is_open` is false, until the block is left.
 
-    def make(*_: object) -> GatedWorker:
-        workers.append(GatedWorker())
-        return workers[-1]
-
-    given = Settings.model_validate({"model": str(SMALL), "devices": "cpu", **settings})
-    server = assemble(given, make, hardware=Hardware(0))
+    With `has_model` the server has the golden model, in a thread, and the worker does nothing.
+    """
+    worker = GatedWorker(is_open=is_open)
+    given = Settings.model_validate(
+        {
+            "model": str(SMALL),
+            "devices": "cpu",
+            "worker": "thread" if has_model else "process",
+            **settings,
+        }
+    )
+    make = None if has_model else lambda *_: worker
+    server = assemble(given, make, hardware=Hardware(0), spawn_fit=spawn_fit)
+    server.fit_parser = NoBodyProcess(SharedMemoryPool(), Metrics())
     server.json_workers = NoJsonProcesses(1, SharedMemoryPool(), Metrics())
     server.text_workers = NoTextProcesses(1, SharedMemoryPool(), Metrics())
     app = create_app(server)
@@ -88,5 +114,6 @@ async def in_process(**settings: object) -> AsyncIterator[InProcess]:
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
     ):
+        await server.models.first.pool.first_outcome()
         await until(lambda: server.not_ready_because() is None)
-        yield InProcess(server, app, workers[0], client)
+        yield InProcess(server, app, worker, client)

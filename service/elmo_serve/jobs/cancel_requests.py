@@ -11,6 +11,7 @@ from typing import Final
 from elmo_serve.errors import ServiceError, Unavailable, UnknownJob
 from elmo_serve.jobs.job import Job
 from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.task_folder import in_folder_thread
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two looks into the folder; each costs a `stat` for every job of the server."""
@@ -49,10 +50,10 @@ class CancelRequests:
             Conflict, Unavailable: the request cannot be written.
             UnknownJob: the job is no longer kept.
         """
-        await asyncio.to_thread(self._folder.ask_to_cancel, job.id)
+        await in_folder_thread(self._folder.ask_to_cancel, job.id)
         for _ in range(round(self._wait_seconds / self._poll_seconds)):
             await asyncio.sleep(self._poll_seconds)
-            found = await asyncio.to_thread(self._folder.read, job.id)
+            found = await in_folder_thread(self._folder.read, job.id)
             if found is None:
                 raise UnknownJob(f"Job {job.id} is no longer kept.")
             if found.has_ended:
@@ -76,6 +77,6 @@ class CancelRequests:
     async def _watch(self) -> None:
         while active := tuple(self._active()):
             await asyncio.sleep(self._poll_seconds)
-            for job_id in await asyncio.to_thread(self._folder.asked_to_cancel, active):
+            for job_id in await in_folder_thread(self._folder.asked_to_cancel, active):
                 with suppress(ServiceError):  # it has ended, and is no longer kept
                     await self._cancel(job_id)

@@ -22,6 +22,7 @@ from elmo_serve.jobs.job import Job, State, refuse_twin
 from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.job_limits import JobLimits, JobSlot, JobSlots
 from elmo_serve.metrics import Metrics
+from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.tasks import TaskRegistry
 
 SERVER_STOPPED = "the server stopped before the job had ended"
@@ -67,7 +68,7 @@ class FitJobs:
         if tasks is not None:
             self._folder = JobFolder(tasks)
             self._cancel_requests = CancelRequests(self._folder, self.cancel, self._active.keys)
-            await asyncio.to_thread(self._folder.tidy, self._limits.keep_seconds)
+            await in_folder_thread(self._folder.tidy, self._limits.keep_seconds)
             self._tidying = asyncio.create_task(self._tidy(self._folder))
 
     async def close(self) -> None:
@@ -87,7 +88,7 @@ class FitJobs:
         await asyncio.gather(*self._saving, return_exceptions=True)
         await self._write_ends()
         if self._folder is not None:
-            await asyncio.to_thread(self._folder.close)
+            await in_folder_thread(self._folder.close)
 
     async def check_name(self, name: str, registry: TaskRegistry) -> None:
         """Raise Conflict while a fit of this name waits or runs, on any server of the folder.
@@ -132,7 +133,7 @@ class FitJobs:
         active = ActiveJob(job, work, slot)
         self._active[job.id] = active
         try:
-            await asyncio.to_thread(folder.create, job)
+            await in_folder_thread(folder.create, job)
         except BaseException:
             del self._active[job.id]
             active.ended.set()
@@ -157,7 +158,7 @@ class FitJobs:
         if (active := self._active.get(job_id)) is not None:
             return await active.seen()
         folder = self._known_folder()
-        job = None if folder is None else await asyncio.to_thread(folder.read, job_id)
+        job = None if folder is None else await in_folder_thread(folder.read, job_id)
         if job is None:
             raise UnknownJob(f"Unknown job {shown(job_id)}; ended jobs are kept for a time.")
         return job
@@ -165,7 +166,7 @@ class FitJobs:
     async def list(self) -> list[Job]:
         """Return all jobs, the newest first."""
         folder = self._known_folder()
-        found = [] if folder is None else await asyncio.to_thread(folder.list)
+        found = [] if folder is None else await in_folder_thread(folder.list)
         active = self._active.copy()
         return [await active[job.id].seen() if job.id in active else job for job in found]
 
@@ -199,7 +200,7 @@ class FitJobs:
         if job.state != "done" or self._folder is None:
             raise Conflict(f"Job {job_id} is {job.state}; a job has a head when it is done.")
         try:
-            return await asyncio.to_thread(self._folder.head, job_id)
+            return await in_folder_thread(self._folder.head, job_id)
         except FileNotFoundError:
             raise UnknownJob(f"The head of job {job_id} is no longer kept.") from None
 
@@ -274,7 +275,7 @@ class FitJobs:
         assert self._folder is not None
         async with active.writing:
             try:
-                await asyncio.to_thread(self._folder.write, active.job)
+                await in_folder_thread(self._folder.write, active.job)
             except ServiceError:  # it is in the log; the job itself goes on
                 return False
         return True
@@ -292,7 +293,7 @@ class FitJobs:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             await self._write_ends()
-            await asyncio.to_thread(folder.tidy, self._limits.keep_seconds)
+            await in_folder_thread(folder.tidy, self._limits.keep_seconds)
 
     def _known_folder(self) -> JobFolder | None:
         if not self._is_open:

@@ -22,6 +22,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import ITEM_SIZES
 from elmo_serve.scheduling.interface import EmbeddingEngine
 from elmo_serve.settings import variable
+from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 
@@ -140,7 +141,7 @@ class FitRun:
 
     async def _published(self, trained: Trained) -> Mapping[str, Any]:
         """Publish the task in a thread. A cancellation is too late once the task is written."""
-        publishing = asyncio.ensure_future(asyncio.to_thread(self._publish, trained))
+        publishing = asyncio.ensure_future(in_folder_thread(self._publish, trained))
         is_cancelled = False
         while True:
             try:

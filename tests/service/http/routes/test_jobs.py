@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from elmo_serve.folder_lock import locked
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.jobs.fit_body import NDJSON
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
 from elmo_serve.jobs.job_folder import SERVER_ENDED
+from tests.support.engines import turns
 from tests.support.fits import body, fit, labelled
 from tests.support.gated_server import close_gate, gated
 from tests.support.processes import children, is_alive
@@ -321,7 +323,7 @@ async def test_a_job_whose_processes_are_lost_is_failed_and_the_next_one_runs(
     tmp_path: Path,
 ) -> None:
     async with served(tasks=tmp_path, is_open=False) as s:
-        s.deaths += ["exited with status 1", "was killed by SIGKILL", "was killed by SIGKILL"]
+        s.deaths[:] = ["exited with status 1", "was killed by SIGKILL", "was killed by SIGKILL"]
         first, second = await s.fit("one"), await s.fit("two")
         s.worker.open()
 
@@ -373,6 +375,24 @@ async def test_jobs_of_a_server_that_stops_are_failed(tmp_path: Path) -> None:
         state = json.loads((tmp_path / ".jobs" / f"{job_id}.json").read_text())
         assert (state["state"], state["reason"]) == ("failed", SERVER_STOPPED)
     assert not list((tmp_path / ".jobs").glob("*.lock"))
+
+
+async def test_metrics_are_read_while_the_folder_of_jobs_hangs(tmp_path: Path) -> None:
+    """Six requests that waited for the folder held every thread, also that of the metrics."""
+    (tmp_path / ".jobs").mkdir()
+    limits: dict[str, Any] = {"max_jobs": 40, "max_client_jobs": 40}
+    async with served(tasks=tmp_path, is_open=False, **limits) as s:
+        with locked(tmp_path / ".jobs" / ".creation"):  # as a network file system would
+            posts = [
+                asyncio.ensure_future(s.client.post(f"/tasks/t{number}/fit", json=body()))
+                for number in range(40)  # more than any pool has threads
+            ]
+            await turns()
+            metrics = await s.client.get("/metrics")
+
+            assert metrics.status_code == 200
+            assert not any(post.done() for post in posts)
+        assert {(await post).status_code for post in posts} == {202}
 
 
 async def test_a_sentence_on_which_the_model_fails_is_named(tmp_path: Path) -> None:
