@@ -1,14 +1,14 @@
-"""The network on a CUDA device: CUDA graphs, the loop over time, and the limits of the device.
+"""The network on a CUDA device, and the limits of the device.
 
     python -m benchmarks.on_cuda TEXT [--checkpoint PATH] [--rows 1 8 32 64 128 256] [--rounds 5]
                                  [--precisions float32 bfloat16 float16] [--allennlp FOLDER]
 
 Tokens a second of `Encoder.embed` with all words in the token cache: medians over rounds in which
-all columns take turns; each time waits for the device before and after. "loop" is the same network
-without graphs, "AllenNLP" is 2.10.1 on the same device, in float32 (`benchmarks.against_allennlp`
-tells how FOLDER is made). "floor" is the time that a step cannot go below: its products at the rate
-of large ones, or one read of its weights at the pace of a large copy, whichever is longer, both
-measured here. Weights that stay in the cache of the device are read faster than that.
+all columns take turns; each time waits for the device before and after. "AllenNLP" is 2.10.1 on the
+same device, in float32 (`benchmarks.against_allennlp` tells how FOLDER is made). "floor" is the
+time that a step cannot go below: its products at the rate of large ones, or one read of its weights
+at the pace of a large copy, whichever is longer, both measured here; "share" is the floor's share
+of the loop's time. Weights that stay in the cache of the device are read faster than that.
 """
 
 from __future__ import annotations
@@ -110,12 +110,6 @@ def embedding(
     return run
 
 
-def encoders(path: Path, device: torch.device, precision: str) -> dict[str, Encoder]:
-    """Return an encoder with CUDA graphs, all of them captured, and the same without graphs."""
-    graphs = Encoder.of(open_model(path).to(device), precision, cuda_graphs=True)
-    return {"graphs": graphs, "loop": graphs.without_cuda_graphs()}
-
-
 def row(
     runs: dict[str, Callable[[], None]],
     sample: Batches,
@@ -123,7 +117,7 @@ def row(
     rounds: int,
     device: torch.device,
 ) -> str:
-    """Time all in turn and return their cells: rates, ratios to the loop, the floor, the share."""
+    """Time all in turn and return their cells: rates, the floor, the loop's share of it."""
     for run in runs.values():
         run()  # compiles and allocates at first use
     found: dict[str, list[float]] = {name: [] for name in runs}
@@ -133,12 +127,10 @@ def row(
     medians = {name: statistics.median(each) for name, each in found.items()}
     allennlp = f"{sample.tokens / medians['AllenNLP']:,.0f}" if "AllenNLP" in medians else ""
     cells = (
-        f"{sample.tokens / medians['graphs']:,.0f}",
         f"{sample.tokens / medians['loop']:,.0f}",
-        f"{medians['loop'] / medians['graphs']:.2f}",
         allennlp,
         f"{sample.tokens / floor:,.0f}",
-        f"{floor / medians['graphs']:.0%}",
+        f"{floor / medians['loop']:.0%}",
     )
     return " | ".join(cells)
 
@@ -167,23 +159,22 @@ def main() -> int:
         print(f"{name}; {path.name}, {options.rounds} rounds; {describe()}\n")
         allennlp = AllenNLP(options.allennlp, path, str(device)) if options.allennlp else None
         print(
-            "| precision | sentences at once | graphs, tokens/s | loop, tokens/s | graphs/loop "
-            "| AllenNLP, tokens/s | floor, tokens/s | share | GB/s | TFLOP/s |"
+            "| precision | sentences at once | loop, tokens/s | AllenNLP, tokens/s "
+            "| floor, tokens/s | share | GB/s | TFLOP/s |"
         )
-        print("|---" + "|--:" * 9 + "|")
+        print("|---" + "|--:" * 7 + "|")
         for precision in options.precisions:
             dtype: torch.dtype = getattr(torch, precision)
             limits = limits_of(device, dtype)
-            both = encoders(path, device, precision)
+            encoder = Encoder.of(open_model(path).to(device), precision)
             for sample in samples:
-                runs = {name: embedding(encoder.embed, sample) for name, encoder in both.items()}
+                runs = {"loop": embedding(encoder.embed, sample)}
                 if allennlp is not None:
                     runs["AllenNLP"] = embedding(allennlp.embed, sample)
-                floor = floor_of(both["graphs"], dtype.itemsize, sample, limits)
+                floor = floor_of(encoder, dtype.itemsize, sample, limits)
                 cells = row(runs, sample, floor, options.rounds, device)
-                by = precision if both["graphs"].graphs is not None else f"{precision}, no graphs"
                 measured = f"{limits.bandwidth / 1e9:,.0f} | {limits.rate / 1e12:,.1f}"
-                print(f"| {by} | {sample.rows} | {cells} | {measured} |", flush=True)
+                print(f"| {precision} | {sample.rows} | {cells} | {measured} |", flush=True)
     return 0
 
 

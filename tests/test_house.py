@@ -22,7 +22,7 @@ SOURCES = {
 
 WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "pydantic", "click"}
 HEAVY = {
-    *("torch", "h5py", "numpy", "pyarrow", "triton", "nltk", "sacremoses", "ray"),
+    *("torch", "h5py", "numpy", "pyarrow", "nltk", "sacremoses", "ray"),
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic", "httpx", "anyio", "rich"),
 }
 """Libraries that a function may import when it runs: slow to import, or optional."""

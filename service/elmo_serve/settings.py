@@ -186,12 +186,6 @@ class Settings(BaseModel):
         description="Memory in bytes for the first layer's input projections of frequent words, in "
         "each worker on a CPU.",
     )
-    cuda_graphs: bool = Field(
-        False,
-        description="Whether workers on CUDA devices run the biLM as CUDA graphs instead of a loop "
-        "over time. Not yet tested on a GPU.",
-        json_schema_extra={"allowed": "true or false"},
-    )
     json_workers: int | None = Field(
         None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."
     )

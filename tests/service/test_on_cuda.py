@@ -1,4 +1,4 @@
-"""On a CUDA device: the whole service answers the published vectors, by graphs."""
+"""On a CUDA device: the whole service answers the published vectors."""
 
 import json
 from pathlib import Path
@@ -27,18 +27,14 @@ def test_a_service_on_the_device_answers_the_published_vectors(
     body = {"sentences": [every[number] for number in numbers]}
 
     with (
-        running(
-            tmp_path, model=SMALL, devices="cuda:0", precision=precision, cuda_graphs=True
-        ) as server,
+        running(tmp_path, model=SMALL, devices="cuda:0", precision=precision) as server,
         server.client() as client,
     ):
         answer = client.post("/embed", json=body, headers={"Accept": NPZ})
         devices = client.get("/info").json()["devices"]
-        log = server.log
 
     assert answer.status_code == 200, answer.text
     assert devices == ["cuda:0"]
-    assert "CUDA graphs" not in log
     with np.load(SMALL / "stateless_f64.npz") as expected:
         for number, found in zip(numbers, ENCODERS[NPZ].decode(answer.content), strict=True):
             name = next(name for name in expected if name.endswith(f"_s{number}_full"))

@@ -1,1 +1,1 @@
-"""What makes inference fast and is never trained: caches, packed weights, threads, CUDA graphs."""
+"""What makes inference fast and is never trained: caches, packed weights, threads."""

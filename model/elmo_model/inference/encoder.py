@@ -1,7 +1,7 @@
 """The encoder: an `Elmo` laid out for inference, with everything that makes it fast."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,8 +10,6 @@ from elmo_model.alphabets import Alphabet
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.cuda_graphs.capture import capture
-from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
 from elmo_model.inference.input_projection_cache import InputProjectionCache, Projections
 from elmo_model.inference.parallel_directions import ParallelDirections
 from elmo_model.inference.word_cache import WordCache
@@ -47,15 +45,14 @@ class Block:
 class Encoder:
     """Computes the vectors of a trained network fast, and is never trained itself.
 
-    `Encoder.of` builds one. It owns the packed weights, the caches, the threads and the CUDA
-    graphs, and always computes in inference mode. Thread-safe. The parts are:
+    `Encoder.of` builds one. It owns the packed weights, the caches and the threads, and always
+    computes in inference mode. Thread-safe. The parts are:
 
     words: the token embedder behind a cache of word vectors.
     bilm: the biLM with fast products.
     projections: the cache of the first layer's input products.
     opening: the state, one row, in which each direction is at the first word of a sentence.
     alignment: the matrix (2P, 2P) of an aligned model.
-    graphs: the biLM by CUDA graphs.
     """
 
     config: ElmoConfig
@@ -66,7 +63,6 @@ class Encoder:
     projections: InputProjectionCache
     opening: State
     alignment: Tensor | None
-    graphs: ChunkedBiLM | None = None
 
     @classmethod
     def of(
@@ -77,7 +73,6 @@ class Encoder:
         token_cache_size: int = TOKEN_CACHE_SIZE,
         gate_cache_bytes: int = GATE_CACHE_BYTES,
         threads: int | None = None,
-        cuda_graphs: bool = False,
         owns_process: bool = False,
     ) -> "Encoder":
         """Return an encoder for a network, on the device of the network, which stays as it is.
@@ -86,9 +81,8 @@ class Encoder:
         8-bit factors with "int8"; the rest stays float32. `token_cache_size` words keep their
         vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent words.
         `threads` is the number of torch threads for the biLM on a CPU, by default that of the
-        calling thread. `cuda_graphs` captures the biLM as CUDA graphs on a CUDA device; without it,
-        or if the capture fails, a loop over time runs. `owns_process` is for a process that does
-        nothing besides, see `ParallelDirections`.
+        calling thread. `owns_process` is for a process that does nothing besides, see
+        `ParallelDirections`.
 
         The encoder shares the memory of the token embedder and the alignment with `elmo` and holds
         the biLM in a form of its own. So the biLM is in memory twice until the caller drops its
@@ -113,7 +107,6 @@ class Encoder:
             InputProjectionCache.of_size(gate_cache_bytes, like),
             opening,
             None if elmo.alignment is None else elmo.alignment.detach(),
-            capture(bilm) if cuda_graphs else None,
         )
 
     @property
@@ -177,7 +170,7 @@ class Encoder:
         """Map sentences to all layers with boundaries, from a state, and return the state after.
 
         As `Elmo.forward`: row r of the state is for the r-th sentence given; without a state it is
-        zero. Runs the loop over time, also on a device with CUDA graphs.
+        zero.
         """
         with torch.inference_mode():
             words, lengths = self._with_boundaries(sentences)
@@ -191,10 +184,6 @@ class Encoder:
         A model without an alignment returns them unchanged.
         """
         return align(vectors, self.alignment)
-
-    def without_cuda_graphs(self) -> "Encoder":
-        """Return an encoder of the same parts that runs the loop over time."""
-        return replace(self, graphs=None)
 
     def _encode_inside(self, sentences: Sequence[Sequence[str]]) -> Representations:
         """Map sentences to all layers without boundaries, in two time steps less a sentence.
@@ -210,8 +199,6 @@ class Encoder:
 
     def _layers(self, words: DistinctWords, lengths: Sequence[int], state: State) -> Tensor:
         """Map the N words of all sentences to all layers (L + 1, N, 2P)."""
-        if self.graphs is not None and lengths:
-            return self.graphs.encode(words.everywhere(), lengths, state)
 
         def project(places: Sequence[int]) -> Projections:
             return self.bilm.project(words.vectors[list(places)])

@@ -43,7 +43,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
       $ ELMO_MODEL=model.safetensors ELMO_TASKS=tasks elmo serve
     """
     from elmo_serve.settings import SettingsError, option, variable
-    from elmo_serve.settings_text import from_strings
+    from elmo_serve.settings_text import from_strings, without_removed
 
     _warn_of_misspelt_variables()
     spoken = {
@@ -52,7 +52,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
     try:
-        settings = from_strings(values, spoken)
+        settings = from_strings(without_removed(values, spoken, _tell), spoken)
         if settings.tasks is not None:
             from elmo_serve.task_folder import open_folder
 
@@ -73,7 +73,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
         code = run(settings, hardware)
     except SettingsError as error:
         for refusal in error.refusals[:-1]:
-            click.echo(f"elmo: {refusal}", err=True)
+            _tell(refusal)
         fail(error.refusals[-1], code=2)
     ctx.exit(code)
 
@@ -81,9 +81,14 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
 @functools.cache
 def _settings_options() -> Sequence[click.Option]:
     from elmo_serve.settings import Settings, option, variable
-    from elmo_serve.settings_text import allowed, default
+    from elmo_serve.settings_text import REMOVED, allowed, default
 
-    options = []
+    options = [
+        click.Option(
+            [option(name)], envvar=variable(name), is_flag=False, flag_value="true", hidden=True
+        )
+        for name in REMOVED
+    ]
     for name, field in Settings.model_fields.items():
         usual = default(name)
         # A flag also takes a value for one more release: `--offline true`.
@@ -111,4 +116,8 @@ def _warn_of_misspelt_variables() -> None:
         if name.startswith(PREFIX) and name not in (*known, _KEY):
             # Only a near miss is named: Kubernetes sets ELMO_SERVICE_HOST and the like by itself.
             for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.85):
-                click.echo(f"elmo: {name} is no setting; did you mean {meant}?", err=True)
+                _tell(f"{name} is no setting; did you mean {meant}?")
+
+
+def _tell(line: str) -> None:
+    click.echo(f"elmo: {line}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from elmo_serve.settings import Settings, SettingsError, variable
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings_text import REMOVED, from_strings, without_removed
+
+_log = logging.getLogger(__name__)
 
 
 class RayOptions(BaseModel):
@@ -68,12 +71,15 @@ def parse(arguments: Mapping[str, object], environment: Mapping[str, str]) -> Ra
     """
     own = {name: value for name, value in arguments.items() if name in RayOptions.model_fields}
     given = {name: str(value) for name, value in arguments.items() if name not in own}
-    values = {name: environment.get(variable(name)) for name in Settings.model_fields}
+    names = (*Settings.model_fields, *REMOVED)
+    values = {name: environment.get(variable(name)) for name in names}
     if given.keys() & {"model", "models"}:  # an argument for one replaces both variables
         values = {name: value for name, value in values.items() if name not in ("model", "models")}
+    called = {name: name for name in given}
+    values = without_removed({**values, **given}, called, _log.warning)
     try:
         return RayArguments(
-            from_strings({**values, **given}, {name: name for name in given}),
+            from_strings(values, called),
             RayOptions.model_validate(own),
         )
     except ValidationError as error:

@@ -129,7 +129,6 @@ class RunnerSettings:
     precision: str
     token_cache_size: int
     gate_cache_bytes: int
-    cuda_graphs: bool
     threads: int
     warm_up_tokens: int
     log_level: str

@@ -11,7 +11,6 @@ from torch import Tensor
 from elmo_model.centre import centre_of
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo
-from elmo_model.inference.cuda_graphs.capture import warn_unused
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import FORMATS, precision_of
@@ -22,7 +21,7 @@ from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, R
 from elmo_serve.workers.model_worker import Runner, one_line
 
 _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
-# Three sentences of different lengths, one of them longer than the largest chunk of a CUDA graph.
+# Three sentences of different lengths.
 _SELF_TEST = (_SENTENCE, _SENTENCE[:3], 2 * _SENTENCE + _SENTENCE[:4])
 
 
@@ -57,7 +56,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     encoder, expected = _encoder(settings, owns_process=owns_process)
     if owns_process:
         keep_freed_memory()  # now: the network that was loaded has been freed
-    encoder = self_test(encoder, expected, settings)
+    self_test(encoder, expected, settings)
     device = torch.device(settings.torch_device)
     known = _known(encoder, settings)
     is_warm = known is not None and device.type == "cpu"
@@ -97,7 +96,6 @@ def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, 
             token_cache_size=settings.token_cache_size,
             gate_cache_bytes=settings.gate_cache_bytes,
             threads=settings.threads,
-            cuda_graphs=settings.cuda_graphs,
             owns_process=owns_process,
         )
     except (RuntimeError, ValueError) as error:
@@ -110,26 +108,13 @@ def known_vectors(network: Elmo | Encoder) -> Tensor:
     return torch.cat(network.embed(_SELF_TEST), dim=1).float().cpu()
 
 
-def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> Encoder:
-    """Compare the vectors of an encoder with `expected`, and return the encoder to use.
-
-    If CUDA graphs give wrong vectors and the loop over time gives right ones, that is the encoder
-    without graphs.
+def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> None:
+    """Compare the vectors of an encoder with `expected`.
 
     Raises:
         UnfitModelError: when the vectors differ by more than the precision explains.
     """
-    try:
-        _compare(expected, known_vectors(encoder), settings)
-    except UnfitModelError as error:
-        if encoder.graphs is None:
-            raise
-        warn_unused(str(error))
-        return self_test(encoder.without_cuda_graphs(), expected, settings)
-    return encoder
-
-
-def _compare(expected: Tensor, found: Tensor, settings: RunnerSettings) -> None:
+    found = known_vectors(encoder)
     if not torch.isfinite(expected).all():
         raise UnfitModelError(f"{settings.model}: the weights give vectors that are not finite")
     scale = expected.abs().max().clamp(min=1e-6)

@@ -47,7 +47,6 @@ def worker_specs(
             precision=settings.precision_of(model.name),
             token_cache_size=settings.token_cache_size,
             gate_cache_bytes=settings.gate_cache_bytes,
-            cuda_graphs=settings.cuda_graphs,
             threads=max(1, cores // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
             log_level=settings.log_level,

@@ -47,6 +47,20 @@ def test_vectors_are_those_of_the_network(elmo: Elmo, precision: str) -> None:
         assert not torch.equal(found, expected)
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize(
+    ("precision", "least"), [("float32", 0.999999), ("bfloat16", 0.99), ("float16", 0.9999)]
+)
+def test_vectors_on_a_device_are_those_of_the_network(
+    elmo: Elmo, precision: str, least: float
+) -> None:
+    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
+    found = torch.cat(Encoder.of(elmo.to("cuda"), precision).embed(SENTENCES), dim=1)
+    assert found.device.type == "cuda" and found.dtype == torch.float32
+    assert (torch.cosine_similarity(found.cpu(), expected, dim=2).mean(dim=1) > least).all()
+
+
 def test_the_network_is_not_changed(elmo: Elmo) -> None:
     before = {name: value.clone() for name, value in elmo.state_dict().items()}
     expected = elmo.embed(SHORT)
@@ -186,10 +200,6 @@ def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:
 def test_an_unknown_precision_is_refused_with_the_known_ones(elmo: Elmo) -> None:
     with pytest.raises(ValueError, match="'int4', expected one of float32, bfloat16, float16, int"):
         Encoder.of(elmo, "int4")
-
-
-def test_cuda_graphs_are_ignored_on_a_cpu(elmo: Elmo) -> None:
-    assert Encoder.of(elmo, cuda_graphs=True).graphs is None
 
 
 @pytest.mark.parametrize("cell", [24, 2048])

@@ -83,6 +83,25 @@ def test_a_misspelt_variable_is_named_with_the_one_that_was_meant() -> None:
     assert not any(name in result.stderr for name in others)
 
 
+def test_a_removed_setting_is_named_with_what_happened_and_does_not_stop_the_start() -> None:
+    told = "CUDA graphs were removed: no GPU had ever run them; leave it out"
+
+    for arguments, value, called in (
+        ([], "true", "ELMO_CUDA_GRAPHS"),
+        ([], "false", "ELMO_CUDA_GRAPHS"),
+        (["--cuda-graphs"], "", "--cuda-graphs"),
+        (["--cuda-graphs=false"], "true", "--cuda-graphs"),
+    ):
+        result = elmo("serve", *arguments, "--port=x", ELMO_CUDA_GRAPHS=value)
+
+        removed, port = result.stderr.splitlines()
+        assert removed == f"elmo: {called}: {told}"
+        assert port.startswith("elmo: --port='x'")
+
+    assert "CUDA" not in elmo("serve", "--port=x", ELMO_CUDA_GRAPHS="").stderr
+    assert "graphs" not in elmo("serve", "--help").output
+
+
 def test_a_port_that_is_taken_stops_the_start_with_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -23,6 +23,16 @@ def test_an_argument_wins_over_its_variable() -> None:
     assert [spec.name for spec in found.settings.specs] == ["random-small"]
 
 
+def test_a_removed_setting_is_named_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    parse({"cuda_graphs": True}, {})
+    parse({}, {"ELMO_CUDA_GRAPHS": "true"})
+    parse({}, {"ELMO_CUDA_GRAPHS": ""})
+
+    told = [line.partition(": ") for line in caplog.messages]
+    assert [called for called, _, _ in told] == ["cuda_graphs", "ELMO_CUDA_GRAPHS"]
+    assert all(reason.startswith("CUDA graphs were removed: ") for _, _, reason in told)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

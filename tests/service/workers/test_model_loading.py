@@ -1,6 +1,5 @@
 """The start of a runner: the self-test, failures in one line, settings of the process."""
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,53 +7,21 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.inference.cuda_graphs.chunked_bilm import ChunkedBiLM
 from elmo_model.inference.encoder import Encoder
 from elmo_serve.workers.messages import Ready, RunnerSettings
 from elmo_serve.workers.model_loading import UnfitModelError, known_vectors, self_test, start
-from tests.support.capturers import Fading
 from tests.support.checkpoints import write_pair
 
 
 def settings(folder: Path) -> RunnerSettings:
-    return RunnerSettings(
-        str(folder), "cpu", "float32", 100, 1_000_000, False, 1, 512, "info", "text"
-    )
+    return RunnerSettings(str(folder), "cpu", "float32", 100, 1_000_000, 1, 512, "info", "text")
 
 
-def with_replays(folder: Path, replays: int) -> Encoder:
-    """Return an encoder whose captured chunks compute nothing from the given replay on."""
-    encoder = Encoder.of(load(folder).double())  # float64: its products are plain ones on a CPU
-    with torch.inference_mode():
-        return replace(encoder, graphs=ChunkedBiLM(encoder.bilm, Fading(replays)))
+def test_a_model_whose_vectors_differ_is_not_served(tmp_path: Path) -> None:
+    network = load(write_pair(tmp_path))
+    expected, encoder = known_vectors(network), Encoder.of(network)
 
-
-@pytest.mark.parametrize("replays", [4, 3])
-def test_cuda_graphs_that_give_wrong_vectors_are_not_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, replays: int
-) -> None:
-    expected = known_vectors(load(write_pair(tmp_path)))
-    encoder = with_replays(tmp_path, replays)  # two shapes, each tried once before its replay
-
-    with caplog.at_level(logging.WARNING):
-        chosen = self_test(encoder, expected, settings(tmp_path))
-
-    assert chosen.graphs is None
-    assert "CUDA graphs are not used" in caplog.text and "vectors differ by" in caplog.text
-    torch.testing.assert_close(known_vectors(chosen), expected, rtol=0, atol=1e-5)
-
-
-def test_cuda_graphs_that_give_right_vectors_are_used(tmp_path: Path) -> None:
-    expected = known_vectors(load(write_pair(tmp_path)))
-    encoder = with_replays(tmp_path, 5)  # one more than the self-test needs
-
-    assert self_test(encoder, expected, settings(tmp_path)) is encoder
-
-
-def test_a_model_that_differs_without_cuda_graphs_too_is_not_served(tmp_path: Path) -> None:
-    expected = known_vectors(load(write_pair(tmp_path)))
-    encoder = with_replays(tmp_path, 1000)
-
+    self_test(encoder, expected, settings(tmp_path))
     with pytest.raises(UnfitModelError, match="vectors differ by"):
         self_test(encoder, expected + 1, settings(tmp_path))
 

@@ -54,7 +54,7 @@ class Front:
         self.segments = SharedMemoryPool()
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
         self.reasons: list[str] = []
-        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, False, 1, 64, "info", "text")
+        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
         self.worker = ThreadWorker(settings, self.segments, load)
 
     async def start(self) -> Message:

@@ -15,10 +15,6 @@ class PlainLinear:
         """Map (rows, inputs) to (rows, outputs)."""
         return functional.linear(inputs, self.weight)
 
-    def matmul(self, inputs: Tensor) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
-        return functional.linear(inputs, self.weight)
-
     def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
         return functional.linear(inputs, self.weight, bias)
@@ -36,11 +32,7 @@ class ReducedLinear:
 
     def linear(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs), of the type of the inputs."""
-        return self.matmul(inputs).to(inputs.dtype)
-
-    def matmul(self, inputs: Tensor) -> Tensor:
-        """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
-        return functional.linear(inputs.to(self.weight.dtype), self.weight)
+        return self._product(inputs).to(inputs.dtype)
 
     def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,)."""
@@ -48,4 +40,8 @@ class ReducedLinear:
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs) plus `addend`, of the addend's type."""
-        return torch.add(addend, self.matmul(inputs))
+        return torch.add(addend, self._product(inputs))
+
+    def _product(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
+        return functional.linear(inputs.to(self.weight.dtype), self.weight)
