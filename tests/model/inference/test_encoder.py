@@ -11,7 +11,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.linear.supported import quantises
+from elmo_model.inference.linear import quantises
 from elmo_model.precision import PRECISIONS
 from tests.support import golden
 from tests.support.checkpoints import write_pair

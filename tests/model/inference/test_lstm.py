@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo_model.config import LSTMConfig
-from elmo_model.inference.linear.supported import quantises
+from elmo_model.inference.linear import quantises
 from elmo_model.inference.lstm import InferenceLSTM
 from elmo_model.layers.lstm import ProjectedLSTM
 from elmo_model.precision import Precision

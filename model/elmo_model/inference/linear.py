@@ -1,0 +1,230 @@
+"""Linear maps for inference, in the fastest form for their device and precision.
+
+torch reaches the packed and the 8-bit products of oneDNN by operators that are no public interface,
+so each of them is tried before it is used.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_model.precision import Precision
+
+# Signed bytes go up to 127. Bytes are sent as unsigned ones with 128 for zero. The smallest scale
+# keeps a row of zeros from being divided by zero.
+_LARGEST, _ZERO, _SMALLEST = 127.0, 128, 1e-30
+
+
+class Linear(ABC):
+    """A matrix (outputs, inputs) that is never trained, in a form that multiplies fast."""
+
+    @abstractmethod
+    def linear(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs), of the type of the inputs."""
+
+    @abstractmethod
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) plus `addend` of that shape.
+
+        A form without its own `with_bias` also takes an `addend` (outputs,). The result
+        has the type of the inputs. It may lie in new memory or in that of the product.
+        """
+
+    def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) plus `bias` (outputs,).
+
+        The result may have fewer bits than the inputs: it is made to be an operand of `addmm`.
+        """
+        return self.addmm(bias, inputs)
+
+
+def linear_of(weight: Tensor, precision: Precision) -> Linear:
+    """Return the product with a matrix (outputs, inputs) in its fastest form on its device.
+
+    Raises ValueError for int8 on a device or a build of torch without an exact 8-bit product.
+    """
+    packs = weight.device.type == "cpu" and weight.dtype == torch.float32
+    match precision:
+        case "int8":
+            if not (packs and quantises()):
+                raise ValueError("int8 takes a CPU with VNNI and a torch with oneDNN")
+            return QuantisedLinear(weight)
+        case "bfloat16" if packs and packs_bfloat16():
+            return PackedBFloat16Linear(weight)
+        case "bfloat16" | "float16":
+            return ReducedLinear(weight, getattr(torch, precision))
+        case _:
+            return PackedLinear(weight) if packs and packs_float32() else PlainLinear(weight)
+
+
+class PlainLinear(Linear):
+    """torch's own product in the type of its weights, on any device; they are used in place."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        return functional.linear(inputs, self.weight)
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return torch.addmm(addend, inputs, self.weight.T)
+
+
+class ReducedLinear(Linear):
+    """torch's own product with 16-bit factors, on any device; the sum keeps the addend's type."""
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
+        self.weight = weight.to(dtype)
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        return self._product(inputs).to(inputs.dtype)
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return torch.add(addend, self._product(inputs))
+
+    def _product(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs) in the type of the weights."""
+        return functional.linear(inputs.to(self.weight.dtype), self.weight)
+
+
+class PackedLinear(Linear):
+    """The float32 product on a CPU, with weights in the order in which oneDNN reads them.
+
+    For the few rows of a time step it is two to eight times as fast as the plain product
+    (benchmarks/roofline.py).
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self._packed = _packed(weight)
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        return _linear(inputs, self._packed, None)
+
+    def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
+        return _linear(inputs, self._packed, bias)
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return _addmm(addend, inputs, self._packed)
+
+
+class PackedBFloat16Linear(Linear):
+    """As `PackedLinear` with bfloat16 factors; sums are float32, and rounded when they are written.
+
+    The result of `with_bias` is bfloat16, and so is the addend of `addmm`.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self._packed = _packed(weight.to(torch.bfloat16))
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        return _linear(inputs.to(torch.bfloat16), self._packed, None).to(inputs.dtype)
+
+    def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
+        return _linear(inputs.to(torch.bfloat16), self._packed, bias.to(torch.bfloat16))
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return _addmm(addend, inputs.to(torch.bfloat16), self._packed).to(inputs.dtype)
+
+
+def _packed(weight: Tensor) -> Tensor:
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    return packed
+
+
+def _linear(inputs: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, packed, bias, "none", [], "")
+    return product
+
+
+def _addmm(addend: Tensor, inputs: Tensor, packed: Tensor) -> Tensor:
+    total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inputs, addend, packed, None, "add")
+    return total
+
+
+class QuantisedLinear(Linear):
+    """The product on a CPU with 8-bit factors: a scale for each output and for each row of inputs.
+
+    The scale of a row comes from its own largest number, so no row depends on the other rows.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        scales = weight.abs().amax(dim=1).clamp_(min=_SMALLEST).div_(_LARGEST)
+        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        self._packed: Tensor = torch.ops.onednn.qlinear_prepack(rounded.contiguous(), None)
+        self._scales = scales
+        self._zeros = torch.zeros(len(weight), dtype=torch.int32)
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        product, scale = self._product(inputs)
+        return product.mul_(scale)
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        product, scale = self._product(inputs)
+        return torch.addcmul(addend, product, scale, out=product)
+
+    def _product(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Map (rows, inputs) to (rows, outputs) and the scale (rows, 1) to multiply it by."""
+        scale = inputs.abs().amax(dim=1, keepdim=True).clamp_(min=_SMALLEST).div_(_LARGEST)
+        # The processor multiplies unsigned by signed bytes; signed inputs would take a slow path.
+        # torch rounds to signed bytes seven times as fast as to unsigned ones, and the two differ
+        # by 128: one bit.
+        signed = (inputs / scale).round_().to(torch.int8)
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            signed.view(torch.uint8).bitwise_xor_(_ZERO), 1.0, _ZERO,
+            self._packed, self._scales, self._zeros, None,
+            1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        return product, scale
+
+
+@cache
+def packs_float32() -> bool:
+    """Tell whether this build of torch multiplies packed float32."""
+    return gives_the_product(PackedLinear, 1e-5)
+
+
+@cache
+def packs_bfloat16() -> bool:
+    """Tell whether this build of torch multiplies packed bfloat16."""
+    return gives_the_product(PackedBFloat16Linear, 0.05)
+
+
+@cache
+def quantises() -> bool:
+    """Tell whether this build of torch and this processor multiply 8-bit factors exactly.
+
+    Processors without VNNI add pairs in 16 bits, which the largest factors overflow.
+    """
+    return gives_the_product(QuantisedLinear, 0.05) and gives_the_product(
+        QuantisedLinear, 1e-4, torch.ones
+    )
+
+
+def gives_the_product(
+    form: Callable[[Tensor], Linear],
+    tolerance: float,
+    draw: Callable[[tuple[int, int]], Tensor] | None = None,
+) -> bool:
+    """Tell whether a form gives the product of matrices of a shape, to a tolerance.
+
+    `draw` gives their numbers, by default random ones. An operator that torch lacks counts as no.
+    """
+    generator = torch.Generator().manual_seed(0)
+    draw = draw or (lambda shape: torch.randn(shape, generator=generator) / 4)
+    weight, inputs, bias = draw((32, 64)), draw((3, 64)), draw((1, 32))[0]
+    try:
+        with torch.no_grad():
+            made = form(weight)
+            plain, twice = made.linear(inputs), made.addmm(made.with_bias(inputs, bias), inputs)
+    except (AttributeError, RuntimeError, TypeError, NotImplementedError):
+        return False
+    product = inputs @ weight.T
+    close = (
+        torch.allclose(plain, product, rtol=tolerance, atol=tolerance),
+        torch.allclose(twice, 2 * product + bias, rtol=tolerance, atol=tolerance),
+    )
+    return all(close)

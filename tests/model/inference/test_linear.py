@@ -1,0 +1,141 @@
+"""Linear maps: every form gives the plain product and is tried before it is used."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.inference.linear import (
+    PackedBFloat16Linear,
+    PackedLinear,
+    PlainLinear,
+    QuantisedLinear,
+    ReducedLinear,
+    gives_the_product,
+    linear_of,
+    packs_bfloat16,
+    packs_float32,
+    quantises,
+)
+from elmo_model.precision import PRECISIONS, Precision
+
+# Of the largest number of a product whose terms are about 1.
+TOLERANCES: dict[str, float] = {"float32": 1e-5, "bfloat16": 0.2, "float16": 0.03, "int8": 0.25}
+NEEDS_8_BITS = pytest.mark.skipif(not quantises(), reason="no exact 8-bit product here")
+EVERY_PRECISION = [
+    pytest.param(name, marks=NEEDS_8_BITS if name == "int8" else ()) for name in PRECISIONS
+]
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def weights() -> Tensor:
+    return drawn(40, 24)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 33])
+@pytest.mark.parametrize("precision", EVERY_PRECISION)
+def test_every_form_gives_the_same_product(rows: int, precision: Precision) -> None:
+    weight = weights()
+    form = linear_of(weight, precision)
+    generator = torch.Generator().manual_seed(rows)
+    inputs = torch.randn(rows, 24, generator=generator)
+    bias = torch.randn(40, generator=generator)
+
+    with torch.no_grad():
+        truth = inputs @ weight.T
+        addend = form.with_bias(inputs, bias)
+        pairs = [
+            (form.linear(inputs), truth),
+            (addend.float(), truth + bias),
+            (form.addmm(addend, inputs) - addend, truth),
+        ]
+
+    for ours, expected in pairs:
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours, expected, rtol=0, atol=TOLERANCES[precision])
+
+
+def test_packing_is_used_where_torch_has_it() -> None:
+    expected = PackedLinear if packs_float32() else PlainLinear
+    assert isinstance(linear_of(weights(), "float32"), expected)
+
+
+def test_other_types_stay_plain() -> None:
+    form = linear_of(weights().double(), "float32")
+    assert isinstance(form, PlainLinear)
+    assert form.linear(torch.ones(1, 24, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_8_bits_are_refused_where_they_are_not_exact() -> None:
+    with pytest.raises(ValueError, match="VNNI"):
+        linear_of(weights().double(), "int8")
+
+
+@pytest.mark.skipif(not packs_float32(), reason="torch without packed float32")
+def test_packing_takes_weights_in_any_memory_order() -> None:
+    weight, inputs = drawn(3, 4), drawn(2, 3)
+    found = PackedLinear(weight.T).linear(inputs)
+    torch.testing.assert_close(found, inputs @ weight, rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(not packs_bfloat16(), reason="torch without packed bfloat16")
+def test_only_the_operand_of_a_sum_is_bfloat16() -> None:
+    form, inputs = PackedBFloat16Linear(drawn(4, 3)), drawn(2, 3)
+    addend = form.with_bias(inputs, torch.zeros(4))
+    assert addend.dtype == torch.bfloat16
+    assert form.addmm(addend, inputs).dtype == form.linear(inputs).dtype == torch.float32
+
+
+def test_a_plain_product_copies_no_weights() -> None:
+    weight = drawn(4, 3)
+    assert PlainLinear(weight).weight is weight
+
+
+def test_a_reduced_product_has_16_bit_factors_and_the_type_of_its_addend() -> None:
+    form = ReducedLinear(drawn(4, 3), torch.float16)
+    inputs = drawn(2, 3)
+    assert form.linear(inputs).dtype == torch.float32
+    assert form.addmm(torch.zeros(2, 4), inputs).dtype == torch.float32
+    assert form.with_bias(inputs, torch.zeros(4)).dtype == torch.float32
+
+
+@NEEDS_8_BITS
+def test_no_row_changes_the_rounding_of_another() -> None:
+    form = QuantisedLinear(weights())
+    inputs = drawn(3, 24)
+    loud = torch.cat((inputs[:1], 1000 * inputs[1:]))
+
+    alone = form.linear(inputs[:1])
+
+    assert torch.equal(form.linear(loud)[:1], alone)
+
+
+@NEEDS_8_BITS
+def test_a_row_of_zeros_is_exactly_zero() -> None:
+    assert not QuantisedLinear(weights()).linear(torch.zeros(2, 24)).any()
+
+
+class Wrong(PlainLinear):
+    def linear(self, inputs: Tensor) -> Tensor:
+        return super().linear(inputs) + 0.1
+
+
+class WrongSum(PlainLinear):
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return super().addmm(addend, inputs) + 0.1
+
+
+class Missing(PlainLinear):
+    def __init__(self, weight: Tensor) -> None:
+        torch.ops.mkldnn._no_such_operator(weight)
+
+
+def test_the_right_product_is_used() -> None:
+    assert gives_the_product(PlainLinear, 1e-5)
+
+
+@pytest.mark.parametrize("form", [Wrong, WrongSum, Missing])
+def test_another_product_is_not_used(form: type[PlainLinear]) -> None:
+    assert not gives_the_product(form, 1e-5)
