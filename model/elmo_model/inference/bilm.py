@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from elmo_model.inference.input_projection_cache import KnownProjections, Projections
+from elmo_model.inference.caches import KnownProjections, Projections
 from elmo_model.inference.parallel_directions import ParallelDirections
 from elmo_model.inference.stack import InferenceStack
 from elmo_model.inference.word_encoder import DistinctWords

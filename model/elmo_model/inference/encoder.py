@@ -10,9 +10,8 @@ from elmo_model.alphabets import Alphabet
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.input_projection_cache import InputProjectionCache, Projections
+from elmo_model.inference.caches import InputProjectionCache, Projections, WordCache
 from elmo_model.inference.parallel_directions import ParallelDirections
-from elmo_model.inference.word_cache import WordCache
 from elmo_model.inference.word_encoder import DistinctWords, WordEncoder
 from elmo_model.layers.alignment import align
 from elmo_model.precision import precision_of

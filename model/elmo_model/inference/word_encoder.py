@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from elmo_model.config import ElmoConfig
+from elmo_model.inference.caches import WordCache
 from elmo_model.inference.row_buckets import in_strides
-from elmo_model.inference.word_cache import WordCache
 from elmo_model.layers.token_embedder import TokenEmbedder, distinct
 
 

@@ -15,7 +15,7 @@ from elmo_model.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.catalogue import tokenization
 from elmo_model.centre import Centre
 from elmo_model.elmo import Origin
-from elmo_model.inference.word_cache import WordCache
+from elmo_model.inference.caches import WordCache
 from elmo_model.word_vectors.word_vectors import WordVectors
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import (

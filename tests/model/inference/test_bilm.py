@@ -6,7 +6,7 @@ from torch import Tensor
 
 from elmo_model.config import LSTMConfig
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.input_projection_cache import KnownProjections
+from elmo_model.inference.caches import KnownProjections
 from elmo_model.inference.parallel_directions import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.layers.bilm import BiLM

@@ -11,9 +11,8 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.elmo import Elmo
+from elmo_model.inference.caches import LONGEST_WORD, InputProjectionCache, Projections
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.input_projection_cache import InputProjectionCache, Projections
-from elmo_model.inference.lru import LONGEST_WORD
 from tests.support.golden import SMALL
 
 SENTENCES = [

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.inference.lru import LONGEST_WORD
-from elmo_model.inference.word_cache import WordCache
+from elmo_model.inference.caches import LONGEST_WORD, WordCache
 
 
 class Embed:
