@@ -42,7 +42,11 @@ def body(kind: str = "sentence", count: int = 40, **options: Any) -> dict[str, A
 
 def fit(client: httpx.Client, name: str, **options: Any) -> str:
     """Queue a fit and return the id of its job."""
-    response = client.post(f"/tasks/{name}/fit", json=body(**options))
+    return queued(client.post(f"/tasks/{name}/fit", json=body(**options)))
+
+
+def queued(response: httpx.Response) -> str:
+    """Return the id of the job of a response to a fit."""
     assert response.status_code == 202, response.text
     # Relative to the request: a proxy may serve all paths below another one.
     below = httpx.URL("http://proxy/elmo/tasks/ner/fit").join(response.headers["location"])

@@ -19,7 +19,7 @@ import httpx
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from tests.support.fit_tasks import FitHere
-from tests.support.fits import ENDED, body
+from tests.support.fits import ENDED, body, queued
 from tests.support.gated_worker import GatedWorker
 from tests.support.in_process import in_process
 
@@ -45,11 +45,7 @@ class Served:
 
     async def fit(self, name: str, **options: Any) -> str:
         """Queue a fit and return the id of its job."""
-        response = await self.client.post(f"/tasks/{name}/fit", json=body(**options))
-        assert response.status_code == 202, response.text
-        found: str = response.json()["id"]
-        assert response.headers["location"] == f"/jobs/{found}"
-        return found
+        return queued(await self.client.post(f"/tasks/{name}/fit", json=body(**options)))
 
     async def runs(self, job_id: str) -> None:
         """Wait until a job runs, and its first piece is computed."""

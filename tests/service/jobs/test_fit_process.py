@@ -23,11 +23,12 @@ async def test_the_process_reports_every_step_and_ends_with_the_server(tmp_path:
     messages: asyncio.Queue[Any] = asyncio.Queue()
     with ScratchFiles(tmp_path) as files:
         task = fit_task(files, tmp_path / "job")
-        child = spawner(("warning", "text"))(files)
+        # At the priority of a server's fits it would wait for the other tests for minutes.
+        child = spawner(("warning", "text"), niceness=1)(files)
         child.start(messages.put_nowait, lambda reason: None)
         assert await messages.get() == Started()
         assert isinstance(child, ChildProcess) and child.pid is not None
-        assert shown_by_ps(child.pid) == ["elmo-fit", "19"]
+        assert shown_by_ps(child.pid) == ["elmo-fit", "1"]
 
         child.send(task.train, *task.segments)
         found = [await messages.get()]
@@ -39,3 +40,18 @@ async def test_the_process_reports_every_step_and_ends_with_the_server(tmp_path:
 
         await child.stop()  # the channel is closed: returns when the process has ended
     assert messages.empty()
+
+
+async def test_a_fit_has_the_lowest_priority(tmp_path: Path) -> None:
+    with ScratchFiles(tmp_path) as files:
+        child = spawner(("warning", "text"))(files)
+        assert isinstance(child, ChildProcess)
+        child.start(lambda message: None, lambda reason: None)
+        while child.pid is None:  # noqa: ASYNC110  # it is spawned in a thread
+            await asyncio.sleep(0.001)
+
+        _, niceness = shown_by_ps(child.pid)
+
+        child.kill()
+        await child.stop()
+    assert niceness == "19"
