@@ -59,12 +59,6 @@ def test_the_network_is_timed_and_compared(text: str) -> None:
 
 
 @pytest.mark.long
-def test_products_take_a_share_of_the_time(text: str) -> None:
-    row = run("roofline", text, *LEAST, "--rows", "2", "--precisions", "float32").splitlines()[-1]
-    assert float(row.split("|")[-2].strip().rstrip("%")) > 0
-
-
-@pytest.mark.long
 def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
     arguments = ("--model", str(SMALL), "--tokens", "300")
     cells = run("whole_file", text, *arguments).splitlines()[-1].split("|")

@@ -95,7 +95,7 @@ class PackedLinear(Linear):
     """The float32 product on a CPU, with weights in the order in which oneDNN reads them.
 
     For the few rows of a time step it is two to eight times as fast as the plain product
-    (benchmarks/roofline.py).
+    (benchmarks/RESULTS.md).
     """
 
     def __init__(self, weight: Tensor) -> None:

@@ -14,7 +14,7 @@ from elmo_model.layers.recurrence import InputGates
 from elmo_model.precision import FORMATS, Precision
 
 # Recurrent weights (numbers) beyond which the weights of one time step have left the processor's
-# caches before the next step: 16 MiB in float32 (benchmarks/roofline.py).
+# caches before the next step: 16 MiB in float32 (benchmarks/RESULTS.md).
 _NEAR = 4 * 1024**2
 _ONE_STEP = 1  # a block of at most one position is a single step
 

@@ -22,7 +22,7 @@ from elmo_serve.workers.messages import ModelInfo
 
 AHEAD = 2
 """Pieces of one work that are queued at once: a worker finds the next one when it is done. More of
-them take more memory for their vectors (`benchmarks/fit_beside_small.py`)."""
+them take more memory for their vectors (`benchmarks/RESULTS.md`)."""
 
 _ATTEMPTS = 5
 """Times that a piece may time out, or lose its worker, before the work fails."""
