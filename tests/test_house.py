@@ -142,7 +142,6 @@ def test_only_a_few_modules_of_the_service_use_torch() -> None:
 
 
 HTTP_OUTSIDE = {
-    "elmo_serve.capacity.volume",
     "elmo_serve.commands.serve",
     "elmo_serve.distributed.ray_serve",
     "elmo_serve.files.outputs.npz",

@@ -18,7 +18,7 @@ from elmo_serve.commands.info import info
 from elmo_serve.commands.look import look
 from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
-from elmo_serve.commands.plan import plan
+from elmo_serve.commands.removed import removed_command
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
@@ -48,7 +48,6 @@ for command in (
     look,
     models,
     perplexity,
-    plan,
     serve,
     study,
     tasks,
@@ -57,3 +56,7 @@ for command in (
     word_vectors,
 ):
     main.add_command(command)
+
+main.add_command(
+    removed_command("plan", "`elmo bench URL --rate N` says how many servers a load needs")
+)

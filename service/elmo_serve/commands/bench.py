@@ -5,25 +5,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import click
 import orjson
 
-from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.output import NAMED
 
 if TYPE_CHECKING:
-    from elmo_client import Client
-    from elmo_serve.load_test.reference import Embed
-    from elmo_serve.load_test.requests import Wanted
-    from elmo_serve.load_test.run import Loads, Measured
-    from elmo_serve.load_test.workload import Body, RequestSize
+    from collections.abc import Sequence
+
+    from elmo_serve.load_test.phase import Phase
+    from elmo_serve.load_test.sender import Request
+    from elmo_serve.load_test.workload import Workload
 
 # Named here and not taken from the table of encoders, which imports numpy.
 FORMATS: Final = {
@@ -36,17 +33,18 @@ FORMATS: Final = {
 _CLIENTS = 8
 _SENTENCES = 8  # a request
 
-_BODIES = 64
-_OPEN_BODIES = 200
+_REQUESTS = 64
+_OPEN_REQUESTS = 200
 """Least number of distinct requests, without and with an open loop. A higher number compares fewer
-responses of a short test; with a lower one several of a body are in flight, and the server computes
-them together."""
+responses of a short test; with a lower one several of a request are in flight, and the server
+computes them together."""
 
-_BODIES_A_CLIENT = 4
+_REQUESTS_A_CLIENT = 4
 
 _SERVER = (
     *("model", "revision", "precision", "devices", "dimension", "layers", "version", "limits"),
 )
+_FIELDS = ("layers", "task", "pooling", "dtype", "normalize", "model")
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
@@ -68,7 +66,11 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     metavar="R",
     help="Open loop: R requests/s, Poisson arrivals; latency counts from when each was due.",
 )
-@click.option("--find-saturation", is_flag=True, help="Search the highest rate that is answered.")
+@removed_option(
+    "--find-saturation",
+    "give --clients 64, or --rate several times; the report says how many servers a rate needs",
+    is_flag=True,
+)
 @click.option(
     "--duration", type=_POSITIVE, default=10.0, show_default=True, help="Seconds of each load."
 )
@@ -86,8 +88,8 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "--layers", metavar="NAMES", help=f"{', '.join(NAMED)}, or numbers such as 0,2. Default: all."
 )
 @click.option("--task", metavar="NAME", help="A registered task, in place of layers.")
-@click.option("--pooling", type=click.Choice(["none", "mean", "max"]), default="none")
-@click.option("--dtype", type=click.Choice(["float32", "float16"]), default="float32")
+@click.option("--pooling", type=click.Choice(["none", "mean", "max"]))
+@click.option("--dtype", type=click.Choice(["float32", "float16"]))
 @click.option("--normalize", is_flag=True, help="Vectors of length 1.")
 @click.option(
     "--format",
@@ -98,10 +100,10 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     help="Format of the responses.",
 )
 @click.option("--model", "-m", metavar="NAME", help="Model of the server. Default: the first.")
-@click.option(
+@removed_option(
     "--reference",
-    metavar="MODEL|URL",
-    help="Compare with this model in process, or that server. Default: each body's first response.",
+    "each response is compared with the first one to the same request; a test of the project "
+    "compares with the model",
 )
 @click.option(
     "--tolerance", type=_POSITIVE, help="Largest right difference, by the largest number."
@@ -122,150 +124,110 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 def bench(url: str, as_json: bool, **options: Any) -> None:
     """Measure the speed of a server, and check its vectors.
 
-    --clients and --rate may be repeated: a row each. Every response is compared with the first one
-    to the same body, or with --reference. Made sentences have a log-normal length (median 20
-    tokens, mean 24, at most 120) and common English words; --text takes yours. The exit code is 1
-    where a vector was wrong or a request was lost or failed; refusals (429, 503) and late responses
-    (504, or after --timeout) are counted apart.
+    --clients and --rate may be repeated: a row each. For each rate a line says how many such
+    servers it needs. Every response is compared with the first one to the same request. Made
+    sentences have a log-normal length (median 20 tokens, mean 24, at most 120) and common English
+    words; --text takes yours. The exit code is 1 where a vector was wrong or a request was lost or
+    failed; refusals (429, 503) and late responses (504, or after --timeout) are counted apart.
 
     \b
     Examples:
       $ elmo bench http://localhost:8000
       $ elmo bench http://localhost:8000 --clients 1 --clients 8 --clients 64
-      $ elmo bench http://localhost:8000 --rate 50 --duration 60 --layers top --pooling mean
-      $ elmo bench http://localhost:8000 --find-saturation --tokens 1000 --format arrow
-      $ elmo bench http://localhost:8000 --text sentences.txt --reference english --json
+      $ elmo bench http://localhost:8000 --clients 64 --rate 50 --duration 60 --layers top
+      $ elmo bench http://localhost:8000 --text sentences.txt --tokens 1000 --format arrow --json
     """
     from elmo_client import ElmoError
+    from elmo_serve.load_test.report import as_json as members_of
     from elmo_serve.load_test.report import show
     from elmo_serve.load_test.workload import WorkloadError
 
-    wanted, size = _wanted(options), _size(options)
+    workload = _workload(options)
     try:
-        info, bodies, measured = _measure(url, wanted, size, options)
+        info, requests, phases = _measure(url, workload, options)
     except (ElmoError, WorkloadError) as error:
         fail(str(error), code=1)
     except KeyboardInterrupt:
+        phases = []
+    if not phases:
         fail("interrupted; nothing was measured", code=130)
     if as_json:
-        members = {"url": url, **_described(info, wanted, size, bodies), **measured.as_json()}
-        click.echo(orjson.dumps(members))
+        described = {"url": url, **_described(info, workload, requests)}
+        click.echo(orjson.dumps({**described, **members_of(phases)}))
     else:
-        show(_title(url, info, wanted, size, bodies), measured)
-    sys.exit(130 if measured.is_interrupted else int(measured.is_bad))
+        show(_title(url, info, workload, requests), phases)
+    is_interrupted = phases[-1].is_interrupted
+    sys.exit(130 if is_interrupted else int(any(phase.is_bad for phase in phases)))
 
 
 def _measure(
-    url: str, wanted: Wanted, size: RequestSize, options: dict[str, Any]
-) -> tuple[dict[str, Any], list[Body], Measured]:
+    url: str, workload: Workload, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Request], list[Phase]]:
     """Return the response of GET /info, the requests, and what was measured with them."""
-    from elmo_serve.load_test.reference import expect
-    from elmo_serve.load_test.requests import bodies_for, checker_for
-    from elmo_serve.load_test.run import run
+    from elmo_client import Client
+    from elmo_serve.load_test.run import LoadTest
 
-    with _client(url, options) as client, steps() as step:
+    key, clients, rates = options["api_key"], options["clients"], options["rates"]
+    if not (clients or rates):
+        clients = (_CLIENTS,)
+    names = ("duration", "warm_up", "connections", "timeout", "seed")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    test = LoadTest(url, headers, clients, rates, **{name: options[name] for name in names})
+    with (
+        Client(url, api_key=key, model=options["model"], patience_seconds=0) as client,
+        steps() as step,
+    ):
         step("Preparing requests")
         info = client.info()
-        is_open = options["rates"] or options["find_saturation"]
-        least = _OPEN_BODIES if is_open else _BODIES
-        count = max(least, _BODIES_A_CLIENT * max(options["clients"], default=0))
-        text, seed = options["text"], options["seed"]
-        bodies = bodies_for(wanted, size, count, text, seed, info["limits"])
-        checker = checker_for(wanted, client, options["tolerance"])
-        if options["reference"]:
-            step("Computing the reference")
-            with _reference(url, options, wanted, client) as embed:
-                expect(checker, bodies, embed)
-        headers = _headers(options["api_key"])
-        media_type, loads = wanted.media_type, _loads(options)
-        return info, bodies, run(url, headers, loads, bodies, checker, media_type, step)
+        least = _OPEN_REQUESTS if rates else _REQUESTS
+        count = max(least, _REQUESTS_A_CLIENT * max(clients, default=0))
+        requests = workload.requests(client, count, options["tolerance"])
+        return info, requests, test.run(requests, step)
+
+
+def _workload(options: dict[str, Any]) -> Workload:
+    from elmo_serve.load_test.workload import Workload
+
+    for one, other in (("layers", "task"), ("sentences", "tokens")):
+        if options[one] and options[other]:
+            fail(f"--{one} and --{other}: give one of them", code=2)
+    fields = {name: options[name] for name in _FIELDS if options[name]}
+    if "layers" in fields:
+        fields["layers"] = _layers(fields["layers"])
+    sentences, names = options["sentences"] or _SENTENCES, ("tokens", "text", "seed")
+    return Workload(
+        FORMATS[options["media"]], fields, sentences, **{name: options[name] for name in names}
+    )
+
+
+def _layers(text: str) -> str | list[int]:
+    numbers = text.split(",")
+    return [int(each) for each in numbers] if all(map(str.isdecimal, numbers)) else text
 
 
 def _described(
-    info: dict[str, Any], wanted: Wanted, size: RequestSize, bodies: Sequence[Body]
+    info: dict[str, Any], workload: Workload, requests: Sequence[Request]
 ) -> dict[str, Any]:
     """Return the server and the requests as members of JSON."""
-    from elmo_serve.load_test.workload import mean_tokens
-
     return {
         "server": {name: info.get(name) for name in _SERVER},
         "requests": {
-            "size": str(size),
-            "mean_tokens": mean_tokens(bodies),
-            "fields": wanted.fields,
-            "media_type": wanted.media_type,
-            "lengths": [[len(sentence) for sentence in body.sentences] for body in bodies],
+            "size": workload.size,
+            "mean_tokens": _mean_tokens(requests),
+            "fields": workload.fields,
+            "media_type": workload.media_type,
         },
     }
 
 
-def _client(url: str, options: dict[str, Any]) -> Client:
-    from elmo_client import Client
-
-    key, model = options["api_key"], options["model"]
-    return Client(url, api_key=key, model=model, patience_seconds=0)
-
-
-@contextmanager
-def _reference(
-    url: str, options: dict[str, Any], wanted: Wanted, client: Client
-) -> Iterator[Embed]:
-    """Open the reference: a URL is a server, everything else a model.
-
-    The key of the measured server is sent to no other one.
-    """
-    from elmo_client import Client
-    from elmo_serve.load_test.reference import in_process, of_server
-
-    reference = options["reference"]
-    if reference.startswith(("http://", "https://")):
-        is_same = urlsplit(reference)[:2] == urlsplit(url)[:2]  # scheme, host and port
-        key = options["api_key"] if is_same else None
-        with Client(reference, api_key=key) as other:
-            yield of_server(other, wanted)
-    else:
-        model = resolve_model(reference)
-        yield in_process(model, wanted.output(client), client.info())
-
-
-def _wanted(options: dict[str, Any]) -> Wanted:
-    from elmo_serve.load_test.requests import Wanted
-
-    if options["layers"] and options["task"]:
-        fail("--layers and --task: give one of them", code=2)
-    names = ("layers", "task", "pooling", "dtype", "normalize", "model")
-    return Wanted(FORMATS[options["media"]], **{name: options[name] for name in names})
-
-
-def _size(options: dict[str, Any]) -> RequestSize:
-    from elmo_serve.load_test.workload import RequestSize
-
-    if options["sentences"] and options["tokens"]:
-        fail("--sentences and --tokens: give one of them", code=2)
-    return RequestSize(options["sentences"] or _SENTENCES, options["tokens"])
-
-
-def _loads(options: dict[str, Any]) -> Loads:
-    from elmo_serve.load_test.run import Loads
-
-    clients = options["clients"]
-    if not (clients or options["rates"] or options["find_saturation"]):
-        clients = (_CLIENTS,)
-    names = ("rates", "find_saturation", "duration", "warm_up", "connections", "timeout", "seed")
-    return Loads(clients, **{name: options[name] for name in names})
-
-
-def _headers(api_key: str | None) -> dict[str, str]:
-    return {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-
-
-def _title(
-    url: str, info: dict[str, Any], wanted: Wanted, size: RequestSize, bodies: Sequence[Body]
-) -> str:
-    from elmo_serve.load_test.workload import mean_tokens
-
+def _title(url: str, info: dict[str, Any], workload: Workload, requests: Sequence[Request]) -> str:
     devices = ", ".join(info.get("devices", ()))
     return (
         f"{url}: {info['model']} {info['revision'][:12]}, {info['precision']} on {devices}\n"
-        f"{len(bodies)} requests of {size}, {mean_tokens(bodies):,.0f} tokens on average; {wanted}"
+        f"{len(requests)} requests of {workload.size}, {_mean_tokens(requests):,.0f} tokens on "
+        f"average; {workload}"
     )
+
+
+def _mean_tokens(requests: Sequence[Request]) -> float:
+    return sum(request.tokens for request in requests) / len(requests)

@@ -1,17 +1,16 @@
-"""Compares the vectors of responses with a reference."""
+"""Compares the vectors of each response with those of the first response to the same request."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.load_test.workload import Body
 from elmo_serve.output import Dtype, Output
 
 Array = NDArray[Any]
@@ -20,28 +19,14 @@ TOLERANCES: dict[Dtype, float] = {"float32": 1e-5, "float16": 1e-3}
 """Largest difference by the dtype of the vectors, relative to the largest number of a sentence."""
 
 KEPT_BYTES = 256 << 20
-"""Bytes of vectors that are kept for comparison. With a higher value more bodies are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """The vectors of each sentence of a body, and the largest absolute number of each."""
-
-    arrays: Sequence[Array]
-    scales: Sequence[float]
-
-    @classmethod
-    def of(cls, arrays: Sequence[Array]) -> _Expected:
-        kept = [array.astype(np.float32) for array in arrays]
-        return cls(kept, [float(np.abs(array).max(initial=0.0)) for array in kept])
+"""Bytes of vectors that are kept for comparison. With a higher value more requests are compared."""
 
 
 class Checker:
-    """Compares each response with the reference of its body.
+    """Makes the function of each request that compares its responses.
 
-    The reference of a body is given to `expect`; without it, it is the first response to the body
-    that has the right shapes. `kept_bytes` bounds all references together. `dimension` is the
-    width 2P of the model.
+    The reference is the first response that has the right shapes. `kept_bytes` bounds all
+    references together. `dimension` is the width 2P of the model.
     """
 
     def __init__(
@@ -57,48 +42,44 @@ class Checker:
         self._dimension = dimension
         self._tolerance = tolerance
         self._left = kept_bytes
-        self._expected: dict[int, _Expected] = {}
 
-    def expect(self, number: int, arrays: Sequence[Array]) -> bool:
-        """Expect these vectors, an array a sentence, of body `number`; tell if there was room."""
-        size = 4 * sum(array.size for array in arrays)
-        if size > self._left:
-            return False
-        self._left -= size
-        self._expected[number] = _Expected.of(arrays)
-        return True
+    def of(self, lengths: Sequence[int]) -> Callable[[bytes], float | None]:
+        """Return the function for a request whose sentences have these numbers of tokens.
 
-    def difference(self, number: int, body: Body, content: bytes) -> float | None:
-        """Return the largest difference of a response in tolerances: above 1 it is wrong.
-
-        It is infinite where the response cannot be read, or has other shapes or numbers that are
-        not finite. None: there was nothing to compare it with.
+        It returns the largest difference of a response in tolerances: above 1 it is wrong. The
+        difference is infinite where the response cannot be read, or has other shapes or numbers
+        that are not finite. None: there was nothing to compare it with.
         """
-        arrays = self._arrays(body, content)
-        if arrays is None:
-            return math.inf
-        expected = self._expected.get(number)
-        if expected is None:
-            self.expect(number, arrays)
-            return None
-        pairs = zip(arrays, expected.arrays, expected.scales, strict=True)
-        return max((self._furthest(*each) for each in pairs), default=0.0)
+        shapes = [self._output.shape(length, self._dimension) for length in lengths]
+        return partial(self._difference, shapes, [])
 
-    def _arrays(self, body: Body, content: bytes) -> list[Array] | None:
-        """Return the arrays of a response, None where they cannot be those of the body."""
+    def _difference(
+        self, shapes: list[tuple[int, ...]], reference: list[Array], content: bytes
+    ) -> float | None:
         try:
-            arrays = self._decode(content)
-        except Exception:  # each format has errors of its own; the body counts as wrong
+            found = self._decode(content)
+        except Exception:  # each format has errors of its own; the response counts as wrong
+            return math.inf
+        if [array.shape for array in found] != shapes:
+            return math.inf
+        if not all(np.isfinite(array).all() for array in found):
+            return math.inf
+        if not reference:
+            self._keep(found, reference)
             return None
-        shapes = [self._output.shape(len(each), self._dimension) for each in body.sentences]
-        if [array.shape for array in arrays] != shapes:
-            return None
-        return arrays if all(np.isfinite(array).all() for array in arrays) else None
+        return max(map(self._furthest, found, reference), default=0.0)
 
-    def _furthest(self, found: Array, expected: Array, scale: float) -> float:
+    def _keep(self, found: Sequence[Array], reference: list[Array]) -> None:
+        size = 4 * sum(array.size for array in found)
+        if size <= self._left:
+            self._left -= size
+            reference[:] = [array.astype(np.float32) for array in found]
+
+    def _furthest(self, found: Array, expected: Array) -> float:
         if not found.size:
             return 0.0
         furthest = float(np.abs(found.astype(np.float32) - expected).max())
+        scale = float(np.abs(expected).max())
         if not scale:  # an empty sentence pools to zeros
             return math.inf if furthest else 0.0
         return furthest / (self._tolerance * scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -45,7 +45,7 @@ class _Connection:
 class Connections:
     """Connections to one server, opened on demand, at most `most` at a time."""
 
-    def __init__(self, url: str, most: int, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, most: int, headers: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None, "the URL was checked"
         self._host = parts.hostname
@@ -61,18 +61,9 @@ class Connections:
 
         Raises LostError. A connection is waited for while `most` are in use.
         """
-        return await self._send("POST", path, body, headers)
-
-    async def get(self, path: str) -> HttpResponse:
-        """Send a GET request and return the whole response. Raises LostError."""
-        return await self._send("GET", path, b"", {})
-
-    async def _send(
-        self, method: str, path: str, body: bytes, headers: dict[str, str]
-    ) -> HttpResponse:
         async with self._free:
             try:
-                return await self._exchange(method, path, body, headers)
+                return await self._exchange(path, body, headers)
             except h11.RemoteProtocolError as error:
                 raise LostError(f"not HTTP, or cut off: {error}") from error
             except OSError as error:
@@ -86,13 +77,11 @@ class Connections:
         await asyncio.gather(*waits, return_exceptions=True)
         self._idle.clear()
 
-    async def _exchange(
-        self, method: str, path: str, body: bytes, headers: dict[str, str]
-    ) -> HttpResponse:
+    async def _exchange(self, path: str, body: bytes, headers: dict[str, str]) -> HttpResponse:
         connection = self._from_idle() or await self._open()
         try:
             own = [*self._headers, *headers.items(), ("Content-Length", str(len(body)))]
-            request = h11.Request(method=method, target=self._path + path, headers=own)
+            request = h11.Request(method="POST", target=self._path + path, headers=own)
             connection.writer.write(_wire_bytes(connection.http, request, body))
             response = await _read(connection)
         except BaseException:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
 
-from elmo_serve.load_test.checker import Checker
 from elmo_serve.load_test.connections import Connections, HttpResponse, LostError
-from elmo_serve.load_test.tally import Tally
-from elmo_serve.load_test.workload import Body
+from elmo_serve.load_test.phase import Phase
 
 _GRACE_SECONDS = 5.0
 """Seconds beyond the timeout after which a request counts as hung: the server's own 504 arrives."""
@@ -19,115 +16,121 @@ _GRACE_SECONDS = 5.0
 _INLINE_BYTES = 64 << 10
 """Responses up to this size are compared on the event loop; a thread costs more than that."""
 
+_LOST_PAUSE_SECONDS = 0.1
+"""Pause of a client after a lost request, so that a dead server is not asked without end."""
+
 _REFUSED = (429, 503)
 _DEADLINE = 504
 _SHOWN = 200  # characters of a response that is an error
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """The end of a request: whether it was lost, and the seconds of `Retry-After`, or 0."""
+class Request:
+    """A request to POST /embed: its JSON, its tokens, and the media type of the response.
 
-    is_lost: bool = False
-    retry_after: float = 0.0
+    `difference` returns the largest difference of a response from the right vectors, in
+    tolerances: above 1 it is wrong. It returns None where there is nothing to compare with.
+    """
+
+    content: bytes
+    tokens: int
+    media_type: str
+    difference: Callable[[bytes], float | None]
 
 
 class Sender:
-    """Sends the bodies in turn, again and again, and compares the vectors that come back.
+    """Sends requests, and compares the vectors that come back.
 
-    `media_type` is that of the responses. `timeout_seconds` goes with each request.
+    `timeout_seconds` goes with each request.
     """
 
     def __init__(
-        self,
-        connections: Connections,
-        bodies: Sequence[Body],
-        checker: Checker,
-        media_type: str,
-        timeout_seconds: float,
+        self, connections: Connections, requests: Iterator[Request], timeout_seconds: float
     ) -> None:
         self._connections = connections
-        self._bodies = bodies
-        self._checker = checker
+        self._requests = requests
         self._timeout = timeout_seconds
-        self._headers = {
-            "Content-Type": "application/json",
-            "Accept": media_type,
-            "X-Request-Timeout": f"{timeout_seconds:g}",
-        }
-        self._numbers = count()
 
-    async def send(self, tally: Tally, due: float) -> Sent:
-        """Send the next body, which was due at that time (`time.perf_counter`), and count it."""
-        number = next(self._numbers) % len(self._bodies)
-        body = self._bodies[number]
-        is_measured = tally.is_measured(due)
+    async def send(self, phase: Phase, due: float) -> float:
+        """Send the next request, which was due at that time (`time.perf_counter`), and count it.
+
+        Return the seconds that a client should wait before its next request.
+        """
+        request = next(self._requests)
+        is_measured = phase.is_measured(due)
         if is_measured:
-            tally.sent += 1
-            tally.lags.record(time.perf_counter() - due)
+            phase.sent += 1
+            phase.lags.append(time.perf_counter() - due)
         try:
             async with asyncio.timeout(self._timeout + _GRACE_SECONDS):
-                response = await self._connections.post("/embed", body.content, self._headers)
+                response = await self._post(request)
         except (LostError, TimeoutError) as error:
-            tally.lost += 1
-            tally.fault(
-                f"lost: {error}" if str(error) else "lost: no response, not even a late one"
-            )
-            return Sent(is_lost=True)
-        ended = time.perf_counter()
+            phase.lost += 1
+            phase.fault(f"lost: {str(error) or 'no response, not even a late one'}")
+            return _LOST_PAUSE_SECONDS
         if response.status == 200:
-            await self._answered(tally, number, response, due, ended)
+            await self._answered(phase, request, response, due)
         else:
-            _count(tally, response, is_measured)
-        return Sent(retry_after=_retry_after(response))
+            _count(phase, response, is_measured)
+        return _retry_after(response)
+
+    async def _post(self, request: Request) -> HttpResponse:
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": request.media_type,
+            "X-Request-Timeout": f"{self._timeout:g}",
+        }
+        return await self._connections.post("/embed", request.content, headers)
 
     async def _answered(
-        self, tally: Tally, number: int, response: HttpResponse, due: float, ended: float
+        self, phase: Phase, request: Request, response: HttpResponse, due: float
     ) -> None:
-        body = self._bodies[number]
+        ended = time.perf_counter()
         is_late = ended - due > self._timeout
-        if tally.is_measured(due):
-            tally.answered += not is_late
-            tally.late += is_late
+        if phase.is_measured(due):
+            phase.answered += not is_late
+            phase.late += is_late
             if not is_late:
-                tally.latencies.record(ended - due)
-        tally.responses += 1
-        tally.tokens += body.tokens
-        tally.sentences += len(body.sentences)
-        tally.sent_bytes += len(body.content)
-        tally.received_bytes += len(response.body)
-        is_wrong = await self._is_wrong(tally, number, response.body)
-        if tally.is_measured(ended) and not is_late and not is_wrong:
-            tally.done += 1
-            tally.done_tokens += body.tokens
+                phase.latencies.append(ended - due)
+        phase.responses += 1
+        phase.tokens += request.tokens
+        phase.sent_bytes += len(request.content)
+        phase.received_bytes += len(response.body)
+        is_right = await _is_right(phase, request, response.body)
+        if phase.is_measured(ended) and is_right and not is_late:
+            phase.done += 1
+            phase.done_tokens += request.tokens
 
-    async def _is_wrong(self, tally: Tally, number: int, content: bytes) -> bool:
-        compare = self._checker.difference
-        if len(content) <= _INLINE_BYTES:
-            found = compare(number, self._bodies[number], content)
-        else:
-            found = await asyncio.to_thread(compare, number, self._bodies[number], content)
-        if found is None:
-            return False
-        tally.compared += 1
-        tally.worst = max(tally.worst, found)
-        if found <= 1:
-            return False
-        tally.wrong += 1
-        tally.fault(f"wrong: request body {number} is {found:.3g} tolerances from the reference")
+
+async def _is_right(phase: Phase, request: Request, content: bytes) -> bool:
+    if len(content) <= _INLINE_BYTES:
+        found = request.difference(content)
+    else:
+        found = await asyncio.to_thread(request.difference, content)
+    if found is None:
         return True
+    phase.compared += 1
+    phase.worst = max(phase.worst, found)
+    if found <= 1:
+        return True
+    phase.wrong += 1
+    phase.fault(f"wrong: {found:.3g} tolerances from the reference: {_text(request.content)}")
+    return False
 
 
-def _count(tally: Tally, response: HttpResponse, is_measured: bool) -> None:
+def _count(phase: Phase, response: HttpResponse, is_measured: bool) -> None:
     """Count a response without vectors."""
     if response.status in _REFUSED:
-        tally.refused[response.status] += is_measured
+        phase.refused[response.status] += is_measured
     elif response.status == _DEADLINE:
-        tally.late += is_measured
+        phase.late += is_measured
     else:
-        tally.failed[response.status] += 1
-        text = response.body.decode("utf-8", "replace")[:_SHOWN]
-        tally.fault(f"failed: {response.status} {text}")
+        phase.failed[response.status] += 1
+        phase.fault(f"failed: {response.status} {_text(response.body)}")
+
+
+def _text(content: bytes) -> str:
+    return content[:_SHOWN].decode("utf-8", "replace")
 
 
 def _retry_after(response: HttpResponse) -> float:

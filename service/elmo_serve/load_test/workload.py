@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from elmo_client import Client
 from elmo_model import centre
 from elmo_model.text_files import TextError, numbered_lines
+from elmo_serve.load_test.checker import TOLERANCES, Checker
+from elmo_serve.load_test.sender import Request
+from elmo_serve.output import Output, SelectionError, select
 
 MEDIAN_TOKENS = 20
 """Median of the lengths of made sentences, in tokens, without boundaries."""
@@ -30,27 +35,88 @@ class WorkloadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """A request: its JSON, the sentences in it, and the number of their tokens."""
+class Workload:
+    """The requests of a load test.
 
-    content: bytes
-    sentences: tuple[Sentence, ...]
-    tokens: int
+    `fields` are the members of each body beside its sentences. A request has `sentences` sentences,
+    or `tokens` tokens where that is given. The sentences are those of `text`, or made from `seed`.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class RequestSize:
-    """The size of a request: a number of sentences, or a number of tokens if it is not None."""
-
+    media_type: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
     sentences: int = 8
     tokens: int | None = None
+    text: Path | None = None
+    seed: int = 1
 
-    def __str__(self) -> str:
-        """Return the size in words."""
+    def requests(self, client: Client, count: int, tolerance: float | None) -> list[Request]:
+        """Return `count` requests for a server. Raises WorkloadError."""
+        info = client.info()
+        output = self._output(client)
+        allowed = tolerance or TOLERANCES[output.dtype]
+        checker = Checker(self.media_type, output, info["dimension"], allowed)
+        next_sentence = self._source(info["limits"]["max_sentence_tokens"])
+        most = info["limits"]["max_request_sentences"]
+        compares: dict[bytes, Callable[[bytes], float | None]] = {}
+        requests = []
+        for _ in range(count):
+            sentences = self._sentences(next_sentence)
+            if len(sentences) > most:
+                raise WorkloadError(
+                    f"a request has {len(sentences)} sentences; the server takes {most}"
+                )
+            lengths = list(map(len, sentences))
+            content = orjson.dumps({"sentences": sentences, **self.fields})
+            compare = compares.setdefault(content, checker.of(lengths))
+            requests.append(Request(content, sum(lengths), self.media_type, compare))
+        return requests
+
+    @property
+    def size(self) -> str:
+        """The size of a request in words."""
         count, noun = (
             (self.sentences, "sentence") if self.tokens is None else (self.tokens, "token")
         )
         return f"{count:,} {noun}{'s' * (count != 1)}"
+
+    def __str__(self) -> str:
+        """Return the vectors in words."""
+        fields = dict(self.fields) if "task" in self.fields else {"layers": "all", **self.fields}
+        named = [f"{name} {value}" for name, value in fields.items() if name != "model"]
+        return ", ".join([*named, self.media_type])
+
+    def _output(self, client: Client) -> Output:
+        """Return the output that the server's model computes."""
+        given = {name: self.fields[name] for name in _SHAPING if name in self.fields}
+        if "task" in self.fields:
+            name = self.fields["task"]
+            task = next((task for task in client.tasks() if task.name == name), None)
+            if task is None:
+                raise WorkloadError(f"the server has no task {name}")
+            mix = Output(weights=task.weights, gamma=task.gamma, layer_norm=task.layer_norm)
+            return replace(mix, **given)
+        try:
+            return select(self.fields.get("layers", "all"), client.info()["layers"], **given)
+        except SelectionError as error:
+            raise WorkloadError(str(error)) from None
+
+    def _source(self, longest: int) -> Callable[[], Sentence]:
+        if self.text is None:
+            return made_sentences(random.Random(self.seed), longest)
+        return sentences_of(self.text, longest)
+
+    def _sentences(self, next_sentence: Callable[[], Sentence]) -> list[Sentence]:
+        """Return the sentences of a request; the last one of N tokens is cut."""
+        if self.tokens is None:
+            return [next_sentence() for _ in range(self.sentences)]
+        found, left = [], self.tokens
+        while left:
+            found.append(next_sentence()[:left])
+            left -= len(found[-1])
+        return found
+
+
+_SHAPING = ("pooling", "dtype", "normalize")
 
 
 def made_sentences(source: random.Random, longest: int) -> Callable[[], Sentence]:
@@ -82,42 +148,4 @@ def sentences_of(text: Path, longest: int) -> Callable[[], Sentence]:
     sentences = [words[:longest] for line in lines if (words := line.split())]
     if not sentences:
         raise WorkloadError(f"{text}: holds no token")
-
-    def endless() -> Iterator[Sentence]:
-        while True:
-            yield from sentences
-
-    return endless().__next__
-
-
-def make_bodies(
-    count: int,
-    size: RequestSize,
-    next_sentence: Callable[[], Sentence],
-    options: dict[str, Any],
-) -> list[Body]:
-    """Return `count` requests of a size; `options` are the other fields of their JSON.
-
-    The last sentence of a request of N tokens is cut, so that it has N.
-    """
-    bodies = []
-    for _ in range(count):
-        sentences = _sentences(size, next_sentence)
-        content = orjson.dumps({"sentences": sentences, **options})
-        bodies.append(Body(content, sentences, sum(map(len, sentences))))
-    return bodies
-
-
-def _sentences(size: RequestSize, next_sentence: Callable[[], Sentence]) -> tuple[Sentence, ...]:
-    if size.tokens is None:
-        return tuple(next_sentence() for _ in range(size.sentences))
-    found, left = [], size.tokens
-    while left:
-        found.append(next_sentence()[:left])
-        left -= len(found[-1])
-    return tuple(found)
-
-
-def mean_tokens(bodies: Sequence[Body]) -> float:
-    """Return the mean number of tokens of some requests."""
-    return sum(body.tokens for body in bodies) / len(bodies)
+    return cycle(sentences).__next__

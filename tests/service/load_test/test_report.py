@@ -6,29 +6,28 @@ import re
 
 from rich.console import Console
 
-from elmo_serve.load_test.report import table
-from elmo_serve.load_test.run import Measured
-from elmo_serve.load_test.saturation import Saturation
-from elmo_serve.load_test.tally import Tally
+from elmo_serve.load_test.phase import Phase
+from elmo_serve.load_test.report import as_json, table
 
 
-def text(measured: Measured) -> str:
+def text(*phases: Phase) -> str:
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(table("a title", measured))
+        console.print(table("a title", phases))
     return re.sub(r" +", " ", capture.get())
 
 
-def phase(name: str, *, lag: float = 0.0) -> Tally:
-    tally = Tally(name, 0.0, 2.0, sent=100, answered=99, done=90, done_tokens=9_000, tokens=1_000)
-    tally.sent_bytes, tally.received_bytes, tally.compared, tally.worst = 8_000, 4_608_000, 77, 0.25
-    tally.latencies.record(0.5)
-    tally.lags.record(lag)
-    return tally
+def phase(name: str, *, lag: float = 0.0) -> Phase:
+    found = Phase(name, 0.0, 2.0, sent=100, answered=99, done=90, done_tokens=9_000)
+    found.responses, found.tokens = 10, 1_000
+    found.sent_bytes, found.received_bytes, found.compared, found.worst = 8_000, 4_608_000, 77, 0.25
+    found.latencies.append(0.5)
+    found.lags.append(lag)
+    return found
 
 
 def test_a_phase_is_a_row() -> None:
-    found = text(Measured([phase("8 clients")]))
+    found = text(phase("8 clients"))
 
     assert "a title" in found
     assert "8 clients 45.0 4,500 500.0 500.0 500.0 500.0 500.0 0 " in found
@@ -37,13 +36,14 @@ def test_a_phase_is_a_row() -> None:
 
 
 def test_what_is_not_right_is_counted_and_named() -> None:
-    tally = phase("x")
-    tally.refused.update({503: 1_200, 429: 3})
-    tally.late, tally.lost, tally.wrong = 4, 5, 6
-    tally.failed.update({500: 7})
-    tally.fault("lost: no response")
+    bad = phase("x")
+    bad.is_interrupted = True
+    bad.refused.update({503: 1_200, 429: 3})
+    bad.late, bad.lost, bad.wrong = 4, 5, 6
+    bad.failed.update({500: 7})
+    bad.fault("lost: no response")
 
-    found = text(Measured([tally], is_interrupted=True))
+    found = text(bad)
 
     assert "1,203 refused, 4 late, 7 failed, 5 lost, 6 wrong" in found
     assert "x: lost: no response" in found
@@ -51,21 +51,30 @@ def test_what_is_not_right_is_counted_and_named() -> None:
 
 
 def test_a_late_load_generator_is_named() -> None:
-    assert "sent late (p99 20 ms" in text(Measured([phase("x", lag=0.02)]))
-    assert "sent late" not in text(Measured([phase("x", lag=0.001)]))
+    assert "sent late (p99 20 ms" in text(phase("x", lag=0.02))
+    assert "sent late" not in text(phase("x", lag=0.001))
 
 
-def test_saturation_is_one_line() -> None:
-    tallies = [phase("10 requests/s"), phase("11 requests/s")]
+def test_a_rate_has_its_number_of_servers() -> None:
+    """Peak tokens/s / (measured tokens/s x 0.8), rounded up: 1,000 and 25,000 of 4,500."""
+    low, high = phase("10 requests/s"), phase("250 requests/s")
+    low.rate, high.rate = 10.0, 250.0
+    full = phase("64 clients")
 
-    both = text(Measured(tallies, Saturation(*tallies)))
-    assert "Saturation: 10 requests/s was followed (95% answered right and in time)" in both
-    assert "4,500 tokens/s, p99 500.0 ms; 11 requests/s was not." in both
-    assert "no limit was found" in text(Measured(tallies, Saturation(tallies[0], None)))
-    assert "no rate was followed" in text(Measured(tallies, Saturation(None, tallies[0])))
+    assert "10 requests/s at the peak need at most 1 such server, each used" in text(low)
+    found = text(full, low, high)
+    assert "250 requests/s at the peak need 7 such servers, each used to 80% of 4,500 tok" in found
+    assert [each["servers"] for each in as_json([full, low, high])["phases"]] == [None, 1, 7]
+
+
+def test_without_an_answer_no_number_of_servers_is_known() -> None:
+    dead = Phase("9 requests/s", 0.0, 1.0, rate=9.0, lost=3)
+
+    assert "such server" not in text(dead)
+    assert as_json([dead])["phases"][0]["servers"] is None
 
 
 def test_a_phase_without_answers_has_no_percentiles() -> None:
-    found = text(Measured([Tally("dead", 0.0, 1.0, lost=3)]))
+    found = text(Phase("dead", 0.0, 1.0, lost=3))
 
     assert "dead 0.0 0 - - - - - 3 lost" in found

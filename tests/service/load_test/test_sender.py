@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from itertools import cycle
 
 import pytest
 
 from elmo_serve.load_test.checker import Checker
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.sender import Sender, Sent
-from elmo_serve.load_test.tally import Tally
-from elmo_serve.load_test.workload import Body
+from elmo_serve.load_test.phase import Phase
+from elmo_serve.load_test.sender import Request, Sender
 from elmo_serve.output import Output
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -24,9 +24,7 @@ from tests.support.scripted_server import (
 )
 
 SAFE = "application/vnd.safetensors"
-BODIES = [
-    Body(b'{"sentences": [["%d", "0"]]}' % number, ([str(number), "0"],), 2) for number in (1, 2)
-]
+BODIES = [b'{"sentences": [["%d", "0"]]}' % number for number in (1, 2)]
 OUTPUT = Output(layers=(0, 1, 2), stacked=True)
 
 
@@ -37,18 +35,19 @@ def server() -> Iterator[ScriptedServer]:
 
 
 class Sends:
-    """A sender, its tally and its connections, for one test."""
+    """A sender, its phase and its connections, for one test."""
 
     def __init__(self, url: str, *, timeout: float = 60.0) -> None:
         now = time.perf_counter()
-        self.tally = Tally("test", now - 1_000, now + 1_000)
+        self.phase = Phase("test", now - 1_000, now + 1_000)
         self.connections = Connections(url, 4)
         checker = Checker(SAFE, OUTPUT, 4, 1e-5)
-        self._sender = Sender(self.connections, BODIES, checker, SAFE, timeout)
+        requests = [Request(body, 2, SAFE, checker.of([2])) for body in BODIES]
+        self._sender = Sender(self.connections, cycle(requests), timeout)
 
-    async def __call__(self, due: float | None = None) -> Sent:
+    async def __call__(self, due: float | None = None) -> float:
         try:
-            return await self._sender.send(self.tally, due or time.perf_counter())
+            return await self._sender.send(self.phase, due or time.perf_counter())
         finally:
             await self.connections.close()
 
@@ -63,11 +62,11 @@ async def test_right_answers_count_with_their_tokens_and_bytes(server: ScriptedS
     for _ in range(4):
         await send()
 
-    tally = send.tally
-    assert (tally.sent, tally.answered, tally.done, tally.done_tokens) == (4, 4, 4, 8)
-    assert (tally.compared, tally.wrong, tally.worst) == (2, 0, 0.0)
-    assert tally.sent_bytes == 4 * len(BODIES[0].content)
-    assert tally.received_bytes > 4 * 3 * 2 * 4 * 4
+    phase = send.phase
+    assert (phase.sent, phase.answered, phase.done, phase.done_tokens) == (4, 4, 4, 8)
+    assert (phase.compared, phase.wrong, phase.worst) == (2, 0, 0.0)
+    assert phase.sent_bytes == 4 * len(BODIES[0])
+    assert phase.received_bytes > 4 * 3 * 2 * 4 * 4
     assert {headers["X-Request-Timeout"] for _, headers in server.requests} == {"60"}
 
 
@@ -75,17 +74,17 @@ async def test_a_latency_counts_from_when_the_request_was_due(server: ScriptedSe
     send = Sends(server.url)
     await send(due=time.perf_counter() - 20)
 
-    assert send.tally.latencies.percentile(0) >= 20
-    assert send.tally.lags.percentile(0) >= 20
-    assert send.tally.done == 1
+    assert send.phase.latencies[0] >= 20
+    assert send.phase.lags[0] >= 20
+    assert send.phase.done == 1
 
 
 async def test_an_answer_after_the_timeout_is_late(server: ScriptedServer) -> None:
     send = Sends(server.url, timeout=10)
     await send(due=time.perf_counter() - 20)
 
-    assert (send.tally.late, send.tally.answered, send.tally.done) == (1, 0, 0)
-    assert not send.tally.latencies.count and not send.tally.is_bad
+    assert (send.phase.late, send.phase.answered, send.phase.done) == (1, 0, 0)
+    assert not send.phase.latencies and not send.phase.is_bad
 
 
 async def test_a_wrong_vector_is_named(server: ScriptedServer) -> None:
@@ -94,9 +93,9 @@ async def test_a_wrong_vector_is_named(server: ScriptedServer) -> None:
     for _ in range(4):
         await send()
 
-    assert (send.tally.wrong, send.tally.done) == (1, 3)
-    assert send.tally.worst > 1
-    assert send.tally.faults[0].startswith("wrong: request body 0 is ")
+    assert (send.phase.wrong, send.phase.done) == (1, 3)
+    assert send.phase.worst > 1
+    assert send.phase.faults[0].endswith(BODIES[0].decode())
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -104,9 +103,9 @@ async def test_a_refusal_counts_apart_from_failures(server: ScriptedServer, stat
     server.script = [refuse(status, Retry_After="3")]
     send = Sends(server.url)
 
-    assert await send() == Sent(retry_after=3.0)
-    assert send.tally.refused == {status: 1}
-    assert not send.tally.is_bad and not send.tally.faults
+    assert await send() == 3
+    assert send.phase.refused == {status: 1}
+    assert not send.phase.is_bad and not send.phase.faults
 
 
 async def test_a_gateway_timeout_is_late_and_another_error_failed(server: ScriptedServer) -> None:
@@ -115,29 +114,29 @@ async def test_a_gateway_timeout_is_late_and_another_error_failed(server: Script
     await send()
     await send()
 
-    assert send.tally.late == 1
-    assert send.tally.failed == {500: 1}
-    assert "not now" in send.tally.faults[0]
+    assert send.phase.late == 1
+    assert send.phase.failed == {500: 1}
+    assert "not now" in send.phase.faults[0]
 
 
 async def test_a_broken_connection_is_a_lost_request(server: ScriptedServer) -> None:
     server.script = [hang_up]
     send = Sends(server.url)
 
-    assert await send() == Sent(is_lost=True)
-    assert send.tally.lost == 1 and send.tally.faults[0].startswith("lost: ")
+    assert await send() == 0.1, "a dead server is not asked without end"
+    assert send.phase.lost == 1 and send.phase.faults[0].startswith("lost: ")
 
 
 async def test_the_warm_up_counts_wrong_and_lost_requests_alone(server: ScriptedServer) -> None:
     server.script = [correct, refuse(503), hang_up]
     send = Sends(server.url)
-    send.tally.since = time.perf_counter() + 500
+    send.phase.since = time.perf_counter() + 500
     for _ in range(3):
         await send()
 
-    tally = send.tally
-    assert (tally.sent, tally.answered, tally.done, tally.refused.total()) == (0, 0, 0, 0)
-    assert tally.lost == 1
+    phase = send.phase
+    assert (phase.sent, phase.answered, phase.done, phase.refused.total()) == (0, 0, 0, 0)
+    assert phase.lost == 1
 
 
 async def test_a_large_response_is_compared_too(server: ScriptedServer) -> None:
@@ -148,4 +147,4 @@ async def test_a_large_response_is_compared_too(server: ScriptedServer) -> None:
     send = Sends(server.url)
     await send()
 
-    assert send.tally.wrong == 1
+    assert send.phase.wrong == 1

@@ -6,22 +6,36 @@ import json
 import math
 import random
 import statistics
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+import numpy as np
 import pytest
 
+from elmo_client import Client
+from elmo_serve.http.media_types import safetensors
+from elmo_serve.http.media_types.encoder import Embeddings
+from elmo_serve.load_test.sender import Request
 from elmo_serve.load_test.workload import (
     LONGEST,
     MEDIAN_TOKENS,
     SPREAD,
-    RequestSize,
+    Workload,
     WorkloadError,
     made_sentences,
-    make_bodies,
-    mean_tokens,
     sentences_of,
 )
+from tests.support.scripted_server import INFO, ScriptedServer, respond, scripted_server
+
+SAFE = "application/vnd.safetensors"
+TASK = {"name": "ner", "weights": [1, 2, 3], "gamma": 100.0, "layer_norm": True, "description": ""}
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as scripted:
+        yield scripted
 
 
 def test_lengths_of_made_sentences_are_log_normal_and_cut() -> None:
@@ -41,32 +55,106 @@ def test_the_limit_of_the_server_cuts_made_sentences() -> None:
     assert max(len(make()) for _ in range(200)) == 3
 
 
-def test_a_seed_makes_the_same_requests() -> None:
-    first, second = (
-        make_bodies(5, RequestSize(), made_sentences(random.Random(7), 100), {}) for _ in range(2)
+def requests_of(workload: Workload, url: str, count: int = 1) -> list[Request]:
+    with Client(url) as client:
+        return workload.requests(client, count, None)
+
+
+def sentences_in(request: Request) -> list[list[str]]:
+    found: list[list[str]] = json.loads(request.content)["sentences"]
+    return found
+
+
+def test_a_seed_makes_the_same_requests(server: ScriptedServer) -> None:
+    first, again, other = (
+        [
+            each.content
+            for each in requests_of(Workload(SAFE, sentences=2, seed=seed), server.url, 5)
+        ]
+        for seed in (7, 7, 8)
     )
 
-    assert first == second
-    assert len({body.content for body in first}) == 5
+    assert first == again != other
+    assert len(set(first)) == 5
 
 
-def test_a_request_has_its_number_of_sentences_or_of_tokens() -> None:
-    numbers = count()
+def test_a_request_has_its_number_of_sentences_or_of_tokens(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("a b c d\ne f g h\n")
+    wide = Workload(SAFE, {"layers": "top"}, sentences=2, text=text)
+    narrow = Workload(SAFE, tokens=6, text=text)
 
-    def sentence() -> list[str]:
-        return [str(next(numbers))] * 4
+    (two,) = requests_of(wide, server.url)
+    (tokens,) = requests_of(narrow, server.url)
 
-    (three,) = make_bodies(1, RequestSize(3), sentence, {"layers": "top"})
-    (tokens,) = make_bodies(1, RequestSize(tokens=10), sentence, {})
+    assert json.loads(two.content) == {"layers": "top", "sentences": [[*"abcd"], [*"efgh"]]}
+    assert two.tokens == 8
+    assert sentences_in(tokens) == [[*"abcd"], [*"ef"]] and tokens.tokens == 6
+    assert (wide.size, narrow.size, Workload(SAFE, tokens=1).size) == (
+        *("2 sentences", "6 tokens"),
+        "1 token",
+    )
 
-    assert json.loads(three.content) == {
-        "layers": "top",
-        "sentences": [["0"] * 4, ["1"] * 4, ["2"] * 4],
-    }
-    assert three.tokens == 12
-    assert tokens.sentences == (["3"] * 4, ["4"] * 4, ["5"] * 2)
-    assert mean_tokens([three, tokens]) == 11
-    assert str(RequestSize(3)) == "3 sentences" and str(RequestSize(tokens=1)) == "1 token"
+
+def test_requests_keep_the_limits_of_the_server(server: ScriptedServer, tmp_path: Path) -> None:
+    """At most two sentences of ten tokens each."""
+    text = tmp_path / "text"
+    text.write_text("one\n")
+
+    requests = requests_of(Workload(SAFE, sentences=2), server.url, 4)
+
+    assert len(requests) == 4
+    assert max(len(each) for request in requests for each in sentences_in(request)) <= 10
+    for asked in (Workload(SAFE, sentences=3), Workload(SAFE, tokens=3, text=text)):
+        with pytest.raises(WorkloadError, match="a request has 3 sentences; the server takes 2"):
+            requests_of(asked, server.url)
+
+
+def test_the_vectors_of_a_request_are_those_of_the_model(server: ScriptedServer) -> None:
+    (request,) = requests_of(Workload(SAFE, tokens=3), server.url)
+    response = httpx.post(
+        f"{server.url}/embed", content=b'{"sentences": [["1", "2", "3"]]}', timeout=60
+    )
+
+    assert request.difference(response.content) is None
+    assert request.difference(response.content) == 0
+    assert request.difference(response.content[:-4]) == math.inf
+
+
+def test_a_layer_or_a_task_that_the_server_lacks_is_named(server: ScriptedServer) -> None:
+    with pytest.raises(WorkloadError, match="there is no layer 7"):
+        requests_of(Workload(SAFE, {"layers": [7]}), server.url)
+    info, tasks = json.dumps(INFO).encode(), json.dumps({"tasks": [TASK]}).encode()
+    server.info = lambda handler, _: respond(
+        handler, 200, tasks if handler.path.startswith("/tasks") else info
+    )
+    with pytest.raises(WorkloadError, match="the server has no task pos"):
+        requests_of(Workload(SAFE, {"task": "pos"}, sentences=1), server.url)
+
+
+def test_a_large_gamma_allows_no_larger_difference(server: ScriptedServer) -> None:
+    """The largest number of a sentence contains it already."""
+    info, tasks = json.dumps(INFO).encode(), json.dumps({"tasks": [TASK]}).encode()
+    server.info = lambda handler, _: respond(
+        handler, 200, tasks if handler.path.startswith("/tasks") else info
+    )
+    (request,) = requests_of(Workload(SAFE, {"task": "ner"}, tokens=1), server.url)
+
+    def response(number: float) -> bytes:
+        array = np.full((1, 4), number, np.float32)
+        answer = Embeddings("m", "0", 4, (), 1, [array], [b'["a"]'], (-1, 4), "float32")
+        return b"".join(safetensors.encode(answer))
+
+    assert request.difference(response(100)) is None
+    found = request.difference(response(100.05))
+    assert found is not None and found > 10
+
+
+def test_the_vectors_are_told_in_words() -> None:
+    assert str(Workload(SAFE, {"task": "ner", "model": "m"})) == f"task ner, {SAFE}"
+    assert str(Workload(SAFE, {"pooling": "mean"})) == f"layers all, pooling mean, {SAFE}"
 
 
 def test_a_text_is_used_line_by_line_again_and_again(tmp_path: Path) -> None:

@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from elmo_serve.load_test.latencies import Latencies
+import numpy as np
 
-
-@dataclass(frozen=True, slots=True)
-class Batches:
-    """The batches that a server computed: their number, tokens with boundaries, and seconds."""
-
-    count: int
-    tokens: int
-    seconds: float
-
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+"""The percentiles that tables and JSON have, in percent."""
 
 _FAULTS = 5
 """Faults that are kept as text; all are counted."""
 
 
+def seconds() -> array[float]:
+    """Return an empty array of times in seconds: 8 bytes each, 19 MB for 2.4 million requests."""
+    return array("d")
+
+
+def percentiles(times: array[float]) -> list[float]:
+    """Return the `PERCENTILES` of some times; NaN without any."""
+    if not times:
+        return [math.nan] * len(PERCENTILES)
+    return [float(value) for value in np.percentile(times, PERCENTILES)]
+
+
 @dataclass(slots=True)
-class Tally:
+class Phase:
     """Counts over the requests of a phase. Times are seconds of `time.perf_counter`.
 
     Requests that were due from `since` to `until` count; wrong, failed and lost ones count in the
-    warm-up before it too. A refusal (429, 503) is an answer of a healthy server. A late request was
-    answered 504, or after the timeout.
+    warm-up before it too. A refusal (429, 503) is a response of a healthy server. A late request
+    was answered 504, or after the timeout.
 
     Attributes:
+        rate: requests/s of an open loop; None for a closed one.
         sent: requests that were due in the window.
         latencies: from the time a request was due to the end of its response, of answers in time.
         lags: from the time a request was due to the time it was sent: the load generator's own.
         done, done_tokens: right answers in time that came within the window, whenever they were
             due, and their tokens.
-        responses, tokens, sentences, sent_bytes, received_bytes: of all answered requests.
-        batches: those of the server for all answered requests; None where it does not tell, or
-            computed others as well.
+        responses, tokens, sent_bytes, received_bytes: of all answered requests.
         worst: the largest difference of an answer, in tolerances.
     """
 
     name: str
-    since: float
-    until: float
+    since: float = -math.inf
+    until: float = math.inf
     rate: float | None = None
     sent: int = 0
     answered: int = 0
@@ -56,16 +62,15 @@ class Tally:
     done_tokens: int = 0
     responses: int = 0
     tokens: int = 0
-    sentences: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
     worst: float = 0.0
-    batches: Batches | None = None
+    is_interrupted: bool = False
     refused: Counter[int] = field(default_factory=Counter)
     failed: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
-    latencies: Latencies = field(default_factory=Latencies)
-    lags: Latencies = field(default_factory=Latencies)
+    latencies: array[float] = field(default_factory=seconds)
+    lags: array[float] = field(default_factory=seconds)
 
     def is_measured(self, time: float) -> bool:
         """Tell whether a time is in the window."""
@@ -120,13 +125,15 @@ class Tally:
             "tokens_per_second": self.tokens_per_second,
             "sent_bytes_per_token": self.sent_bytes / answered,
             "received_bytes_per_token": self.received_bytes / answered,
-            "latency_ms": self.latencies.milliseconds(),
-            "send_lag_ms": self.lags.milliseconds(),
-            "batches": self.batches and asdict(self.batches),
-            "answered_in_all": {
-                "requests": self.responses,
-                "sentences": self.sentences,
-                "tokens": self.tokens,
-            },
+            "latency_ms": _milliseconds(self.latencies),
+            "send_lag_ms": _milliseconds(self.lags),
             "faults": self.faults,
         }
+
+
+def _milliseconds(times: array[float]) -> dict[str, float]:
+    """Return the percentiles, the largest and the mean of some times, by their names."""
+    found = dict(zip((f"p{percent:g}" for percent in PERCENTILES), percentiles(times), strict=True))
+    found["max"] = max(times, default=math.nan)
+    found["mean"] = sum(times) / len(times) if times else math.nan
+    return {name: 1e3 * value for name, value in found.items()}
