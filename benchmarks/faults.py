@@ -34,7 +34,7 @@ import httpx
 import orjson
 
 from benchmarks.fairness import Asker, goodput, overload
-from benchmarks.load import Outcome, storm
+from benchmarks.load import Storm, storm
 from benchmarks.machine import describe
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, write_pair
@@ -89,7 +89,7 @@ async def memory(server: Running, answers: Answers, clients: int) -> Row:
         f"{outcome.answered} answered; room for {_ROOM}, batches of {_BATCH} became {learned:.0f}"
     )
     row = _row("out of memory on the device", outcome, None, remark)
-    return replace(row, innocent=row.innocent + outcome.refused)
+    return replace(row, innocent=row.innocent + outcome.refused.total())
 
 
 async def kill_worker(server: Running, answers: Answers, clients: int) -> Row:
@@ -309,7 +309,7 @@ def _connected(server: Running) -> socket.socket:
 
 async def _send_bad_word(
     server: Running, answers: Answers, clients: int, word: str
-) -> tuple[Outcome, str]:
+) -> tuple[Storm, str]:
     """Send requests with a bad word while others run; only the bad ones may fail."""
     bad, asked = 0, 5 * clients
     load = asyncio.create_task(storm(server.url, answers, clients=clients, seconds=5))
@@ -350,7 +350,7 @@ async def _strike(
     recovered = time.perf_counter() - start
     outcome = await load
     lost = server.metric("elmo_failures_total", reason="worker_lost")
-    remark = f"{outcome.answered} answered, {outcome.refused} refused with Retry-After, {lost:.0f}"
+    remark = f"{outcome.answered} answered, {outcome.refused.total()} refused, {lost:.0f}"
     return _row(name, outcome, recovered, f"{remark} running sentences lost")
 
 
@@ -388,8 +388,10 @@ async def _until(condition: Callable[[], bool], seconds: float = 180) -> None:
         await asyncio.sleep(0.02)
 
 
-def _row(fault: str, outcome: Outcome, seconds: float | None, remark: str) -> Row:
-    return Row(fault, outcome.lost, outcome.wrong, outcome.failed, seconds, remark)
+def _row(fault: str, outcome: Storm, seconds: float | None, remark: str) -> Row:
+    return Row(
+        fault, outcome.lost, outcome.wrong, outcome.failed.total() + outcome.late, seconds, remark
+    )
 
 
 def main() -> int:

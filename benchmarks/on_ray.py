@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 if TYPE_CHECKING:
-    from tests.support.ray_service import Load
+    from tests.support.load import Load
 
 _KILLS = 2
 _PROBES = 300
@@ -60,13 +60,12 @@ def main() -> int:
 
 def cost(folder: Path, arguments: argparse.Namespace) -> None:
     """Print tokens/s and probes/s of `elmo serve` and of Ray Serve, in turns."""
-    from benchmarks.replicas import bodies_of, tokens_per_second
+    from benchmarks.replicas import tokens_per_second
     from tests.support.processes import below
     from tests.support.ray_cluster import cluster
     from tests.support.ray_service import served
     from tests.support.servers import running
 
-    bodies = bodies_of(arguments.text)
     with (
         running(folder / "direct", model=arguments.model) as server,
         cluster(2),
@@ -74,10 +73,10 @@ def cost(folder: Path, arguments: argparse.Namespace) -> None:
     ):
         urls = {"elmo serve": server.url, "Ray Serve": ray_url}
         for url in urls.values():
-            tokens_per_second(url, bodies, arguments.seconds)  # words become known
+            tokens_per_second(url, arguments.text, arguments.seconds)  # words become known
 
         def rate(url: str) -> float:
-            return tokens_per_second(url, bodies, arguments.seconds)
+            return tokens_per_second(url, arguments.text, arguments.seconds)
 
         _table("tokens/s", urls, arguments.rounds, rate)
         print("\n| processor time, ms a request of 1,000 tokens | |\n|---|--:|")
@@ -122,17 +121,18 @@ def failover(folder: Path, _arguments: argparse.Namespace) -> None:
     """Print the longest time of a request while one of three nodes is killed."""
     from tests.support.answers import Answers
     from tests.support.ray_cluster import add_node, cluster
-    from tests.support.ray_service import CLIENTS, SENTENCES, Load, served
+    from tests.support.ray_service import CLIENTS, SENTENCES, load_on, served
     from tests.support.servers import SMALL
 
     answers = Answers(str(SMALL), SENTENCES)
     print("\n| one of three nodes | longest request, s | 200 | 503 | failed |")
     print("|---|--:|--:|--:|--:|")
     with cluster(1, 1, 1) as nodes, served(folder, min_replicas=3, max_replicas=3) as url:
-        load = Load(url, answers)
-        with load.under_way():
+        load = load_on(url, answers)
+        with load.under_way(CLIENTS):
             for event in ["nothing", *["killed"] * _KILLS]:
-                before, load.slowest = load.statuses.copy(), 0.0
+                load.slowest = 0.0
+                before = (load.answered, load.phase.refused.total())
                 if event == "killed":
                     nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
                 load.until_answered(5 * CLIENTS)
@@ -142,10 +142,11 @@ def failover(folder: Path, _arguments: argparse.Namespace) -> None:
                     load.until_answered(5 * CLIENTS)
 
 
-def _print(event: str, load: Load, before: dict[int, int]) -> None:
-    found = {status: load.statuses[status] - before.get(status, 0) for status in (200, 503)}
-    counts = f"{found[200]:,} | {found[503]:,} | {len(load.faults)}"
-    print(f"| {event} | {load.slowest:.2f} | {counts} |", flush=True)
+def _print(event: str, load: Load, before: tuple[int, int]) -> None:
+    answered, refused = load.answered - before[0], load.phase.refused.total() - before[1]
+    print(
+        f"| {event} | {load.slowest:.2f} | {answered:,} | {refused:,} | {load.failed} |", flush=True
+    )
 
 
 PARTS = {"cost": cost, "failover": failover}

@@ -13,31 +13,30 @@ many requests failed.
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import orjson
-
 from benchmarks import echo
 from benchmarks.machine import describe
+from elmo_client import Client
+from elmo_serve.load_test.run import LoadTest
+from elmo_serve.load_test.workload import Workload
 from tests.support.processes import children, processor_seconds
-from tests.support.replicas import closing_connection, loaded, proxied
+from tests.support.replicas import loaded, proxied
 from tests.support.servers import Running, running
 
 _TOKENS = 1_000
 """Tokens of a request with a model."""
 
-_BODIES = 40
+_REQUESTS = 40
 _CLIENTS = 4
 _MEDIA = "application/vnd.safetensors"
 _KILLS = 3
@@ -65,24 +64,23 @@ def main() -> int:
 
 def with_model(folder: Path, arguments: argparse.Namespace) -> None:
     """Print tokens/s of the server alone and behind the proxy, in turns."""
-    bodies = bodies_of(arguments.text)
     tokens: dict[str, list[float]] = {"direct": [], "proxied": []}
     with running(folder, model=arguments.model) as server, _behind(folder, server.url) as proxy:
         for url in (server.url, proxy):
-            tokens_per_second(url, bodies, arguments.seconds)  # words become known
+            tokens_per_second(url, arguments.text, arguments.seconds)  # words become known
         print("\n| round | direct, tokens/s | through HAProxy | ratio |\n|---|--:|--:|--:|")
         for number in range(arguments.rounds):
             order = [("direct", server.url), ("proxied", proxy)]
             for name, url in order if number % 2 else reversed(order):
-                tokens[name].append(tokens_per_second(url, bodies, arguments.seconds))
+                tokens[name].append(tokens_per_second(url, arguments.text, arguments.seconds))
             direct, proxied_ = tokens["direct"][-1], tokens["proxied"][-1]
             print(f"| {number + 1} | {direct:,.0f} | {proxied_:,.0f} | {proxied_ / direct:.1%} |")
         ratios = [one / other for one, other in zip(*reversed(tokens.values()), strict=True)]
         print(f"| median | | | {statistics.median(ratios):.1%} |")
-        _print_processor_time(server, proxy, bodies, arguments.seconds)
+        _print_processor_time(server, proxy, arguments.text, arguments.seconds)
 
 
-def _print_processor_time(server: Running, proxy: str, bodies: list[bytes], seconds: float) -> None:
+def _print_processor_time(server: Running, proxy: str, text: Path, seconds: float) -> None:
     """Print the processor time of the proxy beside that of the server, for the same requests."""
     pids = {
         "HAProxy": _own_children("haproxy"),
@@ -90,7 +88,7 @@ def _print_processor_time(server: Running, proxy: str, bodies: list[bytes], seco
     }
     before = {name: sum(map(processor_seconds, found)) for name, found in pids.items()}
     start = time.perf_counter()
-    rate = tokens_per_second(proxy, bodies, seconds)
+    rate = tokens_per_second(proxy, text, seconds)
     requests = rate * (time.perf_counter() - start) / _TOKENS
     print("\n| processor time | ms a request of 1,000 tokens |\n|---|--:|")
     for name, found in pids.items():
@@ -138,11 +136,11 @@ def failover(folder: Path, arguments: argparse.Namespace) -> None:
                 victim.stop()
             load.until_answered(1_000)
             requests = load.answered - before
-            print(f"| {event} | {load.slowest:.3f} | {requests:,} | {len(load.faults)} |")
+            print(f"| {event} | {load.slowest:.3f} | {requests:,} | {load.failed} |")
             if event != "nothing":
                 victim.stop()
                 victim.start()
-    print(f"\n{load.answered:,} requests, {len(load.faults)} failed or with wrong vectors")
+    print(f"\n{load.answered:,} requests, {load.failed} failed or with wrong vectors")
 
 
 PARTS = {"model": with_model, "echo": without_model, "failover": failover}
@@ -157,52 +155,13 @@ def _behind(folder: Path, url: str) -> Iterator[str]:
         yield address
 
 
-def bodies_of(text: Path) -> list[bytes]:
-    """Return the bodies of requests of at least `_TOKENS` tokens each."""
-    bodies: list[bytes] = []
-    sentences: list[list[str]] = []
-    with text.open(encoding="utf-8") as file:
-        for line in file:
-            if words := line.split()[:200]:
-                sentences.append(words)
-            if sum(map(len, sentences)) >= _TOKENS:
-                bodies.append(orjson.dumps({"sentences": sentences}))
-                sentences = []
-            if len(bodies) == _BODIES:
-                break
-    return bodies or [orjson.dumps({"sentences": sentences})]
-
-
-def tokens_per_second(url: str, bodies: list[bytes], seconds: float) -> float:
+def tokens_per_second(url: str, text: Path, seconds: float) -> float:
     """Return the tokens/s of some clients that send requests without a pause."""
-    headers = {"Content-Type": "application/json", "Accept": _MEDIA}
-    counts = {body: sum(map(len, orjson.loads(body)["sentences"])) for body in bodies}
-    done: list[int] = []
-    start = time.perf_counter()
-
-    def send(index: int) -> None:
-        with closing_connection(url) as connection:
-            while time.perf_counter() - start < seconds:
-                index = (index + 1) % len(bodies)
-                _post(connection, bodies[index], headers)
-                done.append(counts[bodies[index]])
-
-    clients = [
-        threading.Thread(target=send, args=(number * len(bodies) // _CLIENTS,))
-        for number in range(_CLIENTS)
-    ]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
-    return sum(done) / (time.perf_counter() - start)
-
-
-def _post(connection: http.client.HTTPConnection, body: bytes, headers: dict[str, str]) -> None:
-    connection.request("POST", "/embed", body, headers)
-    response = connection.getresponse()
-    content = response.read()
-    assert response.status == 200, content[:300]
+    with Client(url) as client:
+        requests = Workload(_MEDIA, tokens=_TOKENS, text=text).requests(client, _REQUESTS, None)
+    (phase,) = LoadTest(url, clients=(_CLIENTS,), duration=seconds, warm_up=0).run(requests)
+    assert not phase.is_bad, phase.faults
+    return phase.tokens_per_second
 
 
 if __name__ == "__main__":

@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import httpx
-import numpy as np
 import pytest
 import yaml
-from numpy.typing import NDArray
 
+from elmo_serve.load_test.sender import Request
 from tests.docker.engine import Stack, free_ports, run
 from tests.docker.test_compose import eventually
-from tests.support.replicas import Load, expected
+from tests.support.load import Load
+from tests.support.replicas import CLIENTS, requests_of
 
 pytestmark = pytest.mark.docker
 
@@ -65,14 +66,14 @@ def replicas(stack: Stack, image: str) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def vectors(replicas: Stack) -> list[list[NDArray[np.float32]]]:
-    """The vectors of the requests of the load, while nothing happens to the replicas."""
-    return expected(str(replicas.service.base_url))
+def requests(replicas: Stack) -> list[Request]:
+    """The requests of the load; nothing happens to the replicas while they get their vectors."""
+    return requests_of(str(replicas.service.base_url))
 
 
 @pytest.fixture
-def load(replicas: Stack, vectors: list[list[NDArray[np.float32]]]) -> Load:
-    return Load(str(replicas.service.base_url), vectors)
+def load(replicas: Stack, requests: list[Request]) -> Load:
+    return Load(str(replicas.service.base_url), cycle(requests))
 
 
 def containers(replicas: Stack) -> list[str]:
@@ -126,7 +127,7 @@ def output(command: list[str]) -> str:
 
 
 def test_a_rolling_restart_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
-    with load.under_way():
+    with load.under_way(CLIENTS):
         for container in containers(replicas):
             run("docker", "restart", "--time", "70", container)
             load.until_answered(20)
@@ -135,7 +136,7 @@ def test_a_rolling_restart_under_load_fails_no_request(replicas: Stack, load: Lo
 
 def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Load) -> None:
     victim, *_ = containers(replicas)
-    with load.under_way():
+    with load.under_way(CLIENTS):
         run("docker", "kill", victim)
         load.until_answered(100)
         run("docker", "start", victim)
@@ -143,7 +144,7 @@ def test_a_killed_replica_under_load_fails_no_request(replicas: Stack, load: Loa
 
 
 def test_fewer_and_more_replicas_are_found_under_load(replicas: Stack, load: Load) -> None:
-    with load.under_way():
+    with load.under_way(CLIENTS):
         for count in (REPLICAS - 1, REPLICAS):
             # Without --wait: a busy machine may take longer than the start period of the image.
             scale = ("--scale", f"elmo={count}")

@@ -20,7 +20,7 @@ def test_every_answer_under_load_equals_the_networks_own(server: Running, answer
     outcome = asyncio.run(storm(server.url, answers, clients=20, seconds=3))
 
     assert outcome.answered >= 20
-    assert (outcome.wrong, outcome.failed, outcome.lost) == (0, 0, 0), outcome.faults[:3]
+    assert not (outcome.is_bad or outcome.late), outcome.faults
     assert 0 < outcome.worst <= 1
 
 
@@ -28,7 +28,7 @@ def test_clients_that_leave_disturb_no_other_client(server: Running, answers: An
     outcome = asyncio.run(storm(server.url, answers, clients=20, seconds=3, leave=0.5, seed=1))
 
     assert outcome.left > 0
-    assert (outcome.wrong, outcome.failed, outcome.lost) == (0, 0, 0), outcome.faults[:3]
+    assert not (outcome.is_bad or outcome.late), outcome.faults
 
 
 @pytest.mark.parametrize(

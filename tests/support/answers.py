@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import torch
 from numpy.typing import NDArray
 
 from elmo_model.pretrained import open_model
+from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.load_test.sender import Request
 
 Array = NDArray[Any]
 
@@ -81,6 +85,23 @@ class Answers:
         if allowed == 0:  # an empty sentence pools to zeros
             return 0.0 if furthest == 0 else float("inf")
         return furthest / allowed if np.isfinite(furthest) else float("inf")
+
+    def request(self, asked: Asked, media_type: str) -> Request:
+        """Return a request of the load generator, compared with what the network answers."""
+        texts = [self.sentences[index] for index in asked.sentences]
+        content = orjson.dumps({"sentences": texts, **asked.options})
+        compare = partial(self.furthest, asked, media_type)
+        return Request(content, sum(map(len, texts)), media_type, compare)
+
+    def furthest(self, asked: Asked, media_type: str, content: bytes) -> float:
+        """Return the largest difference of a response, in multiples of the tolerance."""
+        found = ENCODERS[media_type].decode(content)
+        if len(found) != len(asked.sentences):
+            return float("inf")
+        if media_type == "application/json":  # it has no float16, only the digits of its numbers
+            found = [array.astype(asked.options.get("dtype", "float32")) for array in found]
+        pairs = zip(found, asked.sentences, strict=True)
+        return max((self.difference(*pair, asked.options) for pair in pairs), default=0.0)
 
 
 def sentences(text: Path | None, count: int, source: random.Random) -> list[list[str]]:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -17,7 +13,9 @@ from ray import serve
 
 from elmo_serve.distributed.ray_serve import EMBEDDINGS, app
 from elmo_serve.http.media_types import safetensors
-from tests.support.answers import Answers, sentences
+from elmo_serve.load_test.sender import Request
+from tests.support.answers import Answers, Asked, sentences
+from tests.support.load import Load
 from tests.support.ray_cluster import until
 from tests.support.servers import SMALL, free_port
 
@@ -55,78 +53,16 @@ def kill_replicas() -> None:
             ray.kill(ray.get_actor(actor["name"], actor["namespace"]))
 
 
-@dataclass
-class Load:
-    """Clients that send requests without a pause and compare each response.
+def load_on(url: str, answers: Answers) -> Load:
+    """Return clients that send random sentences; a refusal is no fault."""
+    source = random.Random(1)
 
-    While `is_slow`, one client sends alone. `slowest` is the longest time of a request in seconds.
-    """
+    def requests() -> Iterator[Request]:
+        while True:
+            asked = Asked(tuple(source.sample(range(len(SENTENCES)), GROUP)), {})
+            yield answers.request(asked, safetensors.ENCODER.media_type)
 
-    url: str
-    answers: Answers
-    statuses: Counter[int] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-    slowest: float = 0.0
-    is_slow: threading.Event = field(default_factory=threading.Event)
-    _is_over: threading.Event = field(default_factory=threading.Event)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    @contextmanager
-    def under_way(self) -> Iterator[None]:
-        clients = [threading.Thread(target=self._send, args=(start,)) for start in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        try:
-            self.until_answered(2 * CLIENTS)
-            yield
-            self.until_answered(CLIENTS)
-        finally:
-            self._is_over.set()
-            for client in clients:
-                client.join()
-
-    def until_answered(self, more: int) -> None:
-        """Wait until so many more requests were answered with vectors."""
-        with self._changed:
-            goal = self.statuses[200] + more
-            assert self._changed.wait_for(
-                lambda: self.statuses[200] >= goal or bool(self.faults), 300
-            )
-
-    def _send(self, start: int) -> None:
-        chosen = random.Random(start)
-        with httpx.Client(base_url=self.url, timeout=120) as client:
-            while not self._is_over.is_set():
-                if start and self.is_slow.is_set():
-                    self._is_over.wait(0.1)
-                    continue
-                indices = chosen.sample(range(len(SENTENCES)), GROUP)
-                sent_at = time.monotonic()
-                try:
-                    response = post(client, indices)
-                    self.slowest = max(self.slowest, time.monotonic() - sent_at)
-                    fault = self._fault(indices, response)
-                    self._note(response.status_code, fault)
-                except httpx.HTTPError as error:
-                    self._note(0, f"{type(error).__name__}: {error}")
-
-    def _fault(self, indices: list[int], response: httpx.Response) -> str | None:
-        if response.status_code == 503:
-            is_told = "retry-after" in response.headers
-            return None if is_told else f"503 without Retry-After: {response.text[:200]}"
-        if response.status_code != 200:
-            return f"{response.status_code}: {response.text[:200]}"
-        found = safetensors.decode(response.content)
-        pairs = zip(indices, found, strict=True)
-        is_right = all(self.answers.difference(own, index, {}) < 1 for index, own in pairs)
-        return None if is_right else f"wrong vectors: {indices}"
-
-    def _note(self, status: int, fault: str | None) -> None:
-        with self._changed:
-            self.statuses[status] += 1
-            if fault is not None:
-                self.faults.append(fault)
-            self._changed.notify_all()
+    return Load(url, requests(), may_be_refused=True)
 
 
 def post(client: httpx.Client, indices: list[int], **options: object) -> httpx.Response:

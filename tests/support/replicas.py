@@ -5,124 +5,40 @@ with loaded(tmp_path, 3) as (replicas, load):
     load.until_answered(100)
 """
 
-import http.client
 import os
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
-import numpy as np
-import orjson
-from numpy.typing import NDArray
 
+from elmo_client import Client
 from elmo_serve.http.media_types import safetensors
+from elmo_serve.load_test.sender import Request
+from elmo_serve.load_test.workload import Workload
+from tests.support.load import Load
 from tests.support.servers import SMALL, Running, free_port, spawned
 
 FOLDER = Path(__file__).parents[2] / "docker" / "haproxy"
-SENTENCES = [[["The", "bank", "of", "the", str(i)], ["a"] * (1 + i % 7)] for i in range(40)]
 CLIENTS = 4
 
-_BODIES = [orjson.dumps({"sentences": each, "layers": "top"}) for each in SENTENCES]
-_HEADERS = {"Content-Type": "application/json", "Accept": safetensors.ENCODER.media_type}
-_TIMEOUT_SECONDS = 300
-_TOLERANCE = 1e-5  # the contract's, of two responses to one sentence
+_MEDIA_TYPE = safetensors.ENCODER.media_type
+_WORKLOAD = Workload(_MEDIA_TYPE, {"layers": "top"}, sentences=2)
+_REQUESTS = 40
 
 
-@dataclass
-class Load:
-    """Clients that send requests without a pause and compare each response.
-
-    `slowest` is the longest time of a response in seconds, since it was set to 0.
-    """
-
-    url: str
-    expected: list[list[NDArray[np.float32]]]
-    answered: int = 0
-    slowest: float = 0.0
-    faults: list[str] = field(default_factory=list)
-    _is_over: threading.Event = field(default_factory=threading.Event)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    @contextmanager
-    def under_way(self) -> Iterator[None]:
-        """Send requests until the block ends; fail when one of them failed."""
-        clients = [threading.Thread(target=self._send, args=(start,)) for start in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        try:
-            self.until_answered(20)
-            yield
-            self.until_answered(20)
-        finally:
-            self._is_over.set()
-            for client in clients:
-                client.join()
-        assert self.faults == [], self.faults[:3]
-
-    def until_answered(self, more: int) -> None:
-        """Wait until so many more requests were answered, or one has failed."""
-        with self._changed:
-            goal = self.answered + more
-            while self.answered < goal and not self.faults:
-                assert self._changed.wait(_TIMEOUT_SECONDS), "no request was answered"
-
-    def _send(self, index: int) -> None:
-        with closing_connection(self.url) as connection:
-            while not (self._is_over.is_set() or self.faults):
-                index = (index + 1) % len(SENTENCES)
-                start = time.monotonic()
-                try:
-                    fault = self._fault(index, connection)
-                except (OSError, http.client.HTTPException) as error:
-                    fault = f"{type(error).__name__}: {error}"
-                self._note(fault, time.monotonic() - start)
-
-    def _fault(self, index: int, connection: http.client.HTTPConnection) -> str | None:
-        connection.request("POST", "/embed", _BODIES[index], _HEADERS)
-        response = connection.getresponse()
-        content = response.read()
-        if response.status != 200:
-            return f"{response.status}: {content[:200]!r}"
-        found = safetensors.decode(content)
-        pairs = zip(found, self.expected[index], strict=True)
-        is_right = all(np.abs(one - other).max() <= _TOLERANCE for one, other in pairs)
-        return None if is_right else f"wrong vectors of request {index}"
-
-    def _note(self, fault: str | None, seconds: float) -> None:
-        with self._changed:
-            self.slowest = max(self.slowest, seconds)
-            if fault is None:
-                self.answered += 1
-            else:
-                self.faults.append(fault)
-            self._changed.notify_all()
-
-
-@contextmanager
-def closing_connection(url: str) -> Iterator[http.client.HTTPConnection]:
-    """Yield a connection that is kept open between requests."""
-    address = urlsplit(url)
-    assert address.hostname is not None
-    connection = http.client.HTTPConnection(
-        address.hostname, address.port, timeout=_TIMEOUT_SECONDS
-    )
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def expected(url: str) -> list[list[NDArray[np.float32]]]:
-    """Return the vectors of all `SENTENCES` from a server."""
-    with httpx.Client(base_url=url, timeout=_TIMEOUT_SECONDS) as client:
-        answers = [client.post("/embed", content=body, headers=_HEADERS) for body in _BODIES]
-        return [safetensors.decode(each.raise_for_status().content) for each in answers]
+def requests_of(url: str) -> list[Request]:
+    """Return requests whose right vectors are those that a server has now."""
+    with Client(url) as client, httpx.Client(base_url=url, timeout=300) as http:
+        requests = _WORKLOAD.requests(client, _REQUESTS, None)
+        for request in requests:
+            headers = {"Content-Type": "application/json", "Accept": _MEDIA_TYPE}
+            response = http.post("/embed", content=request.content, headers=headers)
+            assert request.difference(response.raise_for_status().content) is None
+        return requests
 
 
 @dataclass
@@ -191,6 +107,6 @@ def loaded(folder: Path, count: int) -> Iterator[tuple[list[Replica], Load]]:
         first = replicas[0].server
         assert first is not None
         url = stack.enter_context(proxied(folder, [each.port for each in replicas]))
-        load = Load(url, expected(first.url))
-        with load.under_way():
+        load = Load(url, cycle(requests_of(first.url)))
+        with load.under_way(CLIENTS):
             yield replicas, load

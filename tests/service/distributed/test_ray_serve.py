@@ -21,8 +21,8 @@ from tests.support.ray_cluster import cluster, until
 from tests.support.ray_service import (
     CLIENTS,
     SENTENCES,
-    Load,
     kill_replicas,
+    load_on,
     post,
     running_replicas,
     served,
@@ -92,13 +92,12 @@ def test_a_node_is_killed_under_load(nodes: Any, answers: Answers, tmp_path: Pat
     victim = nodes.list_all_nodes()[-1]
     with served(tmp_path, min_replicas=3, max_replicas=3) as url:
         assert running_replicas() == 3, "there is one on each node"
-        load = Load(url, answers)
-        with load.under_way():
+        load = load_on(url, answers)
+        with load.under_way(CLIENTS):
             nodes.remove_node(victim, allow_graceful=False)
             load.until_answered(4 * CLIENTS)
 
-        assert not load.faults, load.faults[:3]
-        assert set(load.statuses) <= {200, 503}
+        assert set(load.phase.refused) <= {503}
         assert lost_replicas(url) > 0
     nodes.add_node(num_cpus=1, object_store_memory=100 * 1024**2)
 
@@ -114,16 +113,16 @@ def test_replicas_follow_the_load_without_an_error(
         downscale_delay_seconds=1,
         metrics_seconds=1,
     ) as url:
-        load = Load(url, answers)
-        with load.under_way():
+        load = load_on(url, answers)
+        with load.under_way(CLIENTS):
             until(lambda: running_replicas() == 3)
             load.until_answered(2 * CLIENTS)
-            load.is_slow.set()
+        with load.under_way(1):
             until(lambda: running_replicas() == 1)
-            load.is_slow.clear()
+        with load.under_way(CLIENTS):
+            load.until_answered(CLIENTS)
 
-        assert not load.faults, load.faults[:3]
-        assert set(load.statuses) == {200}
+        assert not load.phase.refused
 
 
 def test_a_replica_holds_as_many_models_as_it_may(
