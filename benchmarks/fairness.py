@@ -20,17 +20,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.machine import describe
-from benchmarks.wire import Answered, Wire, post
 from elmo_serve.http.media_types import ENCODERS
-from tests.support.answers import Answers, sentences
+from elmo_serve.load_test.connections import Connections
+from elmo_serve.load_test.loops import closed_loop, open_loop
+from elmo_serve.load_test.phase import Phase, percentiles
+from elmo_serve.load_test.sender import Request, Sender
+from tests.support.answers import Answers, Asked, sentences
 from tests.support.processes import processor_seconds
 from tests.support.servers import SMALL, Running, running
 
@@ -38,6 +44,7 @@ _ACCEPT = "application/vnd.safetensors"
 _LONGEST_SECONDS = 600.0  # timeout of requests that must not be late
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.05  # between short requests
 _MOST_CLIENTS = 256
+_MOST_CONNECTIONS = 100_000  # the open loop waits for none of them
 _GROWS = 1.03  # more clients are a new peak when they have that much more throughput
 _FURTHER = 4  # up to so many times the clients are tried: other work may have hidden a peak
 _TIMES = 10  # the offered load, in multiples of the peak
@@ -47,37 +54,17 @@ _COMPARED = 1_000  # sentences of each phase
 _BULK_SENTENCES = 8_000
 _BULK_QUEUE = 200_000  # tokens: below the server's limit
 
-
-@dataclass(slots=True)
-class Taken:
-    """The requests of a phase, with answers to compare later, and their latencies."""
-
-    seconds: float = 0.0
-    tokens: int = 0  # answered within `seconds`
-    latencies: list[float] = field(default_factory=list)
-    answers: list[tuple[tuple[int, ...], dict[str, Any], Answered]] = field(default_factory=list)
-    late: int = 0
-    lost: int = 0
-    statuses: Counter[int] = field(default_factory=Counter)
-
-    def note(
-        self, asked: tuple[int, ...], options: dict[str, Any], found: Answered, took: float
-    ) -> None:
-        """Count an answer."""
-        self.statuses[found.status] += 1
-        if found.status == 200:
-            self.latencies.append(took)
-            self.answers.append((asked, options, found))
+Kept = list[tuple[Asked, bytes]]
+"""Responses, compared after a phase: the comparison would take the server's processor time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class Measured:
     """The result of some seconds of load."""
 
-    name: str
-    taken: Taken
-    right: list[bool]  # for each answer that was compared
-    rate: float  # tokens a second in time, times the share of right answers
+    phase: Phase
+    right: list[bool]  # for each response that was compared
+    rate: float  # tokens a second in time, times the share of right responses
     front_seconds: float  # processor time of the front process
 
 
@@ -91,15 +78,15 @@ class Asker:
         self._usual = [i for i, length in enumerate(lengths) if 4 <= length <= 40]
         self._short = [i for i, length in enumerate(lengths) if 4 <= length <= 12]
 
-    def small(self) -> tuple[tuple[int, ...], dict[str, Any]]:
+    def small(self) -> Asked:
         """One short sentence."""
-        return (self._source.choice(self._short),), self._mix()
+        return Asked((self._source.choice(self._short),), self._mix())
 
-    def page(self) -> tuple[tuple[int, ...], dict[str, Any]]:
+    def page(self) -> Asked:
         """Eight sentences."""
-        return tuple(self._source.choices(self._usual, k=8)), self._mix()
+        return Asked(tuple(self._source.choices(self._usual, k=8)), self._mix())
 
-    def bulk(self, tokens: float) -> tuple[tuple[int, ...], dict[str, Any]]:
+    def bulk(self, tokens: float) -> Asked:
         """Distinct sentences with so many tokens together, pooled."""
         chosen = self._source.sample(self._usual, len(self._usual))
         kept, total = [], 0
@@ -107,92 +94,88 @@ class Asker:
             if total > tokens:
                 break
             kept.append(index)
-            total += self.tokens((index,))
-        return tuple(kept), {**self._mix(), "pooling": "mean"}
+            total += self._cost((index,))
+        return Asked(tuple(kept), {**self._mix(), "pooling": "mean"})
 
-    def tokens(self, asked: tuple[int, ...]) -> int:
-        """Return their cost, boundaries included."""
-        return sum(len(self._answers.sentences[index]) + 2 for index in asked)
+    def requests(self, make: Callable[[], Asked], kept: Kept) -> Iterator[Request]:
+        """Yield requests without end; their responses are kept. Tokens include the boundaries."""
+        while True:
+            asked = make()
+            request = self._answers.request(asked, _ACCEPT)
+            cost, keep = self._cost(asked.sentences), partial(_keep, kept, asked)
+            yield replace(request, tokens=cost, difference=keep)
 
-    def bytes(self, asked: tuple[int, ...], options: dict[str, Any], timeout: float) -> bytes:
-        """Return the request."""
-        texts = [self._answers.sentences[index] for index in asked]
-        return post({"sentences": texts, **options}, _ACCEPT, timeout)
-
-    def right(self, taken: Taken) -> list[bool]:
-        """Compare a random selection of the answers with the network itself."""
+    def right(self, kept: Kept) -> list[bool]:
+        """Compare a random selection of the responses with the network itself."""
         decode = ENCODERS[_ACCEPT].decode
         found = []
         left = _COMPARED
-        for asked, options, answer in self._source.sample(taken.answers, len(taken.answers)):
-            arrays = decode(answer.body)
-            pairs = list(zip(arrays, asked, strict=False))
+        for asked, content in self._source.sample(kept, len(kept)):
+            arrays = decode(content)
+            pairs = list(zip(arrays, asked.sentences, strict=False))
             some = self._source.sample(pairs, min(len(pairs), left))
             found.append(
-                len(arrays) == len(asked)
-                and all(self._answers.difference(*pair, options) <= 1 for pair in some)
+                len(arrays) == len(asked.sentences)
+                and all(self._answers.difference(*pair, asked.options) <= 1 for pair in some)
             )
             left -= len(some)
             if left <= 0:
                 break
         return found
 
+    def _cost(self, indices: tuple[int, ...]) -> int:
+        return sum(len(self._answers.sentences[index]) + 2 for index in indices)
+
     def _mix(self) -> dict[str, Any]:
         weights = [self._source.uniform(-2, 2) for _ in range(self._answers.layer_count)]
         return {"mix": {"weights": weights, "gamma": 1.0, "layer_norm": False}}
 
 
-async def short_requests(wire: Wire, asker: Asker, taken: Taken, seconds: float) -> None:
-    """Send short requests one after another, with pauses, for so many seconds."""
-    start = time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        asked, options = asker.small()
-        request = asker.bytes(asked, options, _LONGEST_SECONDS)
-        began = time.perf_counter()
-        found = await wire.ask(request)
-        taken.note(asked, options, found, time.perf_counter() - began)
-        await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-    taken.seconds += time.perf_counter() - start
+def _keep(kept: Kept, asked: Asked, content: bytes) -> None:
+    kept.append((asked, content))
 
 
 async def during_bulk(
     server: Running, asker: Asker, seconds: float, rounds: int
-) -> tuple[Taken, Taken, Taken, float]:
-    """Return short requests when idle, during bulk, the bulk, and the seconds of a full batch."""
-    wire = Wire(server.url)
-    idle, during, bulk = Taken(), Taken(), Taken()
-    rate, batch_seconds = await _pace(server, wire, asker)
+) -> tuple[Phase, Phase, Phase, float, Kept]:
+    """Return short requests when idle, during bulk, the bulk, the seconds of a full batch."""
+    connections = Connections(server.url, 2)
+    kept: Kept = []
+    idle, during, bulk = Phase("idle"), Phase("during bulk"), Phase("bulk")
+    short = Sender(connections, asker.requests(asker.small, kept), _LONGEST_SECONDS)
+    rate, batch_seconds = await _pace(server, connections, asker)
     tokens = min(rate * seconds, _BULK_QUEUE)
-
-    async def keep_sending() -> None:
-        while True:
-            asked, options = asker.bulk(tokens)
-            began = time.perf_counter()
-            found = await wire.ask(asker.bytes(asked, options, _LONGEST_SECONDS))
-            bulk.note(asked, options, found, time.perf_counter() - began)
-
+    make = partial(asker.bulk, tokens)
+    long = Sender(connections, asker.requests(make, kept), _LONGEST_SECONDS)
     for _ in range(rounds):
-        await short_requests(wire, asker, idle, seconds / rounds)
-        sender = asyncio.create_task(keep_sending())
+        await _short_requests(short, idle, seconds / rounds)
+        sending = asyncio.create_task(closed_loop(long.send, bulk, 1))
         await asyncio.sleep(3 * batch_seconds + 0.1)
-        await short_requests(wire, asker, during, seconds / rounds)
-        sender.cancel()
-        await asyncio.gather(sender, return_exceptions=True)
+        await _short_requests(short, during, seconds / rounds)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
         await asyncio.sleep(3 * batch_seconds + 0.1)  # a batch that runs is not cancelled
-    await wire.close()
-    return idle, during, bulk, batch_seconds
+    await connections.close()
+    return idle, during, bulk, batch_seconds, kept
 
 
-async def _pace(server: Running, wire: Wire, asker: Asker) -> tuple[float, float]:
+async def _short_requests(sender: Sender, phase: Phase, seconds: float) -> None:
+    """Send short requests one after another, with pauses, for so many seconds."""
+    start = time.perf_counter()
+    while (now := time.perf_counter()) - start < seconds:
+        await sender.send(phase, now)
+        await asyncio.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
+
+
+async def _pace(server: Running, connections: Connections, asker: Asker) -> tuple[float, float]:
     """Return the best tokens a second, and seconds a batch, of bulk requests by themselves."""
-    tokens = 4_096.0
+    sender = Sender(connections, asker.requests(lambda: asker.bulk(4_096.0), []), _LONGEST_SECONDS)
     rates, batches = [], []
     for _ in range(5):
         before = await _batches(server)
-        asked, options = asker.bulk(tokens)
-        began = time.perf_counter()
-        await wire.ask(asker.bytes(asked, options, _LONGEST_SECONDS))
-        rates.append(asker.tokens(asked) / (time.perf_counter() - began))
+        phase = Phase("one bulk request")
+        await sender.send(phase, time.perf_counter())
+        rates.append(phase.tokens / phase.latencies[0])
         after = await _batches(server)
         batches.append((after[0] - before[0]) / max(1, after[1] - before[1]))
     return max(rates), min(batches)
@@ -206,145 +189,82 @@ async def _batches(server: Running) -> tuple[float, float]:
     )
 
 
-async def closed_loop(
-    wire: Wire, asker: Asker, clients: int, seconds: float, deadline: float
-) -> Taken:
-    """Let clients send pages, each the next one as soon as it is answered."""
-    taken = Taken()
-    start = time.perf_counter()
-
-    async def client() -> None:
-        while time.perf_counter() - start < seconds:
-            asked, options = asker.page()
-            await _timed(wire, asker, taken, asked, options, deadline)
-
-    await asyncio.gather(*(client() for _ in range(clients)))
-    _end(taken, asker, start)
-    return taken
-
-
-async def open_loop(
-    wire: Wire, asker: Asker, rate: float, seconds: float, deadline: float
-) -> Taken:
-    """Send so many pages a second, whether they are answered or not; repeat none."""
-    taken = Taken()
-    pool = [asker.page() for _ in range(round(rate * seconds))]
-    requests = [(*page, asker.bytes(*page, deadline)) for page in pool]
-    source = random.Random(3)
-    tasks = set()
-    start = due = time.perf_counter()
-    for asked, options, request in requests:
-        due += source.expovariate(rate)
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        task = asyncio.create_task(_timed(wire, asker, taken, asked, options, deadline, request))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-    _end(taken, asker, start)  # later answers would raise the rate
-    await asyncio.gather(*tasks)
-    return taken
-
-
-def _end(taken: Taken, asker: Asker, start: float) -> None:
-    """Record the time of a phase, and the tokens that were answered in it."""
-    taken.seconds = time.perf_counter() - start
-    taken.tokens = sum(asker.tokens(asked) for asked, _, _ in taken.answers)
-
-
-async def _timed(
-    wire: Wire,
-    asker: Asker,
-    taken: Taken,
-    asked: tuple[int, ...],
-    options: dict[str, Any],
-    deadline: float,
-    request: bytes | None = None,
-) -> None:
-    request = request or asker.bytes(asked, options, deadline)
-    began = time.perf_counter()
-    try:
-        async with asyncio.timeout(deadline + 5):
-            found = await wire.ask(request)
-    except (OSError, EOFError, TimeoutError):
-        taken.lost += 1
-        return
-    took = time.perf_counter() - began
-    if took > deadline and found.status == 200:
-        taken.late += 1
-    else:
-        taken.note(asked, options, found, took)
-
-
-async def overload(server: Running, asker: Asker, seconds: float, deadline: float) -> list[Phase]:
+async def overload(
+    server: Running, asker: Asker, seconds: float, deadline: float
+) -> list[Measured]:
     """Find the peak, then measure it, ten times its load, and it again: the last three phases."""
-    wire = Wire(server.url)
-    phases: list[Phase] = []
+    connections = Connections(server.url, _MOST_CONNECTIONS)
+    found: list[Measured] = []
 
-    async def phase(name: str, clients: int | None, rate: float = 0.0, part: float = 1.0) -> float:
-        before = processor_seconds(server.pid)
-        if clients is None:
-            taken = await open_loop(wire, asker, rate, seconds, deadline)
+    async def measure(name: str, clients: int, rate: float = 0.0, part: float = 1.0) -> float:
+        kept: Kept = []
+        requests = asker.requests(asker.page, kept)
+        if rate:  # made before the load begins, which leaves the server more processor time
+            requests = cycle(list(islice(requests, round(rate * seconds))))
+        send = Sender(connections, requests, deadline).send
+        before, start = processor_seconds(server.pid), time.perf_counter()
+        phase = Phase(name, start, start + part * seconds)
+        if rate:
+            await open_loop(send, phase, rate, random.Random(3))
         else:
-            taken = await closed_loop(wire, asker, clients, part * seconds, deadline)
+            await closed_loop(send, phase, clients)
         used = processor_seconds(server.pid) - before
-        right = asker.right(taken)
-        found = taken.tokens / taken.seconds * sum(right) / max(1, len(right))
-        phases.append(Phase(name, taken, right, found, used))
+        right = asker.right(kept)
+        goodput = phase.tokens_per_second * sum(right) / max(1, len(right))
+        found.append(Measured(phase, right, goodput, used))
         await asyncio.sleep(min(deadline, 2.0))
-        return found
+        return goodput
 
     best, at, clients = 0.0, 1, 1
     while clients <= min(_MOST_CLIENTS, _FURTHER * at):
-        found = await phase(f"{clients} clients", clients, part=_SEARCH)
-        if found > _GROWS * best:
-            best, at = found, clients
+        goodput = await measure(f"{clients} clients", clients, part=_SEARCH)
+        if goodput > _GROWS * best:
+            best, at = goodput, clients
         clients *= 2
-    await phase(f"{at} clients, the peak", at)
-    peak = phases[-1].taken
-    rate = _TIMES * len(peak.answers) / peak.seconds
-    await phase(f"open loop, {rate:,.0f} requests/s", None, rate)
-    await phase(f"{at} clients again", at)
-    await wire.close()
-    return phases
+    await measure(f"{at} clients, the peak", at)
+    rate = _TIMES * found[-1].phase.requests_per_second
+    await measure(f"open loop, {rate:,.0f} requests/s", 0, rate)
+    await measure(f"{at} clients again", at)
+    await connections.close()
+    return found
 
 
-def goodput(phases: list[Phase]) -> tuple[float, float]:
+def goodput(found: list[Measured]) -> tuple[float, float]:
     """Return the goodput as a share of the peak, and the peak: the mean of before and after."""
-    *_, before, beyond, again = phases
+    *_, before, beyond, again = found
     peak = statistics.mean([before.rate, again.rate])
     return beyond.rate / peak, peak
 
 
-def _print_waits(idle: Taken, during: Taken, bulk: Taken, batch_seconds: float) -> bool:
+def _print_waits(idle: Phase, during: Phase, bulk: Phase, batch_seconds: float) -> bool:
     bound = 2 * _p99(idle.latencies) + batch_seconds
     print("| short requests | number | p50 ms | p99 ms |\n|---|--:|--:|--:|")
-    for name, taken in (("idle", idle), ("during bulk", during)):
-        middle = statistics.median(taken.latencies)
-        number, worst = len(taken.latencies), _p99(taken.latencies)
-        print(f"| {name} | {number} | {middle * 1e3:.1f} | {worst * 1e3:.1f} |")
+    for phase in (idle, during):
+        middle, worst = statistics.median(phase.latencies), _p99(phase.latencies)
+        print(f"| {phase.name} | {phase.answered} | {middle * 1e3:.1f} | {worst * 1e3:.1f} |")
     met = _p99(during.latencies) <= bound
     print(
         f"\nA batch of bulk takes {batch_seconds * 1e3:.1f} ms: the target is "
-        f"{bound * 1e3:.1f} ms, {'met' if met else 'missed'}. {len(bulk.answers)} bulk requests "
+        f"{bound * 1e3:.1f} ms, {'met' if met else 'missed'}. {bulk.answered} bulk requests "
         "ended meanwhile.\n"
     )
     return met
 
 
-def _print_overload(phases: list[Phase]) -> bool:
+def _print_overload(found: list[Measured]) -> bool:
     print(
-        "| load | tokens/s right and in time | requests/s | p99 ms | late | lost | statuses | "
-        "front's CPU, ms a request |\n|---|--:|--:|--:|--:|--:|---|--:|"
+        "| load | tokens/s right and in time | requests/s | p99 ms | late | lost | refused | "
+        "failed | front's CPU, ms a request |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
-    for phase in phases:
-        taken = phase.taken
-        asked = sum(taken.statuses.values()) + taken.late + taken.lost
-        told = ", ".join(f"{count} x {status}" for status, count in taken.statuses.most_common())
+    for each in found:
+        phase = each.phase
         print(
-            f"| {phase.name} | {phase.rate:,.0f} | {len(taken.answers) / taken.seconds:,.1f} "
-            f"| {_p99(taken.latencies) * 1e3:.0f} | {taken.late} | {taken.lost} | {told} "
-            f"| {phase.front_seconds / max(1, asked) * 1e3:.2f} |"
+            f"| {phase.name} | {each.rate:,.0f} | {phase.requests_per_second:,.1f} "
+            f"| {_p99(phase.latencies) * 1e3:.0f} | {phase.late} | {phase.lost} "
+            f"| {phase.refused.total()} | {phase.failed.total()} "
+            f"| {each.front_seconds / max(1, phase.sent) * 1e3:.2f} |"
         )
-    share, peak = goodput(phases)
+    share, peak = goodput(found)
     met = share >= _GOAL
     print(
         f"\nGoodput is {share:.0%} of the peak ({peak:,.0f}, the mean of before and "
@@ -353,8 +273,8 @@ def _print_overload(phases: list[Phase]) -> bool:
     return met
 
 
-def _p99(latencies: list[float]) -> float:
-    return statistics.quantiles(latencies, n=100)[98] if len(latencies) > 1 else float("inf")
+def _p99(latencies: array[float]) -> float:
+    return percentiles(latencies)[2]
 
 
 def main() -> int:
@@ -378,12 +298,13 @@ def main() -> int:
             Path(folder), model=options.checkpoint, request_timeout_seconds=_LONGEST_SECONDS
         ) as server,
     ):
-        waits = asyncio.run(during_bulk(server, asker, options.seconds, options.rounds))
-        met = _print_waits(*waits)
-        wrong = sum(not each for taken in waits[:3] for each in asker.right(taken))
-        phases = asyncio.run(overload(server, asker, options.seconds, options.deadline))
-        met &= _print_overload(phases)
-        wrong += sum(not each for phase in phases for each in phase.right)
+        idle, during, bulk, batch_seconds, kept = asyncio.run(
+            during_bulk(server, asker, options.seconds, options.rounds)
+        )
+        met = _print_waits(idle, during, bulk, batch_seconds)
+        found = asyncio.run(overload(server, asker, options.seconds, options.deadline))
+        met &= _print_overload(found)
+        wrong = asker.right(kept).count(False) + sum(each.right.count(False) for each in found)
     print(f"{wrong} answers were wrong." if wrong else "No answer was wrong.")
     return 0 if met and not wrong else 1
 

@@ -123,17 +123,17 @@ async def ten_times(server: Running, answers: Answers, clients: int) -> Row:
     """Ten times the peak load; refused requests are not sent again."""
     asker = Asker(answers, random.Random(5))
     before = own_memory(server.pid)
-    phases = await overload(server, asker, 4.0, 4.0)
-    share, peak = goodput(phases)
-    taken = phases[-2].taken
-    failed = sum(count for status, count in taken.statuses.items() if status not in (200, 503, 504))
-    wrong = sum(not right for phase in phases for right in phase.right)
+    found = await overload(server, asker, 4.0, 4.0)
+    share, peak = goodput(found)
+    phase = found[-2].phase
+    wrong = sum(each.right.count(False) for each in found)
     remark = (
         f"{share:.0%} of the peak of {peak:,.0f} tokens/s in time and right, "
-        f"{taken.statuses[503]} refused, {taken.statuses[504] + taken.late} late; "
+        f"{phase.refused.total()} refused, {phase.late} late; "
         f"the front grew by {own_memory(server.pid) - before:.0f} MB"
     )
-    return Row("overload 10x, open loop", taken.lost, wrong, failed, None, remark)
+    failed = phase.failed.total()
+    return Row("overload 10x, open loop", phase.lost, wrong, failed, None, remark)
 
 
 async def bad_clients(server: Running, answers: Answers, clients: int) -> Row:

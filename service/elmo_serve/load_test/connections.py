@@ -1,4 +1,8 @@
-"""HTTP connections of the load generator: h11 over asyncio streams, kept alive."""
+"""HTTP connections of the load generator: h11 over asyncio streams, kept alive.
+
+A request takes about 0.1 ms of processor time; with httpx it takes 0.7 ms with 8 clients and 5 ms
+with 200, which a generator on the cores of the server would take from it.
+"""
 
 from __future__ import annotations
 
