@@ -139,7 +139,8 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     )
 
     assert (here.exit_code, there.exit_code) == (0, 0), here.output + there.output
-    one, two = np.load(tmp_path / "1.npz"), np.load(tmp_path / "2.npz")
+    with np.load(tmp_path / "1.npz") as first, np.load(tmp_path / "2.npz") as second:
+        one, two = dict(first), dict(second)
     static_rows, _ = embed(server, layers="top", word_vectors="append")
     plain, _ = embed(server, layers=[layer])
     expected = [
