@@ -27,7 +27,9 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     fi; \
     python -c 'import tomllib; \
       files = "client/pyproject.toml", "pyproject.toml"; \
-      needed = [d for f in files for d in tomllib.load(open(f, "rb"))["project"]["dependencies"]]; \
+      client, server = (tomllib.load(open(file, "rb"))["project"] for file in files); \
+      extras = server["optional-dependencies"]["arrow"]; \
+      needed = [*client["dependencies"], *server["dependencies"], *extras]; \
       print(*(d for d in needed if d != "elmo-client"), sep="\n")' \
       > requirements.txt; \
     /opt/elmo/bin/pip install --constraint constraints.txt --requirement requirements.txt

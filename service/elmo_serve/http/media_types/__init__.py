@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import mimeparse
 
+from elmo_serve import arrow_rows
 from elmo_serve.errors import NotAcceptable, shown
 from elmo_serve.http.media_types import arrow, json_text, npz, safetensors
 from elmo_serve.http.media_types.encoder import Encoder
@@ -13,6 +14,13 @@ ENCODERS: dict[str, Encoder] = {
     for encoder in (json_text.ENCODER, npz.ENCODER, safetensors.ENCODER, arrow.ENCODER)
 }
 """By media type. The first one wins where a client accepts several equally."""
+
+
+def offered() -> tuple[str, ...]:
+    """Return the media types that this installation can write: Arrow needs pyarrow."""
+    return tuple(
+        name for name in ENCODERS if name != arrow.ENCODER.media_type or arrow_rows.is_installed()
+    )
 
 
 def choose(accept: Sequence[str]) -> Encoder:
@@ -28,13 +36,14 @@ def choose(accept: Sequence[str]) -> Encoder:
     if wanted in ("", "*/*"):
         return json_text.ENCODER
     # mimeparse returns the last of equals, and JSON should win a tie.
+    found = offered()
     try:
-        best = mimeparse.best_match(list(reversed(ENCODERS)), wanted)
+        best = mimeparse.best_match(list(reversed(found)), wanted)
     except mimeparse.MimeTypeParseException:
         best = ""
     if not best:
-        raise NotAcceptable(
-            f"Nothing acceptable to {shown(wanted)}; there is {', '.join(ENCODERS)}.",
-            headers={"Vary": "Accept"},
-        )
+        detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."
+        if arrow.ENCODER.media_type in wanted and arrow.ENCODER.media_type not in found:
+            detail += " Arrow needs pyarrow, which the server lacks: elmo-serve[arrow] has it."
+        raise NotAcceptable(detail, headers={"Vary": "Accept"})
     return ENCODERS[best]

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
+from elmo_serve.http.media_types.encoder import (
+    Chunk,
+    ChunkList,
+    Embeddings,
+    Encoder,
+    json_array,
+    raw,
+)
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17
@@ -24,7 +31,7 @@ for the event loop to run. Measured by `benchmarks/event_loop.py`."""
 
 def encode(embeddings: Embeddings) -> list[Chunk]:
     """Return the archive in chunks; the vectors are not copied."""
-    file = _ChunkList()
+    file = ChunkList()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for index, array in enumerate(embeddings.arrays):
             _add(archive, str(index), array)
@@ -57,31 +64,6 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         return
     for start in range(0, len(data), _PART_BYTES):
         yield data[start : start + _PART_BYTES]
-
-
-class _ChunkList(io.RawIOBase):
-    """A file that cannot seek; it joins written bytes and keeps written memoryviews as they are."""
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
-        self._headers = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        if isinstance(data, memoryview):
-            self.flush()
-            self.chunks.append(data)
-        else:
-            self._headers += data
-        return len(data)
-
-    def flush(self) -> None:
-        """Append the headers written since the last memoryview as one chunk."""
-        if self._headers:
-            self.chunks.append(bytes(self._headers))
-            self._headers.clear()
 
 
 def _header(array: NDArray[Any]) -> bytes:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -14,7 +13,6 @@ from starlette.types import Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
 from elmo_serve.http import media_types as encodings
-from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Encoder
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request import headers
@@ -25,7 +23,6 @@ from elmo_serve.http.routes import embed_document
 from elmo_serve.http.routes.embed_response import VectorsResponse, embeddings_of, encode, note
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
-from elmo_serve.http.text.call import JSON_FACTOR
 from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.output import (
     Dtype,
@@ -41,8 +38,6 @@ from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 
 router = APIRouter(route_class=PlainRoute)
-
-_JSON: Final = json_text.ENCODER
 
 
 @router.post(
@@ -219,7 +214,7 @@ def _reserve(
     size = sum(
         output.size(length, dimension) * count for length, count in Counter(parsed.lengths).items()
     )
-    size *= JSON_FACTOR if encoding is _JSON else 1
+    size *= encoding.memory_factor
     if parsed.text is not None:
         size += sum(map(len, parsed.sentences)) + sum(map(len, parsed.offsets))
     return server.engine.admission.reserve(size, model.name)

@@ -24,6 +24,7 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
 )
 from elmo_serve.http.errors import bodies as error_bodies
+from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import TIMEOUT
@@ -31,7 +32,7 @@ from elmo_serve.http.schemas.clients import EmbeddingsResponse, ModelCard, Model
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
 from elmo_serve.http.text.bodies import OpenAIOptions, check_dimensions
-from elmo_serve.http.text.call import JSON_FACTOR, TextCall, Texts
+from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 
@@ -97,7 +98,7 @@ async def embeddings(request: Request) -> Response:
         assert isinstance(options, OpenAIOptions)
         model, output, name = _chosen(call.server, options.model)
         check_dimensions(options.dimensions, model.info.dimension)
-        factor = _BASE64_FACTOR if options.is_base64 else JSON_FACTOR
+        factor = _BASE64_FACTOR if options.is_base64 else json_text.MEMORY_FACTOR
         texts, embedded = await call.embed(model, body, lambda _: output, memory_factor=factor)
         if options.is_base64:
             vectors = await _base64(call, embedded)

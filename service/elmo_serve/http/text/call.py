@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from fastapi import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
+from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request import body as request_body
@@ -31,9 +32,6 @@ from elmo_serve.workers.text_worker import Side
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-JSON_FACTOR: Final = 4
-"""Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class TextCall:
         *,
         tokenizer: str | None = None,
         truncate: Side | None = None,
-        memory_factor: float = JSON_FACTOR,
+        memory_factor: float = json_text.MEMORY_FACTOR,
     ) -> tuple[Texts, Embedded]:
         """Split the texts of a body into tokens and compute their vectors, or none.
 

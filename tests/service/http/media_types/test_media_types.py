@@ -1,10 +1,13 @@
 """The media types: which one a client gets, and that each gives back what was put in."""
 
+import sys
+
 import httpx
 import numpy as np
 import pytest
 
-from elmo_serve.http.media_types import ENCODERS
+from elmo_serve.errors import NotAcceptable
+from elmo_serve.http.media_types import ENCODERS, choose, offered
 from tests.support.embeddings import arrays, body, embeddings
 
 NPZ, SAFETENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
@@ -56,6 +59,20 @@ def test_accept_chooses(client: httpx.Client, accept: str, expected: str) -> Non
     assert got(client, accept) == expected
 
 
+def test_arrow_without_pyarrow_is_not_acceptable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(NotAcceptable) as refusal:
+        choose([ARROW])
+
+    assert refusal.value.detail == (
+        f"Nothing acceptable to '{ARROW}'; there is {JSON}, {NPZ}, {SAFETENSORS}. "
+        "Arrow needs pyarrow, which the server lacks: elmo-serve[arrow] has it."
+    )
+    assert choose([f"{ARROW}, {NPZ};q=0.5"]).media_type == NPZ
+    assert offered() == (JSON, NPZ, SAFETENSORS)
+
+
 def test_several_accept_headers_are_one(client: httpx.Client) -> None:
     assert got(client, "text/html", NPZ) == NPZ
     assert got(client, f"{JSON};q=0.5", SAFETENSORS) == SAFETENSORS
@@ -105,7 +122,7 @@ def test_float16_stays_float16(media_type: str) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS, ARROW])
+@pytest.mark.parametrize("media_type", [NPZ, SAFETENSORS])
 def test_vectors_are_not_copied_on_their_way(media_type: str) -> None:
     (vectors,) = arrays((3, 5, 4))
 

@@ -1,0 +1,69 @@
+"""Sentences and their vectors as rows of Arrow: of Parquet files and of responses.
+
+pyarrow is an optional dependency.
+"""
+
+# ruff: noqa: PLC0415 - pyarrow is optional
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_serve.output import Dtype
+
+if TYPE_CHECKING:
+    import pyarrow
+
+BATCH_BYTES: Final = 16 * 1024**2
+"""Bytes of the vectors in a record batch or row group, the unit in which a reader reads. Larger
+ones need more memory, here and in readers; smaller ones make the file's directory longer."""
+
+
+def is_installed() -> bool:
+    """Tell whether pyarrow is installed; it is not imported."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def schema_of(
+    dtype: Dtype, metadata: Mapping[str, str], *, has_offsets: bool = False
+) -> pyarrow.Schema:
+    """Return the columns: `index`, `tokens`, `vectors` (flat), and `offsets` (pairs of int32)."""
+    import pyarrow
+
+    item = pyarrow.float16() if dtype == "float16" else pyarrow.float32()
+    fields = [
+        ("index", pyarrow.int64()),
+        ("tokens", pyarrow.list_(pyarrow.string())),
+        ("vectors", pyarrow.large_list(item)),
+    ]
+    if has_offsets:
+        fields.append(("offsets", pyarrow.list_(pyarrow.list_(pyarrow.int32(), 2))))
+    return pyarrow.schema(fields, metadata=dict(metadata))
+
+
+def record_batch(
+    schema: pyarrow.Schema,
+    first: int,
+    tokens: Sequence[Sequence[str]],
+    arrays: Sequence[NDArray[Any]],
+    offsets: Sequence[Sequence[tuple[int, int]]] | None = None,
+) -> pyarrow.RecordBatch:
+    """Return a row for each sentence, at least one; `first` is the index of the first."""
+    import pyarrow
+
+    ends = [0, *accumulate(array.size for array in arrays)]
+    flat = pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
+    columns = [
+        pyarrow.array(range(first, first + len(arrays)), pyarrow.int64()),
+        pyarrow.array(tokens, schema.field("tokens").type),
+        pyarrow.LargeListArray.from_arrays(pyarrow.array(ends, pyarrow.int64()), flat),
+    ]
+    if offsets is not None:
+        columns.append(pyarrow.array(offsets, schema.field("offsets").type))
+    return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
