@@ -5,8 +5,7 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.routing import APIRoute
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class PlainRoute(APIRoute):
@@ -20,7 +19,7 @@ class PlainRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            response: Response = await endpoint(Request(scope, receive))
+            response: ASGIApp = await endpoint(Request(scope, receive))
             await response(scope, receive, send)
 
         self.app = app

@@ -11,49 +11,13 @@ PROBES: Final = frozenset(
 """Asked for by monitoring: answered without a key and on connections over the limit, and logged at
 debug level, so that they do not fill the log."""
 
-DOCS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")
-"""Files of the page `/docs`: script, style and icon."""
-
-PAGE: Final = (
-    "base.css",
-    "bodies.js",
-    "card.js",
-    "dom.js",
-    "examples.js",
-    "icon.svg",
-    "key_dialog.js",
-    "labels.js",
-    "layers_table.js",
-    "layout.css",
-    "lines.js",
-    "main.js",
-    "map.js",
-    "messages.js",
-    "nearest_uses.js",
-    "numbers.js",
-    "parts.css",
-    "pca.js",
-    "places.js",
-    "reading.js",
-    "refusal.js",
-    "safetensors.js",
-    "selection.js",
-    "sentence_form.js",
-    "server.js",
-    "shapes.js",
-    "tokens.js",
-    "vectors.js",
-)
-"""Files of the page `/`, beyond its document: scripts, styles and icon."""
-
-OPEN: Final = PROBES | {
-    *("/", "/v2", "/docs", "/openapi.json"),
-    *(f"/docs/{name}" for name in DOCS),
-    *(f"/page/{name}" for name in PAGE),
-}
+OPEN: Final = PROBES | {"/", "/v2", "/docs", "/openapi.json"}
 """GET of these is answered without an API key: none holds data of the model or of a client."""
+
+_OPEN_FOLDERS: Final = ("/docs/", "/page/")
+"""Likewise for the files of the pages `/docs` and `/`: scripts, styles and icons."""
 
 
 def is_open(method: str, path: str) -> bool:
     """Tell whether a request needs no API key."""
-    return path in OPEN and method in ("GET", "HEAD")
+    return method in ("GET", "HEAD") and (path in OPEN or path.startswith(_OPEN_FOLDERS))

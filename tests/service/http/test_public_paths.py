@@ -9,7 +9,7 @@ from elmo_serve.http.public_paths import OPEN, PROBES
 from tests.support.servers import Running
 
 
-@pytest.mark.parametrize("path", sorted(OPEN))
+@pytest.mark.parametrize("path", [*sorted(OPEN), "/docs/swagger-ui.css", "/page/main.js"])
 def test_probes_and_documentation_need_no_key(narrow: Running, path: str) -> None:
     assert httpx.get(narrow.url + path).status_code == 200
 

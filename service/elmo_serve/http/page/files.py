@@ -1,26 +1,19 @@
 """The files of the page, and the response that sends one of them."""
 
-import gzip
-import hashlib
-import importlib.resources
+import os
 import re
-from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from typing import Final
 
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.http.request import headers
 
 INDEX: Final = "index.html"
-
-_TYPES: Final = {
-    "html": "text/html",
-    "css": "text/css",
-    "js": "text/javascript",
-    "svg": "image/svg+xml",
-}
+FOLDER: Final = Path(__file__).with_name("static")
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,45 +30,43 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
 }
 
-_REFUSES: Final = re.compile(r"q=0(\.0*)?")
+_GZIP: Final = re.compile(r"gzip(?![ \t]*;[ \t]*q=0(\.0*)?[ \t]*(,|$))", re.IGNORECASE)
+"""In Accept-Encoding: `q=0` refuses a coding, which starlette does not look at."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    zipped: bytes
-    media_type: str
-    etag: str
+class _PageFiles(StaticFiles):
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers.update(_HEADERS)
+        # Weak, because the bytes of both codings have the same one.
+        response.headers["ETag"] = "W/" + response.headers["ETag"]
+        return response
 
 
-def response(name: str, scope: Scope, vary: str = "Accept-Encoding") -> Response:
-    """Return a file: compressed where the client takes gzip, 304 where the client has it.
+_FILES: Final = _PageFiles(directory=FOLDER, check_dir=False)
 
-    Raises KeyError when the file does not exist, which a route excludes before.
+
+async def response(name: str, scope: Scope, vary: str = "") -> ASGIApp:
+    """Return the response with a file: compressed for a client that takes gzip, 304 where it is
+    known. `vary` names a header that the response depends on, beside Accept-Encoding.
+
+    Raises HTTPException when the file does not exist.
     """
-    file = _file(name)
-    sent = {**_HEADERS, "ETag": file.etag, "Vary": vary}
-    known = ",".join(headers.every(scope, b"if-none-match"))
-    if file.etag.removeprefix("W/") in known:
-        return Response(status_code=304, headers=sent)
-    content = file.content
-    if _accepts_gzip(scope):
-        content, sent["Content-Encoding"] = file.zipped, "gzip"
-    return Response(content, media_type=file.media_type, headers=sent)
+    found = await _FILES.get_response(name, {**scope, "method": "GET"})
+    if vary:
+        found.headers["Vary"] = vary
+    accepted = ",".join(headers.every(scope, b"accept-encoding"))
+    coding = [(b"accept-encoding", b"gzip")] if _GZIP.search(accepted) else []
+    app = GZipMiddleware(found)
 
+    async def as_get(scope: Scope, receive: Receive, send: Send) -> None:
+        # HEAD has the headers of GET; the server sends no body with it.
+        await app({**scope, "method": "GET", "headers": coding}, receive, send)
 
-@cache
-def _file(name: str) -> _File:
-    content = (importlib.resources.files(__package__) / "static" / name).read_bytes()
-    # Weak, because the bytes of both codings have the same one.
-    etag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'
-    return _File(content, gzip.compress(content, mtime=0), _TYPES[name.rpartition(".")[2]], etag)
-
-
-def _accepts_gzip(scope: Scope) -> bool:
-    codings = ",".join(headers.every(scope, b"accept-encoding")).lower().replace(" ", "").split(",")
-    for coding in codings:
-        name, _, quality = coding.partition(";")
-        if name == "gzip":
-            return not _REFUSES.fullmatch(quality)
-    return False
+    return as_get

@@ -3,17 +3,15 @@
 import importlib.resources
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.responses import FileResponse, HTMLResponse
-
-from elmo_serve.errors import UnknownRoute, shown
-from elmo_serve.http.public_paths import DOCS
+from starlette.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
 
 router = APIRouter(include_in_schema=False)
 
-_SCRIPT, _STYLE, _ICON = DOCS
 _FOLDER = Path(str(importlib.resources.files("fastapi_offline"))) / "static"
+_FILES = StaticFiles(directory=_FOLDER, check_dir=False)
 
 
 @router.head("/docs")
@@ -23,17 +21,15 @@ async def page() -> HTMLResponse:
     return get_swagger_ui_html(
         openapi_url="./openapi.json",
         title="elmo-serve",
-        swagger_js_url=f"./docs/{_SCRIPT}",
-        swagger_css_url=f"./docs/{_STYLE}",
-        swagger_favicon_url=f"./docs/{_ICON}",
+        swagger_js_url="./docs/swagger-ui-bundle.js",
+        swagger_css_url="./docs/swagger-ui.css",
+        swagger_favicon_url="./docs/favicon.png",
         swagger_ui_parameters={"validatorUrl": None},
     )
 
 
 @router.head("/docs/{name}")
 @router.get("/docs/{name}")
-async def part(name: str) -> FileResponse:
+async def part(name: str, request: Request) -> Response:
     """Return the script, the style or the icon of the page."""
-    if name not in DOCS:
-        raise UnknownRoute(f"No route {shown(f'/docs/{name}')}; /docs lists them.")
-    return FileResponse(_FOLDER / name)
+    return await _FILES.get_response(name, request.scope)

@@ -1,19 +1,16 @@
 """GET /page/NAME: the scripts, the styles and the icon of the page."""
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from elmo_serve.errors import UnknownRoute, shown
 from elmo_serve.http.page import files
-from elmo_serve.http.public_paths import PAGE
+from elmo_serve.http.plain_route import PlainRoute
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=PlainRoute, include_in_schema=False)
 
 
-@router.head("/page/{name}")
-@router.get("/page/{name}")
-async def part(name: str, request: Request) -> Response:
+@router.head("/page/{name}", response_model=None)
+@router.get("/page/{name}", response_model=None)
+async def part(request: Request) -> ASGIApp:
     """Return a file of the page."""
-    if name not in PAGE:
-        raise UnknownRoute(f"No route {shown(f'/page/{name}')}; /docs lists them.")
-    return files.response(name, request.scope)
+    return await files.response(request.path_params["name"], request.scope)

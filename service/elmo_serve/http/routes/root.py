@@ -5,16 +5,17 @@ from typing import Final
 import mimeparse
 from fastapi import APIRouter, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from elmo_serve.http.page import files
+from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request import headers
 from elmo_serve.http.schemas.server import RootResponse
 from elmo_serve.http.state import VERSION
 
-router = APIRouter()
+router = APIRouter(route_class=PlainRoute)
 
 _HTML: Final = "text/html"
-_VARY: Final = "Accept, Accept-Encoding"
 
 
 @router.head("/", include_in_schema=False)
@@ -24,14 +25,14 @@ _VARY: Final = "Accept, Accept-Encoding"
     response_model=RootResponse,
     responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
 )
-async def root(request: Request) -> Response:
+async def root(request: Request) -> ASGIApp:
     """Return the page for a client that prefers HTML, else the addresses to begin with.
 
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
     names no model.
     """
     if _prefers_html(",".join(headers.every(request.scope, b"accept")).lower()):
-        return files.response(files.INDEX, request.scope, _VARY)
+        return await files.response(files.INDEX, request.scope, vary="Accept")
     body = RootResponse(
         name="elmo-serve",
         version=VERSION,
@@ -41,7 +42,11 @@ async def root(request: Request) -> Response:
         health="health/ready",
         metrics="metrics",
     )
-    return Response(body.model_dump_json(), media_type="application/json", headers={"Vary": _VARY})
+    return Response(
+        body.model_dump_json(),
+        media_type="application/json",
+        headers={"Vary": "Accept, Accept-Encoding"},
+    )
 
 
 def _prefers_html(accept: str) -> bool:

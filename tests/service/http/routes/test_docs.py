@@ -30,7 +30,7 @@ def test_the_page_loads_nothing_from_other_hosts(
     assert kinds == {"text/javascript", "text/css", "image/png"}
 
 
-@pytest.mark.parametrize("name", ["redoc.standalone.js", "%2e%2e", "a%2f%2e%2e%2fcore.py", "x"])
+@pytest.mark.parametrize("name", ["%2e%2e", "a%2f%2e%2e%2fcore.py", "x"])
 def test_docs_serve_no_other_file(client: httpx.Client, name: str) -> None:
     answer = client.get(f"/docs/{name}")
 
