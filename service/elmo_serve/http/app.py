@@ -13,13 +13,17 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from elmo_serve.http import openapi
-from elmo_serve.http.middleware.api_keys import ApiKeys
 from elmo_serve.http.middleware.body_limit import BodyLimit
-from elmo_serve.http.middleware.connections import SurplusConnections
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.errors import Errors
-from elmo_serve.http.middleware.load_shedding import LoadShedding
-from elmo_serve.http.middleware.request_checks import RequestChecks
+from elmo_serve.http.middleware.request_checks import (
+    KeyRing,
+    RequestChecks,
+    check_head,
+    connection_check,
+    origin_check,
+    shedding_check,
+)
 from elmo_serve.http.routes import (
     docs,
     embed,
@@ -109,17 +113,20 @@ class _Application(FastAPI):
 def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
     """Return the layers around every route, from the outermost inwards."""
     settings = server.settings
-    layers = [
+    checks = (
+        check_head,
+        origin_check(settings.cors_origins),
+        connection_check(settings.max_connections),
+        KeyRing(settings.api_key_names()).check,
+        shedding_check(server.load_shedder),
+    )
+    return [
         Middleware(RequestContext, metrics=server.request_metrics, routes=routes),
         *_cross_origin(settings.cors_origins),
         Middleware(Errors),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
-        Middleware(RequestChecks, origins=settings.cors_origins),
-        Middleware(SurplusConnections, limit=settings.max_connections),
+        Middleware(RequestChecks, checks=checks),
     ]
-    if keys := settings.api_key_names():
-        layers.append(Middleware(ApiKeys, keys=keys))
-    return [*layers, Middleware(LoadShedding, shedder=server.load_shedder)]
 
 
 def _cross_origin(origins: tuple[str, ...]) -> list[Middleware]:

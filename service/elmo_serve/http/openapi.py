@@ -162,7 +162,7 @@ def _drop_validation_errors(document: dict[str, Any]) -> None:
 
 
 def _add_forbidden(document: dict[str, Any]) -> None:
-    """Declare the 403 of `RequestChecks` on every operation but GET, in the form of its 401."""
+    """Declare the 403 of `origin_check` on every operation but GET, in the form of its 401."""
     for path in document["paths"].values():
         for method, operation in path.items():
             if method != "get":

@@ -22,7 +22,7 @@ from elmo_serve.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection.early_refusal import EarlyRefusal
 from elmo_serve.http.connection.limits import ConnectionFactory, ConnectionLimits
-from elmo_serve.http.middleware.api_keys import KeyRing
+from elmo_serve.http.middleware.request_checks import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, SettingsError

@@ -1,1 +1,1 @@
-"""Middleware as plain ASGI: request context, errors, keys and limits."""
+"""Middleware as plain ASGI: request context, errors, size of the body, and checks of the head."""

@@ -24,7 +24,8 @@ class RequestContext:
     """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
     Puts into the `state` of a request: `request_id`, and `account`, a dictionary whose entries
-    become fields of the request's line in the access log.
+    become fields of the request's line in the access log. Closes connections over the limit after
+    their response.
     """
 
     def __init__(self, app: ASGIApp, metrics: RequestMetrics, routes: Sequence[BaseRoute]) -> None:
@@ -51,6 +52,7 @@ class RequestContext:
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", request_id.encode()),
+                    *([(b"connection", b"close")] if connection.is_surplus else ()),
                 ]
             await send(message)
 

@@ -1,11 +1,26 @@
-"""Refuses requests that the HTTP parser lets pass and that must not reach a route."""
+"""One layer with the checks of a request's head: what they refuse reaches no route.
 
-from collections.abc import Collection
+A check looks at the scope of a request before its body is received, and raises a ServiceError.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elmo_serve.errors import Forbidden, MalformedRequest, UnknownRoute, shown
+from elmo_serve.errors import (
+    Forbidden,
+    MalformedRequest,
+    Unauthorized,
+    Unavailable,
+    UnknownRoute,
+    shown,
+)
+from elmo_serve.http.connection.limits import connection_of
+from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.public_paths import PROBES, is_open
 from elmo_serve.http.request import headers
 
 _VERSIONS: Final = ("1.1", "1.0")
@@ -15,45 +30,124 @@ _OTHER_ORIGINS: Final = ("cross-site", "same-site")
 """Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
 subdomain."""
 
+Check = Callable[[Scope], None]
+
 
 class RequestChecks:
-    """Answers 400 to ambiguous framing and other versions of HTTP, 404 to a line break in a path.
+    """Runs the checks in their order; the first one that raises answers the request."""
 
-    Answers 403 to a request other than GET, HEAD and OPTIONS from a page of an origin that is not
-    one of `origins`. Browsers send such a request without asking before, if its body has no media
-    type; only its answer is kept from the page. Programs other than browsers send no
-    `Sec-Fetch-Site`.
+    def __init__(self, app: ASGIApp, checks: Sequence[Check]) -> None:
+        self._app = app
+        self._checks = checks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            for check in self._checks:
+                check(scope)
+        await self._app(scope, receive, send)
+
+
+def check_head(scope: Scope) -> None:
+    """Answer 400 to ambiguous framing and other versions of HTTP, 404 to a line break in a path.
 
     Content-Length beside Transfer-Encoding is how requests are smuggled past a proxy (RFC 9112,
     6.1). A line break at the end of a path is ignored by Starlette's routes: their patterns end
     with `$`, which also matches before it.
     """
+    if scope["http_version"] not in _VERSIONS:
+        raise MalformedRequest("What was sent is not HTTP/1.1.", headers=_CLOSE)
+    if headers.is_framed_twice(scope):
+        raise MalformedRequest(
+            "The request has both Content-Length and Transfer-Encoding.", headers=_CLOSE
+        )
+    if "\n" in scope["path"]:
+        raise UnknownRoute(f"No route {shown(scope['path'])}; /docs lists them.")
 
-    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
-        self._app = app
-        self._origins = origins
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            if scope["http_version"] not in _VERSIONS:
-                raise MalformedRequest("What was sent is not HTTP/1.1.", headers=_CLOSE)
-            if headers.is_framed_twice(scope):
-                raise MalformedRequest(
-                    "The request has both Content-Length and Transfer-Encoding.", headers=_CLOSE
-                )
-            if "\n" in scope["path"]:
-                raise UnknownRoute(f"No route {shown(scope['path'])}; /docs lists them.")
-            if scope["method"] not in _SAFE_METHODS:
-                self._check_origin(scope)
-        await self._app(scope, receive, send)
+def origin_check(origins: Collection[str]) -> Check:
+    """Answer 403 to a request other than GET, HEAD and OPTIONS from a page of another origin.
 
-    def _check_origin(self, scope: Scope) -> None:
+    `origins` are allowed. Browsers send such a request without asking before, if its body has no
+    media type; only its answer is kept from the page. Programs other than browsers send no
+    `Sec-Fetch-Site`.
+    """
+
+    def check(scope: Scope) -> None:
         site = headers.first(scope, b"sec-fetch-site")
-        if site is None or site.lower() not in _OTHER_ORIGINS or "*" in self._origins:
+        if scope["method"] in _SAFE_METHODS or site is None or "*" in origins:
             return
         origin = headers.first(scope, b"origin") or ""
-        if origin.lower() not in self._origins:
+        if site.lower() in _OTHER_ORIGINS and origin.lower() not in origins:
             raise Forbidden(
                 f"Origin is {shown(origin)} and Sec-Fetch-Site {shown(site)}; pages of another "
                 f"origin send {shown(scope['method'])} only from those in ELMO_CORS_ORIGINS."
             )
+
+    return check
+
+
+def connection_check(limit: int) -> Check:
+    """Answer 503 on connections over `limit`, which `RequestContext` closes after the response.
+
+    Probes and metrics are answered, because monitoring needs them. `LimitedConnection` says which
+    connections are over the limit.
+    """
+
+    def check(scope: Scope) -> None:
+        if connection_of(scope).is_surplus and scope["path"] not in PROBES:
+            raise Unavailable(
+                f"{limit} connections are open, no more are allowed (ELMO_MAX_CONNECTIONS).",
+                retry_after=1,
+            )
+
+    return check
+
+
+class KeyRing:
+    """The server's keys with their names. Every key is compared, in constant time."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._names = list(keys.values())
+        self._digests = [_digest(key.encode()) for key in keys]
+
+    def name(self, scope: Scope) -> str | None:
+        """Return the name of the key that was sent; None when it is none of the server's."""
+        sent = headers.first(scope, b"authorization") or ""
+        scheme, _, key = sent.encode("latin-1").partition(b" ")
+        digest = _digest(key.strip())
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        if scheme.lower() != b"bearer" or not any(matches):
+            return None
+        return self._names[matches.index(True)]
+
+    def check(self, scope: Scope) -> None:
+        """Answer 401 to a request without a key, if its path is not open or there are none.
+
+        The name stands for the client in quotas and in the access log; the key itself is written
+        nowhere.
+        """
+        if not self._names or is_open(scope["method"], scope["path"]):
+            return
+        name = self.name(scope)
+        if name is None:
+            raise Unauthorized("Send one of the server's API keys: `Authorization: Bearer KEY`.")
+        scope["state"]["client"] = f"key {name}"
+        scope["state"]["account"]["key"] = name
+
+
+def shedding_check(shedder: LoadShedder) -> Check:
+    """Answer 503 to `POST /embed` while the queue has no room for it."""
+
+    def check(scope: Scope) -> None:
+        if scope["path"] == "/embed" and scope["method"] == "POST":
+            error = shedder.refusal(scope)
+            if error is not None:
+                scope["state"]["is_shed"] = True
+                raise error
+
+    return check
+
+
+def _digest(key: bytes) -> bytes:
+    """Return a digest of one length, so that comparing tells nothing of a key's length."""
+    return hashlib.sha256(key).digest()

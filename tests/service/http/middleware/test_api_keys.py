@@ -9,7 +9,7 @@ from tests.conftest import KEY
 from tests.support.servers import SMALL, Running, running
 
 
-@pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docs/x", "/no"])
+@pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docsx", "/no"])
 @pytest.mark.parametrize(
     "value",
     [None, "", "Bearer", f"Bearer {KEY}x", KEY, f"Basic {KEY}", f"Bearer {KEY},other"],

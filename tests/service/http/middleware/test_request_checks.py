@@ -1,10 +1,23 @@
-"""Requests that the HTTP parser lets pass and that reach no route."""
+"""The checks of a request's head: what they refuse reaches no route."""
 
 import pytest
-from starlette.types import Scope
+from starlette.types import Message, Scope
 
-from elmo_serve.errors import Forbidden, MalformedRequest, ServiceError, UnknownRoute
-from elmo_serve.http.middleware.request_checks import RequestChecks
+from elmo_serve.errors import (
+    Forbidden,
+    MalformedRequest,
+    Overloaded,
+    ServiceError,
+    Unavailable,
+    UnknownRoute,
+)
+from elmo_serve.http.middleware.request_checks import (
+    RequestChecks,
+    check_head,
+    connection_check,
+    origin_check,
+    shedding_check,
+)
 from tests.support.asgi import Route, http_scope, respond
 
 HERE = "https://example.org"
@@ -31,7 +44,7 @@ async def test_a_malformed_request_is_refused(
     route = Route()
 
     with pytest.raises(error, match=message) as refusal:
-        await respond(RequestChecks(route, ()), scope)
+        await respond(RequestChecks(route, [check_head]), scope)
 
     assert not route.scopes
     closes = refusal.value.headers.get("Connection") == "close"
@@ -49,7 +62,9 @@ async def test_a_malformed_request_is_refused(
     ],
 )
 async def test_any_other_request_passes(scope: Scope) -> None:
-    assert (await respond(RequestChecks(Route(), ()), scope))["status"] == 200
+    assert (await respond(RequestChecks(Route(), [check_head, origin_check(())]), scope))[
+        "status"
+    ] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PURGE"])
@@ -66,7 +81,9 @@ async def test_a_page_of_another_origin_changes_nothing(method: str, sent: dict[
     route = Route()
 
     with pytest.raises(Forbidden, match="ELMO_CORS_ORIGINS") as refusal:
-        await respond(RequestChecks(route, (HERE,)), http_scope("/tasks/a", method, **sent))
+        await respond(
+            RequestChecks(route, [origin_check((HERE,))]), http_scope("/tasks/a", method, **sent)
+        )
 
     assert not route.scopes
     assert repr(sent.get("origin", "")) in refusal.value.detail
@@ -90,6 +107,72 @@ async def test_a_page_of_another_origin_changes_nothing(method: str, sent: dict[
 async def test_other_origins_read_and_allowed_ones_write(
     method: str, sent: dict[str, str], origins: tuple[str, ...]
 ) -> None:
-    app = RequestChecks(Route(), origins)
+    app = RequestChecks(Route(), [origin_check(origins)])
 
     assert (await respond(app, http_scope("/tasks/a", method, **sent)))["status"] == 200
+
+
+class Connection:
+    is_surplus = True
+
+
+async def test_a_connection_over_the_limit_is_refused() -> None:
+    route, scope = Route(), http_scope()
+    scope["state"]["connection"] = Connection()
+
+    with pytest.raises(Unavailable, match=r"^3 connections .*ELMO_MAX_CONNECTIONS") as error:
+        await respond(RequestChecks(route, [connection_check(3)]), scope)
+
+    assert error.value.headers["Retry-After"] == "1"
+    assert not route.scopes
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics"])
+async def test_monitoring_is_answered_over_the_limit(path: str) -> None:
+    scope = http_scope(path, "GET")
+    scope["state"]["connection"] = Connection()
+
+    response = await respond(RequestChecks(Route(), [connection_check(3)]), scope)
+
+    assert response["status"] == 200
+
+
+class Shedder:
+    """Refuses every request that it is asked about; its rule has a test of its own."""
+
+    def __init__(self) -> None:
+        self.asked: list[Scope] = []
+        self.error = Overloaded("full", retry_after=1)
+
+    def refusal(self, scope: Scope) -> Overloaded:
+        self.asked.append(scope)
+        return self.error
+
+
+async def test_a_request_without_room_is_refused_before_its_body_is_received() -> None:
+    async def receive() -> Message:
+        raise AssertionError("a piece was received")
+
+    scope, route, shedder = http_scope(), Route(), Shedder()
+    check = shedding_check(shedder)  # type: ignore[arg-type]
+
+    with pytest.raises(Overloaded) as refusal:
+        await respond(RequestChecks(route, [check]), scope, receive)
+
+    assert refusal.value is shedder.error
+    assert scope["state"]["is_shed"] is True  # the access log counts it with others
+    assert not route.scopes
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [http_scope("/tasks/x", "PUT"), http_scope("/embed", "GET"), {"type": "lifespan"}],
+)
+async def test_only_requests_to_embed_are_asked_about_room(scope: Scope) -> None:
+    shedder = Shedder()
+    check = shedding_check(shedder)  # type: ignore[arg-type]
+
+    response = await respond(RequestChecks(Route(), [check]), scope)
+
+    assert response["status"] == 200
+    assert not shedder.asked
