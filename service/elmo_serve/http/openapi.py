@@ -47,43 +47,8 @@ TAGS: Final = {
     "Jobs": "Tasks that are learned from labelled examples.",
     "Server": "The model, the limits in force, probes and metrics.",
 }
-
-OPERATIONS: Final = {
-    ("post", "/embed"): ("embed", "Vectors"),
-    ("post", "/tokenize"): ("tokenize", "Vectors"),
-    ("post", "/similarity"): ("compare", "Vectors"),
-    ("post", "/neighbours"): ("findNeighbours", "Vectors"),
-    ("post", "/v1/embeddings"): ("createEmbeddings", "OpenAI"),
-    ("get", "/v1/models"): ("listModels", "OpenAI"),
-    ("get", "/v1/models/{name}"): ("getModel", "OpenAI"),
-    ("post", "/tei/embed"): ("teiEmbed", "Text Embeddings Inference"),
-    ("post", "/tei/embed_all"): ("teiEmbedAll", "Text Embeddings Inference"),
-    ("post", "/tei"): ("teiEmbedBase", "Text Embeddings Inference"),
-    ("post", "/"): ("teiEmbedRoot", "Text Embeddings Inference"),
-    ("get", "/v2"): ("getServerMetadata", "Open Inference Protocol"),
-    ("get", "/v2/health/live"): ("getServerLive", "Open Inference Protocol"),
-    ("get", "/v2/health/ready"): ("getServerReady", "Open Inference Protocol"),
-    ("get", "/v2/models/{name}"): ("getModelMetadata", "Open Inference Protocol"),
-    ("get", "/v2/models/{name}/ready"): ("getModelReady", "Open Inference Protocol"),
-    ("get", "/tasks"): ("listTasks", "Tasks"),
-    ("get", "/tasks/{name}"): ("getTask", "Tasks"),
-    ("put", "/tasks/{name}"): ("putTask", "Tasks"),
-    ("delete", "/tasks/{name}"): ("deleteTask", "Tasks"),
-    ("post", "/tasks/{name}/fit"): ("fitTask", "Jobs"),
-    ("get", "/jobs"): ("listJobs", "Jobs"),
-    ("get", "/jobs/{id}"): ("getJob", "Jobs"),
-    ("delete", "/jobs/{id}"): ("cancelJob", "Jobs"),
-    ("get", "/jobs/{id}/head"): ("getHead", "Jobs"),
-    ("get", "/info"): ("getInfo", "Server"),
-    ("get", "/info/centre"): ("getCentre", "Server"),
-    ("get", "/"): ("getRoot", "Server"),
-    ("get", "/health"): ("getHealth", "Server"),
-    ("get", "/ping"): ("ping", "Server"),
-    ("get", "/health/live"): ("getLive", "Server"),
-    ("get", "/health/ready"): ("getReady", "Server"),
-    ("get", "/metrics"): ("getMetrics", "Server"),
-}
-"""Id and tag of each operation. A generated client has a method for the id: `client.getTask`."""
+"""The groups of operations. Each router names its own, and each route its `operation_id`: the name
+of a method in generated clients, such as `client.getTask`."""
 
 
 def describe(app: FastAPI, server: Server) -> None:
@@ -136,19 +101,11 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     document["components"]["schemas"].update(definitions["$defs"])
-    _name_operations(document)
     _drop_validation_errors(document)
     _add_forbidden(document)
     if needs_key:
         _ask_for_a_key(document)
     return document
-
-
-def _name_operations(document: dict[str, Any]) -> None:
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            operation["operationId"], tag = OPERATIONS[method, path]
-            operation["tags"] = [tag]
 
 
 def _drop_validation_errors(document: dict[str, Any]) -> None:

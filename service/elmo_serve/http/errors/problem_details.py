@@ -14,18 +14,44 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elmo_serve.errors import (
+    ClientOverShare,
+    DeadlineExceeded,
     InternalError,
+    InvalidRequest,
+    MalformedBody,
     MethodNotAllowed,
+    Overloaded,
+    SentenceFailed,
     ServiceError,
+    TooLarge,
     TryLater,
     Unauthorized,
     Unavailable,
+    UnknownModel,
     UnknownRoute,
+    UnsupportedMediaType,
     shown,
 )
 from elmo_serve.http.schemas.problems import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+ALWAYS: Final = (Unauthorized, InternalError, Unavailable)
+"""Errors of every route that needs a key."""
+
+BODY_ERRORS: Final = (
+    *ALWAYS,
+    MalformedBody,
+    UnknownModel,
+    TooLarge,
+    UnsupportedMediaType,
+    InvalidRequest,
+    DeadlineExceeded,
+)
+"""Errors of every route with a body."""
+
+EMBED_ERRORS: Final = (*BODY_ERRORS, ClientOverShare, SentenceFailed, Overloaded)
+"""Errors of every route that computes vectors of a body."""
 
 _SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 
@@ -81,7 +107,7 @@ def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str
     """Return the `responses` of a FastAPI route for some errors."""
     schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
     responses: dict[int | str, dict[str, Any]] = {}
-    for error in sorted(errors, key=lambda error: error.status):
+    for error in sorted(errors, key=lambda error: (error.status, error.title)):
         response = responses.setdefault(
             error.status,
             {

@@ -37,11 +37,12 @@ from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.scheduling.request import cost_of
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
 
 @router.post(
     "/embed",
+    operation_id="embed",
     name="embed",
     summary="Embed tokenised sentences or text",
     response_class=Response,

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from elmo_serve.errors import (
-    ClientOverShare,
-    Conflict,
-    DeadlineExceeded,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    NotAcceptable,
-    Overloaded,
-    SentenceFailed,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnknownTask,
-    UnsupportedMediaType,
-)
-from elmo_serve.http.errors.problem_details import REQUEST_ID, documented
+from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types import ENCODERS, json_text
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 
@@ -46,13 +30,17 @@ WARNINGS: dict[str, Any] = {
     "schema": {"type": "integer", "minimum": 1},
 }
 
-REQUEST: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {json_text.ENCODER.media_type: {"schema": component(EmbedRequest)}},
-    },
-    "parameters": [TIMEOUT],
-}
+
+def json_request(model: type, *parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the `openapi_extra` of a route that computes: its body, and its parameters."""
+    content = {json_text.ENCODER.media_type: {"schema": component(model)}}
+    return {
+        "requestBody": {"required": True, "content": content},
+        "parameters": [TIMEOUT, *parameters],
+    }
+
+
+REQUEST: dict[str, Any] = json_request(EmbedRequest)
 
 _HEADERS: dict[str, Any] = {
     "Server-Timing": {
@@ -72,25 +60,7 @@ _HEADERS: dict[str, Any] = {
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    **documented(
-        (
-            MalformedBody,
-            Unauthorized,
-            UnknownModel,
-            UnknownTask,
-            NotAcceptable,
-            Conflict,
-            TooLarge,
-            UnsupportedMediaType,
-            InvalidRequest,
-            SentenceFailed,
-            InternalError,
-            ClientOverShare,
-            Overloaded,
-            Unavailable,
-            DeadlineExceeded,
-        )
-    ),
+    **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
     200: {
         "description": "The vectors, in the media type that Accept prefers.",
         "headers": _HEADERS,

@@ -9,7 +9,7 @@ from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.schemas.server import Health, ModelStatus
 from elmo_serve.http.state import Server, TheServer
 
-router = APIRouter()
+router = APIRouter(tags=["Server"])
 
 _PROBE: Final[dict[str, Any]] = {
     "responses": documented((Unavailable,)),
@@ -18,7 +18,7 @@ _PROBE: Final[dict[str, Any]] = {
 
 
 @router.head("/health/live", include_in_schema=False)
-@router.get("/health/live", summary="Liveness", **_PROBE)
+@router.get("/health/live", operation_id="getLive", summary="Liveness", **_PROBE)
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
     if not any(model.is_fit for model in server.models):
@@ -27,7 +27,7 @@ async def live(server: TheServer) -> Health:
 
 
 @router.head("/health/ready", include_in_schema=False)
-@router.get("/health/ready", summary="Readiness", **_PROBE)
+@router.get("/health/ready", operation_id="getReady", summary="Readiness", **_PROBE)
 async def ready(server: TheServer) -> Health:
     """200 once every model is loaded or has failed, while one of them can answer.
 
@@ -37,14 +37,14 @@ async def ready(server: TheServer) -> Health:
 
 
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Readiness, as OpenAI servers", **_PROBE)
+@router.get("/health", operation_id="getHealth", summary="Readiness, as OpenAI servers", **_PROBE)
 async def health(server: TheServer) -> Health:
     """As `/health/ready`: load balancers and clients of other servers ask for this path."""
     return _ready(server)
 
 
 @router.head("/ping", include_in_schema=False)
-@router.get("/ping", summary="Readiness, as SageMaker", **_PROBE)
+@router.get("/ping", operation_id="ping", summary="Readiness, as SageMaker", **_PROBE)
 async def ping(server: TheServer) -> Health:
     """As `/health/ready`: hosts of model containers ask for this path."""
     return _ready(server)

@@ -18,12 +18,13 @@ from elmo_serve.http.schemas.server import (
 )
 from elmo_serve.http.state import VERSION, TheServer
 
-router = APIRouter()
+router = APIRouter(tags=["Server"])
 
 
 @router.head("/info", include_in_schema=False)
 @router.get(
     "/info",
+    operation_id="getInfo",
     summary="Describe the model",
     responses=documented((Unauthorized, UnknownModel, Unavailable)),
 )
@@ -61,6 +62,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
 @router.head("/info/centre", include_in_schema=False)
 @router.get(
     "/info/centre",
+    operation_id="getCentre",
     summary="Get the mean of each layer",
     response_class=Response,
     responses={

@@ -9,20 +9,12 @@ from fastapi import APIRouter, Path, Request, Response
 from elmo_serve.errors import (
     ClientOverShare,
     Conflict,
-    DeadlineExceeded,
-    InternalError,
     InvalidRequest,
-    MalformedBody,
     Overloaded,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
     UnknownJob,
-    UnknownModel,
-    UnsupportedMediaType,
     shown,
 )
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.request import body as request_body
 from elmo_serve.http.request import headers
 from elmo_serve.http.request.body import Body
@@ -39,13 +31,12 @@ from elmo_serve.jobs.fit_run import FitModel
 from elmo_serve.jobs.job import JOB_ID, Job
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
-router = APIRouter()
+router = APIRouter(tags=["Jobs"])
 
 Id = Annotated[
     str,
     Path(description="The job's id.", json_schema_extra={"pattern": f"^{JOB_ID.pattern}$"}),
 ]
-_ALWAYS = (Unauthorized, InternalError, Unavailable)
 _BODY = {
     "application/json": {"schema": {"$ref": "#/components/schemas/FitBody"}},
     NDJSON: {"schema": {"type": "string"}},
@@ -55,6 +46,7 @@ _SAFETENSORS = "application/vnd.safetensors"
 
 @router.post(
     "/tasks/{name}/fit",
+    operation_id="fitTask",
     summary="Learn a task from labelled examples",
     status_code=202,
     responses={
@@ -68,20 +60,7 @@ _SAFETENSORS = "application/vnd.safetensors"
                 }
             },
         },
-        **documented(
-            (
-                *_ALWAYS,
-                MalformedBody,
-                UnknownModel,
-                Conflict,
-                TooLarge,
-                UnsupportedMediaType,
-                InvalidRequest,
-                ClientOverShare,
-                Overloaded,
-                DeadlineExceeded,
-            )
-        ),
+        **documented((*BODY_ERRORS, Conflict, ClientOverShare, Overloaded)),
     },
     openapi_extra={"requestBody": {"required": True, "content": _BODY}},
 )
@@ -113,14 +92,19 @@ async def fit_task(
 
 
 @router.head("/jobs", include_in_schema=False)
-@router.get("/jobs", summary="List the jobs", responses=documented(_ALWAYS))
+@router.get("/jobs", operation_id="listJobs", summary="List the jobs", responses=documented(ALWAYS))
 async def list_jobs(server: TheServer) -> JobList:
     """Return all jobs that wait, run or are kept, the newest first."""
     return JobList(jobs=[_answer(job) for job in await server.jobs.list()])
 
 
 @router.head("/jobs/{id}", include_in_schema=False)
-@router.get("/jobs/{id}", summary="Get a job", responses=documented((*_ALWAYS, UnknownJob)))
+@router.get(
+    "/jobs/{id}",
+    operation_id="getJob",
+    summary="Get a job",
+    responses=documented((*ALWAYS, UnknownJob)),
+)
 async def get_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002 - the name in the path
     """Return the state of a job, its progress and its scores so far."""
     return _answer(await server.jobs.get(id))
@@ -129,6 +113,7 @@ async def get_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002 - the
 @router.head("/jobs/{id}/head", include_in_schema=False)
 @router.get(
     "/jobs/{id}/head",
+    operation_id="getHead",
     summary="Get the head of a job",
     response_class=Response,
     responses={
@@ -137,7 +122,7 @@ async def get_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002 - the
             "(labels); the labels are in the metadata.",
             "content": {_SAFETENSORS: {"schema": {"type": "string", "format": "binary"}}},
         },
-        **documented((*_ALWAYS, UnknownJob, Conflict)),
+        **documented((*ALWAYS, UnknownJob, Conflict)),
     },
 )
 async def get_head(id: Id, server: TheServer) -> Response:  # noqa: A002
@@ -147,8 +132,9 @@ async def get_head(id: Id, server: TheServer) -> Response:  # noqa: A002
 
 @router.delete(
     "/jobs/{id}",
+    operation_id="cancelJob",
     summary="Cancel a job",
-    responses=documented((*_ALWAYS, UnknownJob, Conflict)),
+    responses=documented((*ALWAYS, UnknownJob, Conflict)),
 )
 async def cancel_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002
     """Cancel a job that waits or runs; the job is answered as it is then.

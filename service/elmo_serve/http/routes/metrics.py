@@ -13,7 +13,7 @@ from starlette.responses import Response
 from elmo_serve.http.request.headers import MAX_ACCEPT_CHARACTERS
 from elmo_serve.http.state import TheServer
 
-router = APIRouter()
+router = APIRouter(tags=["Server"])
 
 _TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 
@@ -21,6 +21,7 @@ _TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 @router.head("/metrics", include_in_schema=False)
 @router.get(
     "/metrics",
+    operation_id="getMetrics",
     summary="Metrics",
     response_class=Response,
     responses={

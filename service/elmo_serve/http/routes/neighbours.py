@@ -10,32 +10,16 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from elmo_model.neighbours.neighbour_index import NeighbourIndex
-from elmo_serve.errors import (
-    ClientOverShare,
-    DeadlineExceeded,
-    FieldError,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    Overloaded,
-    SentenceFailed,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnknownTask,
-    UnsupportedMediaType,
-    shown,
-)
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask, shown
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.routes.embed_document import TIMEOUT
+from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, mix_faults, select
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
 _MEMORY_FACTOR: Final = 1.0
 """The response is small; the vectors are kept until the search begins."""
@@ -43,38 +27,15 @@ _MEMORY_FACTOR: Final = 1.0
 
 @router.post(
     "/neighbours",
+    operation_id="findNeighbours",
     name="neighbours",
     summary="Find the nearest uses of a token",
     response_class=Response,
     responses={
         200: {"model": NeighboursResponse, "description": "The nearest uses and words."},
-        **documented(
-            (
-                Unauthorized,
-                InternalError,
-                Unavailable,
-                MalformedBody,
-                UnknownModel,
-                UnknownTask,
-                TooLarge,
-                UnsupportedMediaType,
-                InvalidRequest,
-                ClientOverShare,
-                SentenceFailed,
-                Overloaded,
-                DeadlineExceeded,
-            )
-        ),
+        **documented((*EMBED_ERRORS, UnknownTask)),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/NeighboursRequest"}}
-            },
-        },
-        "parameters": [TIMEOUT],
-    },
+    openapi_extra=json_request(NeighboursRequest),
 )
 async def neighbours(request: Request) -> Response:
     """Return the uses of words in an indexed text that are nearest to a token in its sentence.

@@ -8,8 +8,9 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from elmo_serve.errors import InternalError, Unauthorized, Unavailable, UnknownModel
+from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.errors import bodies
+from elmo_serve.http.errors.problem_details import ALWAYS
 from elmo_serve.http.routes import health
 from elmo_serve.http.schemas.open_inference import (
     OpenInferenceLive,
@@ -20,25 +21,25 @@ from elmo_serve.http.schemas.open_inference import (
 )
 from elmo_serve.http.state import VERSION, TheServer
 
-router = APIRouter()
+router = APIRouter(tags=["Open Inference Protocol"])
 
 _NAME: Final = "elmo-serve"
 
 _PROBE: Final = bodies.documented((Unavailable,), bodies.OPEN_INFERENCE)
-_MODEL: Final = bodies.documented(
-    (Unauthorized, UnknownModel, InternalError, Unavailable), bodies.OPEN_INFERENCE
-)
+_MODEL: Final = bodies.documented((*ALWAYS, UnknownModel), bodies.OPEN_INFERENCE)
 
 
 @router.head("/v2", include_in_schema=False)
-@router.get("/v2", summary="Describe the server, as KServe")
+@router.get("/v2", operation_id="getServerMetadata", summary="Describe the server, as KServe")
 async def server_metadata() -> OpenInferenceServer:
     """Return the name and the version of the program. The route needs no key."""
     return OpenInferenceServer(name=_NAME, version=VERSION, extensions=[])
 
 
 @router.head("/v2/health/live", include_in_schema=False)
-@router.get("/v2/health/live", summary="Liveness, as KServe", responses=_PROBE)
+@router.get(
+    "/v2/health/live", operation_id="getServerLive", summary="Liveness, as KServe", responses=_PROBE
+)
 async def server_live(server: TheServer) -> OpenInferenceLive:
     """As `/health/live`: 200 while the process can recover by itself."""
     await health.live(server)
@@ -46,7 +47,12 @@ async def server_live(server: TheServer) -> OpenInferenceLive:
 
 
 @router.head("/v2/health/ready", include_in_schema=False)
-@router.get("/v2/health/ready", summary="Readiness, as KServe", responses=_PROBE)
+@router.get(
+    "/v2/health/ready",
+    operation_id="getServerReady",
+    summary="Readiness, as KServe",
+    responses=_PROBE,
+)
 async def server_ready(server: TheServer) -> OpenInferenceReady:
     """As `/health/ready`: 200 while a model can answer, else 503 with the reason."""
     await health.ready(server)
@@ -54,7 +60,12 @@ async def server_ready(server: TheServer) -> OpenInferenceReady:
 
 
 @router.head("/v2/models/{name:path}/ready", include_in_schema=False)
-@router.get("/v2/models/{name:path}/ready", summary="Readiness of a model", responses=_MODEL)
+@router.get(
+    "/v2/models/{name:path}/ready",
+    operation_id="getModelReady",
+    summary="Readiness of a model",
+    responses=_MODEL,
+)
 async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
     """Return 200 while this model can answer, else 503 with the reason."""
     model = server.models.get(name)
@@ -64,7 +75,12 @@ async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
 
 
 @router.head("/v2/models/{name:path}", include_in_schema=False)
-@router.get("/v2/models/{name:path}", summary="Describe a model, as KServe", responses=_MODEL)
+@router.get(
+    "/v2/models/{name:path}",
+    operation_id="getModelMetadata",
+    summary="Describe a model, as KServe",
+    responses=_MODEL,
+)
 async def model_metadata(name: str, server: TheServer) -> OpenInferenceModel:
     """Return the revision of a model. `GET /info` says more."""
     model = server.models.get(name)

@@ -8,27 +8,19 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import (
-    ClientOverShare,
-    DeadlineExceeded,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    Overloaded,
-    SentenceFailed,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnknownTask,
-    UnsupportedMediaType,
-)
+from elmo_serve.errors import UnknownModel, UnknownTask
 from elmo_serve.http.errors import bodies as error_bodies
+from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.routes.embed_document import TIMEOUT
-from elmo_serve.http.schemas.clients import EmbeddingsResponse, ModelCard, ModelList
+from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.schemas.clients import (
+    EmbeddingsRequest,
+    EmbeddingsResponse,
+    ModelCard,
+    ModelList,
+)
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
 from elmo_serve.http.text.bodies import OpenAIOptions, check_dimensions
@@ -36,8 +28,8 @@ from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 
-router = APIRouter()
-embeddings_router = APIRouter(route_class=PlainRoute)
+router = APIRouter(tags=["OpenAI"])
+embeddings_router = APIRouter(route_class=PlainRoute, tags=["OpenAI"])
 
 TASK_SEPARATOR: Final = "@"
 """Between the names of a model and of one of its tasks."""
@@ -48,43 +40,23 @@ _BASE64_FACTOR: Final = 2
 _SMALL_BYTES: Final = 1 << 18
 """Bytes of vectors up to which base64 is written on the event loop: it takes less than 1 ms."""
 
-_ALWAYS: Final = (Unauthorized, InternalError, Unavailable)
 _OWNER: Final = "elmo-serve"
 
 
 @embeddings_router.post(
     "/v1/embeddings",
+    operation_id="createEmbeddings",
     name="embeddings",
     summary="Embed texts, as OpenAI",
     response_class=Response,
     responses={
         200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
         **error_bodies.documented(
-            (
-                *_ALWAYS,
-                MalformedBody,
-                UnknownModel,
-                UnknownTask,
-                TooLarge,
-                UnsupportedMediaType,
-                InvalidRequest,
-                ClientOverShare,
-                SentenceFailed,
-                Overloaded,
-                DeadlineExceeded,
-            ),
+            (*EMBED_ERRORS, UnknownTask),
             error_bodies.OPENAI,
         ),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/EmbeddingsRequest"}}
-            },
-        },
-        "parameters": [TIMEOUT],
-    },
+    openapi_extra=json_request(EmbeddingsRequest),
 )
 async def embeddings(request: Request) -> Response:
     """Return one unit vector a text: the mean over its tokens of the mean of all layers.
@@ -110,8 +82,9 @@ async def embeddings(request: Request) -> Response:
 @router.head("/v1/models", include_in_schema=False)
 @router.get(
     "/v1/models",
+    operation_id="listModels",
     summary="List the models, as OpenAI",
-    responses=error_bodies.documented(_ALWAYS, error_bodies.OPENAI),
+    responses=error_bodies.documented(ALWAYS, error_bodies.OPENAI),
 )
 async def list_models(server: TheServer) -> ModelList:
     """Return the names that `model` may have: models, and models with a task."""
@@ -121,8 +94,9 @@ async def list_models(server: TheServer) -> ModelList:
 @router.head("/v1/models/{name:path}", include_in_schema=False)
 @router.get(
     "/v1/models/{name:path}",
+    operation_id="getModel",
     summary="Get a model, as OpenAI",
-    responses=error_bodies.documented((*_ALWAYS, UnknownModel, UnknownTask), error_bodies.OPENAI),
+    responses=error_bodies.documented((*ALWAYS, UnknownModel, UnknownTask), error_bodies.OPENAI),
 )
 async def get_model(name: str, server: TheServer) -> ModelCard:
     """Return one name, if the server knows it."""

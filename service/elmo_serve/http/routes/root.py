@@ -13,7 +13,7 @@ from elmo_serve.http.request import headers
 from elmo_serve.http.schemas.server import RootResponse
 from elmo_serve.http.state import VERSION
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Server"])
 
 _HTML: Final = "text/html"
 
@@ -21,6 +21,7 @@ _HTML: Final = "text/html"
 @router.head("/", include_in_schema=False)
 @router.get(
     "/",
+    operation_id="getRoot",
     summary="Show the page, or list the addresses",
     response_model=RootResponse,
     responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},

@@ -8,33 +8,18 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_serve.errors import (
-    ClientOverShare,
-    DeadlineExceeded,
-    FieldError,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    Overloaded,
-    SentenceFailed,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnsupportedMediaType,
-    shown,
-)
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.errors import FieldError, InvalidRequest, shown
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.routes.embed_document import TIMEOUT
-from elmo_serve.http.schemas.clients import SimilarityResponse
+from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
 from elmo_serve.http.text.bodies import SimilarityOptions, TextBody
 from elmo_serve.http.text.call import TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.similarity import cosines
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
 _MEMORY_FACTOR: Final = 1.0
 """The response is small; the vectors are kept until the cosines are computed."""
@@ -42,37 +27,15 @@ _MEMORY_FACTOR: Final = 1.0
 
 @router.post(
     "/similarity",
+    operation_id="compare",
     name="similarity",
     summary="Compare sentences or tokens",
     response_class=Response,
     responses={
         200: {"model": SimilarityResponse, "description": "The cosines."},
-        **documented(
-            (
-                Unauthorized,
-                InternalError,
-                Unavailable,
-                MalformedBody,
-                UnknownModel,
-                TooLarge,
-                UnsupportedMediaType,
-                InvalidRequest,
-                ClientOverShare,
-                SentenceFailed,
-                Overloaded,
-                DeadlineExceeded,
-            )
-        ),
+        **documented(EMBED_ERRORS),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/SimilarityRequest"}}
-            },
-        },
-        "parameters": [TIMEOUT],
-    },
+    openapi_extra=json_request(SimilarityRequest),
 )
 async def similarity(request: Request) -> Response:
     """Return the cosine of each pair in every layer, and between the means of the layers."""

@@ -11,21 +11,14 @@ from fastapi import APIRouter, Path, Request, Response
 from elmo_model.task import Task
 from elmo_serve.errors import (
     Conflict,
-    DeadlineExceeded,
     FieldError,
-    InternalError,
     InvalidRequest,
-    MalformedBody,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
     UnknownModel,
     UnknownTask,
-    UnsupportedMediaType,
     pointer,
     shown,
 )
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.request import body as request_body
 from elmo_serve.http.request import headers
 from elmo_serve.http.request.model_query import Model
@@ -36,19 +29,23 @@ from elmo_serve.task_file import MAX_FILE_BYTES, TaskOwner, refuse_other_revisio
 from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
-router = APIRouter()
+router = APIRouter(tags=["Tasks"])
 
 # For the document alone: a request with another name is answered 404, as an unknown task.
 Name = Annotated[
     str, Path(description="The task's name.", json_schema_extra={"pattern": f"^{TASK_NAME}$"})
 ]
 
-_ALWAYS = (Unauthorized, UnknownModel, InternalError, Unavailable)
 _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
 
 
 @router.head("/tasks", include_in_schema=False)
-@router.get("/tasks", summary="List the tasks", responses=documented(_ALWAYS))
+@router.get(
+    "/tasks",
+    operation_id="listTasks",
+    summary="List the tasks",
+    responses=documented((*ALWAYS, UnknownModel)),
+)
 async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     """Return all registered tasks of a model in the order of their names."""
     tasks = server.models.get(model).tasks
@@ -58,8 +55,9 @@ async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
 @router.head("/tasks/{name}", include_in_schema=False)
 @router.get(
     "/tasks/{name}",
+    operation_id="getTask",
     summary="Get a task",
-    responses=documented((*_ALWAYS, UnknownTask, Conflict)),
+    responses=documented((*ALWAYS, UnknownModel, UnknownTask, Conflict)),
 )
 async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskResponse:
     """Return one task. 409: it is for another revision of the model."""
@@ -69,20 +67,11 @@ async def get_task(name: Name, server: TheServer, model: Model = None) -> TaskRe
 
 @router.put(
     "/tasks/{name}",
+    operation_id="putTask",
     summary="Register a task, or replace it",
     responses={
         201: {"model": TaskResponse, "description": "There was no task of this name."},
-        **documented(
-            (
-                *_ALWAYS,
-                MalformedBody,
-                Conflict,
-                TooLarge,
-                UnsupportedMediaType,
-                InvalidRequest,
-                DeadlineExceeded,
-            )
-        ),
+        **documented((*BODY_ERRORS, Conflict)),
     },
     openapi_extra={"requestBody": {"required": True, **_BODY}},
 )
@@ -124,10 +113,11 @@ async def put_task(
 
 @router.delete(
     "/tasks/{name}",
+    operation_id="deleteTask",
     summary="Delete a task",
     status_code=204,
     response_class=Response,
-    responses=documented((*_ALWAYS, UnknownTask, Conflict)),
+    responses=documented((*ALWAYS, UnknownModel, UnknownTask, Conflict)),
 )
 async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""

@@ -1,70 +1,32 @@
 """/tei: the bodies of text-embeddings-inference, for the clients that speak them."""
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_serve.errors import (
-    ClientOverShare,
-    DeadlineExceeded,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    Overloaded,
-    SentenceFailed,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnsupportedMediaType,
-)
 from elmo_serve.http.errors import bodies as error_bodies
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS
 from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.routes.embed_document import TIMEOUT
+from elmo_serve.http.routes.embed_document import json_request
+from elmo_serve.http.schemas.clients import TeiEmbedAllRequest, TeiEmbedRequest
 from elmo_serve.http.schemas.vectors import Vector
 from elmo_serve.http.text.bodies import TeiOptions, check_dimensions
 from elmo_serve.http.text.call import TextCall
 from elmo_serve.output import Pooling, select
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Text Embeddings Inference"])
 
-_ERRORS: Final = error_bodies.documented(
-    (
-        Unauthorized,
-        InternalError,
-        Unavailable,
-        MalformedBody,
-        UnknownModel,
-        TooLarge,
-        UnsupportedMediaType,
-        InvalidRequest,
-        ClientOverShare,
-        SentenceFailed,
-        Overloaded,
-        DeadlineExceeded,
-    ),
-    error_bodies.TEI,
-)
+_ERRORS: Final = error_bodies.documented(EMBED_ERRORS, error_bodies.TEI)
 
 
-def _document(schema: str) -> dict[str, Any]:
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
-        },
-        "parameters": [
-            TIMEOUT,
-            {
-                "name": "model",
-                "in": "query",
-                "required": False,
-                "description": "A model of the server. Default: the first one.",
-                "schema": {"type": "string"},
-            },
-        ],
-    }
+_MODEL: Final = {
+    "name": "model",
+    "in": "query",
+    "required": False,
+    "description": "A model of the server. Default: the first one.",
+    "schema": {"type": "string"},
+}
 
 
 async def embed(request: Request) -> Response:
@@ -76,21 +38,23 @@ async def embed(request: Request) -> Response:
     return await _answered(request, "mean")
 
 
-for _path in ("/tei/embed", "/tei", "/"):
+for _path, _id in (("/tei/embed", "teiEmbed"), ("/tei", "teiEmbedBase"), ("/", "teiEmbedRoot")):
     router.add_api_route(
         _path,
         embed,
         methods=["POST"],
+        operation_id=_id,
         name="tei_embed",
         summary="Embed texts, as text-embeddings-inference",
         response_class=Response,
         responses={200: {"model": list[Vector], "description": "One vector a text."}, **_ERRORS},
-        openapi_extra=_document("TeiEmbedRequest"),
+        openapi_extra=json_request(TeiEmbedRequest, _MODEL),
     )
 
 
 @router.post(
     "/tei/embed_all",
+    operation_id="teiEmbedAll",
     name="tei_embed_all",
     summary="Embed every token of texts, as text-embeddings-inference",
     response_class=Response,
@@ -98,7 +62,7 @@ for _path in ("/tei/embed", "/tei", "/"):
         200: {"model": list[list[Vector]], "description": "One list of vectors a text."},
         **_ERRORS,
     },
-    openapi_extra=_document("TeiEmbedAllRequest"),
+    openapi_extra=json_request(TeiEmbedAllRequest, _MODEL),
 )
 async def embed_all(request: Request) -> Response:
     """Return one vector a token: the mean of all layers, not normalised."""

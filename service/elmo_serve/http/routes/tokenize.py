@@ -7,57 +7,25 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from elmo_serve.errors import (
-    DeadlineExceeded,
-    InternalError,
-    InvalidRequest,
-    MalformedBody,
-    Overloaded,
-    TooLarge,
-    Unauthorized,
-    Unavailable,
-    UnknownModel,
-    UnsupportedMediaType,
-)
-from elmo_serve.http.errors.problem_details import REQUEST_ID, documented
+from elmo_serve.errors import DeadlineExceeded, Overloaded
+from elmo_serve.http.errors.problem_details import BODY_ERRORS, REQUEST_ID, documented
 from elmo_serve.http.media_types.encoder import json_array
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request import headers
 from elmo_serve.http.request.body import SMALL_BODY_BYTES, Body
 from elmo_serve.http.request.parsing import TextRequest, parse_tokenize
-from elmo_serve.http.routes.embed_document import TIMEOUT, WARNINGS, component
+from elmo_serve.http.routes.embed_document import WARNINGS, component, json_request
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.http.text.splitting import text_warnings, tokenize
 from elmo_serve.workers.text_worker import TokenizedTexts
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
 _JSON: Final = "application/json"
 
-_REQUEST: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {_JSON: {"schema": component(TokenizeRequest)}},
-    },
-    "parameters": [TIMEOUT],
-}
-
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    **documented(
-        (
-            MalformedBody,
-            Unauthorized,
-            UnknownModel,
-            TooLarge,
-            UnsupportedMediaType,
-            InvalidRequest,
-            InternalError,
-            Overloaded,
-            Unavailable,
-            DeadlineExceeded,
-        )
-    ),
+    **documented((*BODY_ERRORS, Overloaded)),
     200: {
         "description": "The tokens of each text and their offsets.",
         "headers": {"X-Request-Id": REQUEST_ID, "X-Warnings": WARNINGS},
@@ -68,11 +36,12 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 @router.post(
     "/tokenize",
+    operation_id="tokenize",
     name="tokenize",
     summary="Split text into tokens",
     response_class=Response,
     responses=_RESPONSES,
-    openapi_extra=_REQUEST,
+    openapi_extra=json_request(TokenizeRequest),
 )
 async def tokenize_texts(request: Request) -> Response:
     """Return the tokens that POST /embed makes of the same `text`, without their vectors."""
