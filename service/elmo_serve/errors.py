@@ -199,6 +199,12 @@ class InvalidRequest(RequestError):
     title = "The request breaks the schema"
     slug = "invalid-request"
 
+    @classmethod
+    def of(cls, *faults: FieldError) -> Self:
+        """Return the error for some faults of a body; its detail is the first one."""
+        first = faults[0]
+        return cls(f"{first.pointer or 'the body'}: {first.detail}", errors=faults)
+
 
 class TryLater(ServiceError):
     """`retry_after` is in seconds; the header has it rounded up, and at least 1."""

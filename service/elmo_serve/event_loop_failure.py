@@ -18,7 +18,7 @@ _FAILURES = 100
 
 _SECONDS = 10.0
 
-_SHORTAGES = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE}
+_SHORTAGES = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
 
 
 class LoopFailureHandler:
@@ -40,7 +40,7 @@ class LoopFailureHandler:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log the exception; end the process with status 1 after too many of them."""
-        if _is_shortage(context.get("exception")) and not {"transport", "future"} & context.keys():
+        if is_shortage(context.get("exception")) and not {"transport", "future"} & context.keys():
             now = self._clock()
             self._times.append(now)
             if len(self._times) == _FAILURES and now - self._times[0] <= _SECONDS:
@@ -62,7 +62,8 @@ class LoopFailureHandler:
             self._exit_process(1)
 
 
-def _is_shortage(error: object) -> bool:
+def is_shortage(error: object) -> bool:
+    """Tell whether an error says that memory or file descriptors are used up."""
     return isinstance(error, MemoryError) or (
         isinstance(error, OSError) and error.errno in _SHORTAGES
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -41,7 +41,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._watched: list[_Watched | _WatchedModels] = []
+        self._watched: list[tuple[Gauge, Callable[[], float]]] = []
         ProcessCollector(namespace="elmo", registry=self.registry)
         self.model = Info(
             "elmo_model", "The models that are served.", ["model"], registry=self.registry
@@ -50,21 +50,18 @@ class Metrics:
         self._declare_batches()
         self._declare_failures()
         self._declare_workers()
+        self._declare_watched()
         self._declare_jobs()
 
     def snapshot(self) -> Collector:
         """Read the watched gauges now; the other metrics are read by the collector's thread."""
-        return _Snapshot(self.registry, [watched.read() for watched in self._watched])
+        for gauge, value in self._watched:
+            gauge.set(value())
+        return _WithoutTimes(self.registry)
 
-    def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """Add a gauge `elmo_<name>` whose value is read on the event loop, for each snapshot."""
-        self._watched.append(_Watched(f"elmo_{name}", meaning, value))
-
-    def watch_models(
-        self, name: str, meaning: str, values: Callable[[], Mapping[str, float]]
-    ) -> None:
-        """Add a gauge as `watch` does, with a value for each model."""
-        self._watched.append(_WatchedModels(f"elmo_{name}", meaning, values))
+    def watch(self, gauge: Gauge, value: Callable[[], float]) -> None:
+        """Let a gauge have the value that is read on the event loop, for each snapshot."""
+        self._watched.append((gauge, value))
 
     def of(self, model: str) -> ModelMetrics:
         """Return the metrics of one model, with zeros before anything has happened."""
@@ -160,6 +157,24 @@ class Metrics:
             "elmo_worker_restarts_total", "Workers replaced.", "model", "device"
         )
 
+    def _declare_watched(self) -> None:
+        self.queue_sentences = self._gauge(
+            "elmo_queue_sentences", "Sentences that wait for a worker.", "model"
+        )
+        self.queue_tokens = self._gauge(
+            "elmo_queue_tokens", "Their tokens, boundaries included.", "model"
+        )
+        self.answer_bytes = self._gauge(
+            "elmo_answer_bytes", "Bytes of answers admitted and not yet sent."
+        )
+        self.receiving_bytes = self._gauge(
+            "elmo_receiving_bytes", "Bytes of request bodies that are being received or parsed."
+        )
+        self.shared_memory_bytes = self._gauge(
+            "elmo_shared_memory_bytes",
+            "Bytes of shared memory: large bodies, results and free segments.",
+        )
+
     def _declare_jobs(self) -> None:
         self.jobs = self._gauge("elmo_jobs", "Fits that wait or run.", "state")
         for state in ("queued", "running"):
@@ -196,36 +211,11 @@ class ModelMetrics:
     cancelled_running: Counter
 
 
-@dataclass(frozen=True, slots=True)
-class _WatchedModels:
-    name: str
-    meaning: str
-    values: Callable[[], Mapping[str, float]]
-
-    def read(self) -> Metric:
-        family = GaugeMetricFamily(self.name, self.meaning, labels=["model"])
-        for model, value in self.values().items():
-            family.add_metric([model], value)
-        return family
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    name: str
-    meaning: str
-    value: Callable[[], float]
-
-    def read(self) -> Metric:
-        return GaugeMetricFamily(self.name, self.meaning, self.value())
-
-
-class _Snapshot(Collector):
-    def __init__(self, registry: CollectorRegistry, gauges: Sequence[Metric]) -> None:
+class _WithoutTimes(Collector):
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._gauges = gauges
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._gauges
         for family in self._registry.collect():
             # A time of creation for each counter would double the text, and no rule uses it.
             family.samples = [s for s in family.samples if not s.name.endswith("_created")]

@@ -87,7 +87,9 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
     if fault["type"] == "extra_forbidden" and len(str(place[-1])) > SHOWN_CHARACTERS:
         # A pointer cannot be cut: it points to the object that has the long name.
         text, place = f"{shown(place[-1])} {text}", place[:-1]
-    given = "" if fault["type"] in ("missing", "too_short") else f"; found {_given(fault['input'])}"
+    given = (
+        "" if fault["type"] in ("missing", "too_short") else f"; found {spelled(fault['input'])}"
+    )
     return FieldError(pointer(*place), text + given)
 
 
@@ -143,10 +145,12 @@ _WORDS: Final = {
 }
 
 
-def _given(value: Any) -> str:
-    """Return the client's value as JSON spells it, shortened."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
+def spelled(value: Any) -> str:
+    """Return a client's value as JSON spells it, shortened."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
     if value is None or isinstance(value, bool):
         return orjson.dumps(value).decode()
     return shown(value)

@@ -30,10 +30,6 @@ def metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
             suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
             kind = "gauge" if kind == "info" else kind
             found[metric._name + suffix] = (kind, tuple(metric._labelnames))
-    for source in (ROOT / "service" / "elmo_serve").rglob("*.py"):
-        for call, labels in (("watch", ()), ("watch_models", ("model",))):
-            watched = re.findall(rf"\b{call}\(\s*\"(\w+)\"", source.read_text())
-            found |= {f"elmo_{name}": ("gauge", labels) for name in watched}
     return found
 
 

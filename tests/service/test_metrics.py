@@ -40,12 +40,12 @@ def test_failures_are_shown_before_the_first() -> None:
 
 def test_a_watched_gauge_is_read_for_each_snapshot() -> None:
     metrics, value = Metrics(), [1.0]
-    metrics.watch("queue_tokens", "Tokens that wait.", lambda: value[0])
+    metrics.watch(metrics.answer_bytes, lambda: value[0])
     first = metrics.snapshot()
     value[0] = 2.0
 
-    assert "elmo_queue_tokens 1.0" in generate_latest(first).decode().splitlines()
-    assert "elmo_queue_tokens 2.0" in lines(metrics)
+    assert "elmo_answer_bytes 1.0" in generate_latest(first).decode().splitlines()
+    assert "elmo_answer_bytes 2.0" in lines(metrics)
 
 
 def test_times_of_creation_are_left_out() -> None:
@@ -67,14 +67,11 @@ def test_bounds_of_histograms_are_written_as_before() -> None:
 
 
 def test_models_have_values_of_their_own() -> None:
-    metrics, waiting = Metrics(), {"english": 1.0, "pt": 2.0}
-    metrics.watch_models("waiting", "Things that wait.", lambda: waiting)
+    metrics = Metrics()
     english, _ = metrics.of("english"), metrics.of("pt")
     english.tokens.inc(5)
 
     text = lines(metrics)
 
-    assert 'elmo_waiting{model="english"} 1.0' in text
-    assert 'elmo_waiting{model="pt"} 2.0' in text
     assert 'elmo_tokens_total{model="english"} 5.0' in text
     assert 'elmo_tokens_total{model="pt"} 0.0' in text

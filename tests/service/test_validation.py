@@ -53,7 +53,7 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
         (task(weights=[0, {}]), "/weights/1", "must be a number; found an object"),
         (task(name="a b"), "/name", f"must be {TASK_NAME_RULE}; found 'a b'"),
         ({"gamma": 1}, "/weights", "is required"),
-        ([], "", "must be an object; found a list"),
+        ([], "", "must be an object; found an empty list"),
         (
             task(wieghts=[1]),
             "/wieghts",

@@ -122,34 +122,15 @@ def _fit_host(settings: Settings, metrics: Metrics, spawn_fit: SpawnFit | None) 
 
 
 def _watch_queues(engine: Engine, metrics: Metrics) -> None:
-    """Add the gauges of the queues, which are read when the metrics are asked for."""
-    metrics.watch_models(
-        "queue_sentences",
-        "Sentences that wait for a worker.",
-        lambda: {model: queue.sentences for model, queue in engine.queues.items()},
-    )
-    metrics.watch_models(
-        "queue_tokens",
-        "Their tokens, boundaries included.",
-        lambda: {model: queue.tokens for model, queue in engine.queues.items()},
-    )
+    """Let the gauges of the queues be read when the metrics are asked for."""
+    for model, queue in engine.queues.items():
+        metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
+        metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
 
 
 def _watch(server: Server, segments: SharedMemoryPool) -> None:
-    """Add the gauges that are read when the metrics are asked for."""
-    engine, watch = server.engine, server.metrics.watch
-    watch(
-        "answer_bytes",
-        "Bytes of answers admitted and not yet sent.",
-        lambda: engine.admission.reserved_bytes,
-    )
-    watch(
-        "receiving_bytes",
-        "Bytes of request bodies that are being received or parsed.",
-        lambda: server.receiving.used,
-    )
-    watch(
-        "shared_memory_bytes",
-        "Bytes of shared memory: large bodies, results and free segments.",
-        lambda: segments.size,
-    )
+    """Let the gauges of memory be read when the metrics are asked for."""
+    engine, metrics = server.engine, server.metrics
+    metrics.watch(metrics.answer_bytes, lambda: engine.admission.reserved_bytes)
+    metrics.watch(metrics.receiving_bytes, lambda: server.receiving.used)
+    metrics.watch(metrics.shared_memory_bytes, lambda: segments.size)

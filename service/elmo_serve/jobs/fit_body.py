@@ -85,7 +85,7 @@ def _with_lines(error: InvalidRequest, first: int, numbers: Sequence[int]) -> In
         if len(parts) > 1 and parts[0] == "examples" and parts[1].isdecimal():
             line = numbers[int(parts[1])]
         errors.append(FieldError(fault.pointer, f"line {line}: {fault.detail}"))
-    return InvalidRequest(f"{errors[0].pointer}: {errors[0].detail}", errors=errors)
+    return InvalidRequest.of(*errors)
 
 
 def _request(body: FitBody, source: FitSource) -> FitRequest:
@@ -257,4 +257,4 @@ def _check(request: FitRequest) -> None:
 
 def _fault(at: Iterable[str | int], detail: str) -> InvalidRequest:
     fault = FieldError(pointer(*at), detail)
-    return InvalidRequest(f"{fault.pointer}: {detail}", errors=[fault])
+    return InvalidRequest.of(fault)

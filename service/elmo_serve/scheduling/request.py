@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from elmo_serve.output import Output
+from elmo_serve.output import BOUNDARIES, Output
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.workers.shared_memory import Vectors
 
 BULK_COST = 1 << 62
 """The cost of a bulk request in the order of the queue: more than any batch holds."""
-
-BOUNDARIES = 2
-"""Tokens that the network adds to a sentence: one before it and one after it."""
 
 
 def cost_of(lengths: Sequence[int]) -> int:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmo_serve.output import BOUNDARIES
 from elmo_serve.scheduling.fair_queue import AGEING_BOUND, BULK_DIVISOR, FairQueue
-from elmo_serve.scheduling.request import BOUNDARIES, SentenceJob
+from elmo_serve.scheduling.request import SentenceJob
 from tests.support.requests import OUTPUT, request_of
 
 BUDGET = 256

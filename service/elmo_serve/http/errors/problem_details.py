@@ -3,7 +3,6 @@
 This is the one place where exceptions of other code become errors of the API (`translated`).
 """
 
-import errno
 import logging
 from collections.abc import Iterable
 from typing import Any, Final
@@ -32,6 +31,7 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
     shown,
 )
+from elmo_serve.event_loop_failure import is_shortage
 from elmo_serve.http.schemas.problems import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -53,8 +53,6 @@ BODY_ERRORS: Final = (
 EMBED_ERRORS: Final = (*BODY_ERRORS, ClientOverShare, SentenceFailed, Overloaded)
 """Errors of every route that computes vectors of a body."""
 
-_SHORTAGES: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
-
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +62,7 @@ def translated(error: Exception, request: Request) -> ServiceError:
         return error
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+    if is_shortage(error):
         _log.error("a request failed for want of memory or descriptors: %s", error)
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
     _log.error("unexpected error", exc_info=error)

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from elmo_serve.errors import FieldError
 from elmo_serve.output import Dtype
 
 Chunk = bytes | memoryview
+
+SMALL_BYTES: Final = 1 << 18
+"""Bytes of vectors up to which they are encoded on the event loop: it takes less than 1 ms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import functools
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
+from elmo_serve.errors import DeadlineExceeded, InvalidRequest, SentenceFailed
 from elmo_serve.http import media_types as encodings
 from elmo_serve.http.media_types.encoder import Encoder
 from elmo_serve.http.plain_route import PlainRoute
@@ -163,13 +162,13 @@ def _output(options: Options, model: ServedModel) -> Output:
         return _mixture(options, task.weights, task.gamma, task.layer_norm)
     if (mix := options.mix) is not None:
         if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
-            raise _invalid(faults)
+            raise InvalidRequest.of(*faults)
         return _mixture(options, tuple(mix.weights), mix.gamma, mix.layer_norm)
     names = options.layers if isinstance(options.layers, str) else tuple(options.layers)
     try:
         return _selected(names, layers, options.pooling, options.dtype, options.normalize)
     except SelectionError as error:
-        raise _invalid(error.faults) from None
+        raise InvalidRequest.of(*error.faults) from None
 
 
 def _with_word_vectors(output: Output, options: Options, model: ServedModel) -> Output:
@@ -179,7 +178,7 @@ def _with_word_vectors(output: Output, options: Options, model: ServedModel) -> 
     try:
         return with_word_vectors(output, None if words is None else words.dimension)
     except SelectionError as error:
-        raise _invalid(error.faults) from None
+        raise InvalidRequest.of(*error.faults) from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -201,10 +200,6 @@ def _mixture(
         dtype=options.dtype,
         normalize=options.normalize,
     )
-
-
-def _invalid(faults: Sequence[FieldError]) -> InvalidRequest:
-    return InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
 
 
 def _reserve(

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, pointer
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
+from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
 from elmo_serve.http.media_types.response import send_chunks
 from elmo_serve.http.request.parsing import Parsed
 from elmo_serve.http.served_models import ServedModel
@@ -23,11 +23,8 @@ from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.workers.shared_memory import Vectors
 
-_SMALL_BYTES: Final = 1 << 18
-"""Bytes of vectors up to which they are encoded on the event loop: it takes less than 1 ms."""
-
 _FEW_SENTENCES: Final = 32
-"""Likewise for sentences: each has a header of its own."""
+"""Sentences up to which likewise: each has a header of its own."""
 
 
 class VectorsResponse(Response):
@@ -129,7 +126,7 @@ def _is_small(embedded: Embedded) -> bool:
     if len(embedded.vectors) > _FEW_SENTENCES:
         return False
     numbers = sum(math.prod(vectors.shape) for vectors in embedded.vectors)
-    return 4 * numbers <= _SMALL_BYTES
+    return 4 * numbers <= SMALL_BYTES
 
 
 def note(scope: Scope, answer: Embeddings, embedded: Embedded, encode_seconds: float) -> str:

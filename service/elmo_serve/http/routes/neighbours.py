@@ -1,7 +1,7 @@
 """POST /neighbours: the nearest uses of a token, and the nearest words without a sentence."""
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,13 +16,10 @@ from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.text.call import TextCall, Texts
+from elmo_serve.http.text.call import VECTORS_FACTOR, TextCall, Texts
 from elmo_serve.output import Output, mix_faults, select
 
 router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
-
-_MEMORY_FACTOR: Final = 1.0
-"""The response is small; the vectors are kept until the search begins."""
 
 
 @router.post(
@@ -57,7 +54,7 @@ async def neighbours(request: Request) -> Response:
             return select("all", model.info.layers)
 
         texts, embedded = await call.embed(
-            model, body, output, tokenizer=wanted.tokenizer, memory_factor=_MEMORY_FACTOR
+            model, body, output, tokenizer=wanted.tokenizer, memory_factor=VECTORS_FACTOR
         )
         tokens: list[str] = orjson.loads(texts.sentences[0])
         layers = embedded.vectors[0].numpy()[:, wanted.token]
@@ -100,14 +97,14 @@ def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]
     if wanted.mix is not None:
         mix = wanted.mix
         if faults := mix_faults(mix.weights, mix.gamma, count, ("mix",)):
-            raise InvalidRequest(f"{faults[0].pointer}: {faults[0].detail}", errors=faults)
+            raise InvalidRequest.of(*faults)
         return _mixed(mix.weights, mix.layer_norm, "/mix/layer_norm")
     if wanted.layers == "average":
         return (1 / count,) * count
     number = count - 1 if wanted.layers == "top" else wanted.layers
     if number >= count:
         detail = f"there is no layer {shown(number)}; there are 0 to {count - 1}"
-        raise _invalid("/layers", detail)
+        raise InvalidRequest.of(FieldError("/layers", detail))
     return tuple(float(layer == number) for layer in range(count))
 
 
@@ -115,7 +112,7 @@ def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
     """Return the weights of a mix after the softmax."""
     if layer_norm:
         detail = "normalises the layers of each sentence, which an index does not keep"
-        raise _invalid(at, detail)
+        raise InvalidRequest.of(FieldError(at, detail))
     raw = np.asarray(weights, np.float64)
     shares = np.exp(raw - raw.max())
     return tuple((shares / shares.sum()).tolist())
@@ -124,8 +121,4 @@ def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
 def _check_token(token: int, length: int) -> None:
     if token >= length:
         detail = f"there is no token {shown(token)}; there are 0 to {length - 1}"
-        raise _invalid("/token", detail)
-
-
-def _invalid(at: str, detail: str) -> InvalidRequest:
-    return InvalidRequest(f"{at}: {detail}", errors=[FieldError(at, detail)])
+        raise InvalidRequest.of(FieldError("/token", detail))

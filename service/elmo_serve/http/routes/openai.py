@@ -12,7 +12,7 @@ from elmo_serve.errors import UnknownModel, UnknownTask
 from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
 from elmo_serve.http.media_types import json_text
-from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import (
@@ -36,9 +36,6 @@ TASK_SEPARATOR: Final = "@"
 
 _BASE64_FACTOR: Final = 2
 """Memory of a response in base64 against its vectors: 4 bytes of a float32 and 5.3 of text."""
-
-_SMALL_BYTES: Final = 1 << 18
-"""Bytes of vectors up to which base64 is written on the event loop: it takes less than 1 ms."""
 
 _OWNER: Final = "elmo-serve"
 
@@ -147,7 +144,7 @@ def _card(server: Server, name: str) -> ModelCard:
 
 async def _base64(call: TextCall, embedded: Embedded) -> list[Chunk]:
     size = sum(4 * vectors.shape[-1] for vectors in embedded.vectors)
-    if size <= _SMALL_BYTES:
+    if size <= SMALL_BYTES:
         return _in_base64(embedded)
     return await call.in_thread(_in_base64, embedded)
 

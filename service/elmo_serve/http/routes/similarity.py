@@ -1,6 +1,6 @@
 """POST /similarity: the cosines of pairs of sentences or tokens, in every layer."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import orjson
@@ -14,15 +14,12 @@ from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
 from elmo_serve.http.text.bodies import SimilarityOptions, TextBody
-from elmo_serve.http.text.call import TextCall, Texts
+from elmo_serve.http.text.call import VECTORS_FACTOR, TextCall, Texts
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.similarity import cosines
 
 router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
-
-_MEMORY_FACTOR: Final = 1.0
-"""The response is small; the vectors are kept until the cosines are computed."""
 
 
 @router.post(
@@ -52,7 +49,7 @@ async def similarity(request: Request) -> Response:
             return select("all", layers, pooling="none" if has_token else "mean")
 
         texts, embedded = await call.embed(
-            model, body, output, tokenizer=options.tokenizer, memory_factor=_MEMORY_FACTOR
+            model, body, output, tokenizer=options.tokenizer, memory_factor=VECTORS_FACTOR
         )
         centre = model.centre.layers if options.centred else None
         found = await call.in_thread(
@@ -70,8 +67,7 @@ def _check_places(options: SimilarityOptions, body: TextBody, texts: Texts) -> N
     for place, pointer, length in zip(options.places, body.pointers, texts.lengths, strict=True):
         if place is not None and place >= length:
             detail = f"there is no token {shown(place)}; there are 0 to {length - 1}"
-            fault = FieldError(f"{pointer}/token", detail)
-            raise InvalidRequest(f"{fault.pointer}: {detail}", errors=[fault])
+            raise InvalidRequest.of(FieldError(f"{pointer}/token", detail))
 
 
 def _cosines(

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+from elmo_serve.http.schemas.text import Tokenizer
 from elmo_serve.http.schemas.vectors import Vector
 from elmo_serve.task_schema import ModelName, optional
 
@@ -178,7 +179,7 @@ class SimilarityRequest(BaseModel):
 
     pairs: list[Annotated[list[TextPlace | TokensPlace], Field(min_length=2, max_length=2)]]
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
-    tokenizer: Literal["ptb", "moses", "whitespace", "characters"] = optional(
+    tokenizer: Tokenizer = optional(
         None, "How texts are split. Default: as the training text of the model."
     )
     centred: bool = optional(

@@ -43,7 +43,7 @@ _TEXT_EXAMPLE: Final[dict[str, Any]] = {
     "layers": "average",
     "normalize": True,
 }
-_AT_MOST_ONE: Final[dict[str, Any]] = {
+AT_MOST_ONE: Final[dict[str, Any]] = {
     "task": {"properties": {"layers": False, "mix": False}},
     "mix": {"properties": {"layers": False, "task": False}},
 }
@@ -66,7 +66,7 @@ class EmbedRequest(BaseModel):
         extra="forbid",
         frozen=True,
         json_schema_extra={
-            "dependentSchemas": _AT_MOST_ONE,
+            "dependentSchemas": AT_MOST_ONE,
             **_TEXT_OR_SENTENCES,
             "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
         },

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from elmo_model.neighbours.limits import MOST_NEIGHBOURS
 from elmo_serve.http.schemas.clients import A_TOKEN, SimilarityUsage, Tokens
-from elmo_serve.http.schemas.embed import LayerNumber
+from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber
 from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Tokenizer
 from elmo_serve.http.schemas.vectors import Int64
 from elmo_serve.task_schema import Mix, ModelName, TaskName, a_whole_number, optional
@@ -53,10 +53,6 @@ _TEXT_OR_TOKENS: Final[dict[str, Any]] = {
     "then": {"properties": {"tokens": False}},
     "else": {"required": ["tokens"], "properties": {"tokenizer": False}},
 }
-_AT_MOST_ONE: Final[dict[str, Any]] = {
-    "task": {"properties": {"layers": False, "mix": False}},
-    "mix": {"properties": {"layers": False, "task": False}},
-}
 
 
 class NeighboursRequest(BaseModel):
@@ -66,7 +62,7 @@ class NeighboursRequest(BaseModel):
         extra="forbid",
         frozen=True,
         json_schema_extra={
-            "dependentSchemas": _AT_MOST_ONE,
+            "dependentSchemas": AT_MOST_ONE,
             **_TEXT_OR_TOKENS,
             "examples": [_EXAMPLE],
         },

@@ -12,7 +12,7 @@ import orjson
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from elmo_serve.http.request.parsing import RequestLimits, refuse_rivals
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.validation import validated, without_nulls
+from elmo_serve.validation import spelled, validated, without_nulls
 from elmo_serve.workers.text_worker import Side
 
 Form = Literal["/v1/embeddings", "/tei/embed", "/similarity", "/neighbours"]
@@ -97,7 +97,7 @@ def parse(body: bytes | memoryview, limits: RequestLimits, form: Form) -> TextBo
     except orjson.JSONDecodeError as error:
         raise MalformedBody(f"The body is not JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise _invalid("", f"must be an object; found {_given(value)}")
+        raise _invalid("", f"must be an object; found {spelled(value)}")
     return _PARSERS[form](value, limits)
 
 
@@ -121,7 +121,7 @@ def _parse_similarity(body: Mapping[str, Any], limits: RequestLimits) -> TextBod
     _only(body, ("pairs", "model", "tokenizer", "centred"), "")
     pairs = body.get("pairs")
     if not isinstance(pairs, list):
-        raise _invalid("/pairs", f"must be a list of pairs; found {_given(pairs)}")
+        raise _invalid("/pairs", f"must be a list of pairs; found {spelled(pairs)}")
     _check_count(2 * len(pairs), limits)
     places: list[int | None] = []
     sentences: list[bytes] = []
@@ -185,7 +185,7 @@ def _texts(
     if isinstance(given, str):
         return TextBody(options, [given.encode()], [None], [pointer(name)])
     if not isinstance(given, list) or not given:
-        raise _invalid(pointer(name), f"must be a text or a list of texts; found {_given(given)}")
+        raise _invalid(pointer(name), f"must be a text or a list of texts; found {spelled(given)}")
     if isinstance(given[0], int):
         raise _invalid(pointer(name), TOKEN_IDS)
     _check_count(len(given), limits)
@@ -206,13 +206,13 @@ def _text(value: Any, at: str, limits: RequestLimits) -> tuple[bytes, int | None
         if value and all(isinstance(token, int) for token in value):
             raise _invalid(at, TOKEN_IDS)
         return _tokens(value, at, limits)
-    raise _invalid(at, f"must be a text; found {_given(value)}")
+    raise _invalid(at, f"must be a text; found {spelled(value)}")
 
 
 def _tokens(value: list[Any], at: str, limits: RequestLimits) -> tuple[bytes, int]:
     for index, token in enumerate(value):
         if not isinstance(token, str):
-            raise _invalid(f"{at}/{index}", f"must be a string; found {_given(token)}")
+            raise _invalid(f"{at}/{index}", f"must be a string; found {spelled(token)}")
     if len(value) > limits.sentence_tokens:
         detail = (
             f"holds {len(value)} tokens and at most {limits.sentence_tokens} are allowed "
@@ -225,21 +225,21 @@ def _tokens(value: list[Any], at: str, limits: RequestLimits) -> tuple[bytes, in
 def _place(value: Any, at: str, limits: RequestLimits) -> tuple[bytes, int | None, int | None]:
     """Return a sentence of a pair, its length and the number of the token to compare."""
     if not isinstance(value, dict):
-        raise _invalid(at, f"must be an object with text or tokens; found {_given(value)}")
+        raise _invalid(at, f"must be an object with text or tokens; found {spelled(value)}")
     _only(value, ("text", "tokens", "token"), at)
     if ("text" in value) == ("tokens" in value):
         raise _invalid(at, "must have one of text and tokens")
     token = _whole(value.get("token"))
     if token is not None and (isinstance(token, bool) or not isinstance(token, int) or token < 0):
         raise _invalid(
-            f"{at}/token", f"must be a whole number of at least 0; found {_given(token)}"
+            f"{at}/token", f"must be a whole number of at least 0; found {spelled(token)}"
         )
     if "text" in value:
         if not isinstance(value["text"], str):
-            raise _invalid(f"{at}/text", f"must be a string; found {_given(value['text'])}")
+            raise _invalid(f"{at}/text", f"must be a string; found {spelled(value['text'])}")
         return value["text"].encode(), None, token
     if not isinstance(value["tokens"], list):
-        raise _invalid(f"{at}/tokens", f"must be a list; found {_given(value['tokens'])}")
+        raise _invalid(f"{at}/tokens", f"must be a list; found {spelled(value['tokens'])}")
     return *_tokens(value["tokens"], f"{at}/tokens", limits), token
 
 
@@ -263,7 +263,7 @@ def _flag(body: Mapping[str, Any], name: str, *, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise _invalid(pointer(name), f"must be true or false; found {_given(value)}")
+        raise _invalid(pointer(name), f"must be true or false; found {spelled(value)}")
     return value
 
 
@@ -273,14 +273,14 @@ def _choice(body: Mapping[str, Any], name: str, values: Sequence[Any], default: 
         return default
     if not isinstance(value, str) or value.lower() not in values:
         known = " or ".join(map(repr, values))
-        raise _invalid(pointer(name), f"must be {known}; found {_given(value)}")
+        raise _invalid(pointer(name), f"must be {known}; found {spelled(value)}")
     return value.lower()
 
 
 def _dimensions(body: Mapping[str, Any]) -> int | None:
     value = _whole(body.get("dimensions"))
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise _invalid("/dimensions", f"must be a whole number; found {_given(value)}")
+        raise _invalid("/dimensions", f"must be a whole number; found {spelled(value)}")
     return value
 
 
@@ -292,20 +292,9 @@ def _whole(value: Any) -> Any:
 def _optional_string(body: Mapping[str, Any], name: str) -> str | None:
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise _invalid(pointer(name), f"must be a string; found {_given(value)}")
+        raise _invalid(pointer(name), f"must be a string; found {spelled(value)}")
     return value
 
 
 def _invalid(at: str, detail: str) -> InvalidRequest:
-    return InvalidRequest(f"{at or 'the body'}: {detail}", errors=[FieldError(at, detail)])
-
-
-def _given(value: Any) -> str:
-    """Return a client's value as JSON spells it, shortened."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    if value is None or isinstance(value, bool):
-        return orjson.dumps(value).decode()
-    return shown(value)
+    return InvalidRequest.of(FieldError(at, detail))

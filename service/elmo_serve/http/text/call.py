@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
 from fastapi import Request
 from starlette.responses import Response
@@ -32,6 +32,9 @@ from elmo_serve.workers.text_worker import Side
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+VECTORS_FACTOR: Final = 1.0
+"""Memory of a small response that is computed from the vectors, against these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +240,6 @@ async def _tokenized(
         sentences[place], lengths[place] = sentence, length
     for pointer, length in zip(body.pointers, lengths, strict=True):
         if not length:
-            detail = "holds no token, and the mean of no tokens is no vector. Leave it out"
-            raise InvalidRequest(f"{pointer}: {detail}.", errors=[FieldError(pointer, detail)])
+            detail = "holds no token, and the mean of no tokens is no vector. Leave it out."
+            raise InvalidRequest.of(FieldError(pointer, detail))
     return Texts(sentences, lengths, found.warnings.count)

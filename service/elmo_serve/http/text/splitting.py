@@ -92,7 +92,7 @@ def check_tokenizer(name: str, at: str = "/tokenizer") -> None:
     """
     if name not in TOKENIZERS:
         detail = f"must be one of {', '.join(TOKENIZERS)}; found {shown(name)}"
-        raise InvalidRequest(f"{at}: {detail}", errors=[FieldError(at, detail)])
+        raise InvalidRequest.of(FieldError(at, detail))
 
 
 def _add(
@@ -108,7 +108,7 @@ def _add(
         if part.too_long:
             setting = "(ELMO_MAX_SENTENCE_TOKENS)"
             raise TooLarge(f"Text {index} {part.detail} {setting}.", errors=[fault])
-        raise InvalidRequest(f"{fault.pointer}: {part.detail}", errors=[fault])
+        raise InvalidRequest.of(fault)
     found.extend(part)
     if cost_of(found.lengths) > most_tokens:
         raise TooLarge(

@@ -182,7 +182,7 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
             "/dtype",
             "'float32' or 'float16'; found 'float64'",
         ),
-        ([], "", "must be an object; found a list"),
+        ([], "", "must be an object; found an empty list"),
         (None, "", "must be an object; found null"),
     ],
 )
