@@ -30,10 +30,18 @@ from elmo_client.errors import (
     Unauthorized,
     Unreachable,
 )
-from elmo_client.job import AsyncJob, Head, Job, JobState
-from elmo_client.neighbours import Neighbour, Neighbours, StaticNeighbour
-from elmo_client.task import Task
-from elmo_client.text import EmbeddedText, TokenizedText
+from elmo_client.job import AsyncJob, Job
+from elmo_client.results import (
+    EmbeddedText,
+    Head,
+    JobState,
+    Neighbour,
+    Neighbours,
+    StaticNeighbour,
+    Task,
+    TokenizedText,
+)
+from elmo_client.selection import EmbedOptions
 
 __all__ = [
     "AsyncClient",
@@ -43,6 +51,7 @@ __all__ = [
     "Client",
     "ElmoEmbedder",
     "ElmoError",
+    "EmbedOptions",
     "EmbeddedText",
     "FieldError",
     "FitFailed",

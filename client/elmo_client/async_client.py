@@ -11,18 +11,23 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
-from elmo_client.job import AsyncJob, Kind, fit_body, state_of
-from elmo_client.neighbours import Layer, Neighbours, body_of
+from elmo_client.job import AsyncJob
 from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
-from elmo_client.responses import Vectors, models_of
-from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
-from elmo_client.sentences import refuse_text
+from elmo_client.requests import (
+    FitOptions,
+    NeighbourOptions,
+    Side,
+    check_texts,
+    fit_body,
+    neighbours_body,
+    refuse_text,
+)
+from elmo_client.responses import models_of, state_of
+from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
+from elmo_client.selection import NOTHING, EmbedOptions, Selection
 from elmo_client.session import Session
-from elmo_client.similarity import Cosines, Side
-from elmo_client.task import Task
-from elmo_client.text import EmbeddedText, TokenizedText, check_texts
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]
@@ -54,92 +59,32 @@ class AsyncClient:
             in_flight=in_flight,
         )
 
-    async def embed(
-        self,
-        sentences: Sentences,
-        *,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
-    ) -> list[Vectors]:
+    async def embed(self, sentences: Sentences, **options: Unpack[EmbedOptions]) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
-        arrays = self.stream(
-            sentences,
-            layers=layers,
-            task=task,
-            mix=mix,
-            pooling=pooling,
-            dtype=dtype,
-            normalize=normalize,
-            word_vectors=word_vectors,
-        )
+        arrays = self.stream(sentences, **options)
         return [array async for array in arrays]
 
     def stream(
-        self,
-        sentences: Sentences,
-        *,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, sentences: Sentences, **options: Unpack[EmbedOptions]
     ) -> AsyncIterator[Vectors]:
         """Yield one array per sentence. See `Client.stream`."""
         refuse_text(sentences)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
+        selection = Selection.of(**options)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     async def embed_text(
-        self,
-        texts: Texts,
-        *,
-        tokenizer: str | None = None,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, texts: Texts, *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
     ) -> list[EmbeddedText]:
         """Return tokens, offsets and vectors of each text. See `Client.embed_text`."""
-        found = self.stream_text(
-            texts,
-            tokenizer=tokenizer,
-            layers=layers,
-            task=task,
-            mix=mix,
-            pooling=pooling,
-            dtype=dtype,
-            normalize=normalize,
-            word_vectors=word_vectors,
-        )
+        found = self.stream_text(texts, tokenizer=tokenizer, **options)
         return [each async for each in found]
 
     def stream_text(
-        self,
-        texts: Texts,
-        *,
-        tokenizer: str | None = None,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, texts: Texts, *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
     ) -> AsyncIterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
-        selection = selection.with_members(tokenizer=tokenizer)
+        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     async def tokenize(self, texts: Texts, *, tokenizer: str | None = None) -> list[TokenizedText]:
@@ -163,24 +108,10 @@ class AsyncClient:
         self,
         sentence: str | Sequence[str],
         token: int,
-        *,
-        layers: Layer | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        k: int = 10,
-        tokenizer: str | None = None,
+        **options: Unpack[NeighbourOptions],
     ) -> Neighbours:
         """Return the nearest uses of a token, and its static ones. See `Client.neighbours`."""
-        body = body_of(
-            sentence,
-            token,
-            layers=layers,
-            task=task,
-            mix=mix,
-            k=k,
-            tokenizer=tokenizer,
-            model=self._session.model,
-        )
+        body = neighbours_body(sentence, token, self._session.model, **options)
         return await self._session.neighbours(body)
 
     async def info(self) -> dict[str, Any]:
@@ -220,26 +151,11 @@ class AsyncClient:
         name: str,
         examples: Iterable[Mapping[str, Any]],
         *,
-        kind: Kind,
         model: str | None = None,
-        tokenizer: str | None = None,
-        validation: float | None = None,
-        seeds: int | None = None,
-        layer_norm: bool | None = None,
-        l2_weights: float | None = None,
-        dropout: float | None = None,
+        **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        options = {
-            "kind": kind,
-            "tokenizer": tokenizer,
-            "validation": validation,
-            "seeds": seeds,
-            "layer_norm": layer_norm,
-            "l2_weights": l2_weights,
-            "dropout": dropout,
-        }
-        found = await self._session.fit(name, fit_body(options, examples), model)
+        found = await self._session.fit(name, fit_body(examples, **options), model)
         return self.job(state_of(found).id)
 
     def job(self, job_id: str) -> AsyncJob:

@@ -3,19 +3,24 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.event_loop_thread import EventLoopThread, result
-from elmo_client.job import AsyncJob, Job, Kind, fit_body, state_of
-from elmo_client.neighbours import Layer, Neighbours, body_of
+from elmo_client.job import AsyncJob, Job
 from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
-from elmo_client.responses import Vectors, models_of
-from elmo_client.selection import NOTHING, Dtype, Layers, Mix, Pooling, Selection, WordVectors
-from elmo_client.sentences import refuse_text
+from elmo_client.requests import (
+    FitOptions,
+    NeighbourOptions,
+    Side,
+    check_texts,
+    fit_body,
+    neighbours_body,
+    refuse_text,
+)
+from elmo_client.responses import models_of, state_of
+from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
+from elmo_client.selection import NOTHING, EmbedOptions, Selection
 from elmo_client.session import Session
-from elmo_client.similarity import Cosines, Side
-from elmo_client.task import Task
-from elmo_client.text import EmbeddedText, TokenizedText, check_texts
 
 _Result = TypeVar("_Result")
 
@@ -60,62 +65,26 @@ class Client:
         self._loop = EventLoopThread(self._session)
 
     def embed(
-        self,
-        sentences: Iterable[Sequence[str]],
-        *,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, sentences: Iterable[Sequence[str]], **options: Unpack[EmbedOptions]
     ) -> list[Vectors]:
         """Return one array per sentence, in the order given, for any number of sentences.
 
         Args:
             sentences: each a list of tokens.
-            layers: "all" (the default), "top", "average", "sum", "concat" or layer numbers; 0 is
-                the token layer.
-            task: name of a registered task, whose weights mix the layers.
-            mix: weights of such a mix: one raw number per layer, before the softmax; or
-                {"weights": [...], "gamma": 1.0, "layer_norm": False}.
-            pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
-            dtype: "float32" or "float16".
-            normalize: scale every vector to length 1, after pooling.
-            word_vectors: "append" puts the server's static word vector of each token behind its
-                vector, for selections of shape (n, 2P); the arrays are as much wider.
+            **options: `layers`, `task`, `mix`, `pooling`, `dtype`, `normalize` and `word_vectors`;
+                see `EmbedOptions`.
 
-        At most one of `layers`, `task` and `mix` may be given. The array of a sentence of n tokens
-        has the shape (layers, n, 2P) for "all" and for numbers, (n, layers x 2P) for "concat",
-        otherwise (n, 2P). Pooling removes the n.
+        The array of a sentence of n tokens has the shape (layers, n, 2P) for "all" and for numbers,
+        (n, layers x 2P) for "concat", otherwise (n, 2P). Pooling removes the n.
 
         Raises CannotSend before a sentence is sent that the server would refuse, and the other
         subclasses of ElmoError for a server that does not respond, or refuses.
         """
-        arrays = self.stream(
-            sentences,
-            layers=layers,
-            task=task,
-            mix=mix,
-            pooling=pooling,
-            dtype=dtype,
-            normalize=normalize,
-            word_vectors=word_vectors,
-        )
+        arrays = self.stream(sentences, **options)
         return list(arrays)
 
     def stream(
-        self,
-        sentences: Iterable[Sequence[str]],
-        *,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, sentences: Iterable[Sequence[str]], **options: Unpack[EmbedOptions]
     ) -> Iterator[Vectors]:
         """Yield the arrays of `embed` one by one, with bounded memory.
 
@@ -123,21 +92,11 @@ class Client:
         are in flight.
         """
         refuse_text(sentences)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
+        selection = Selection.of(**options)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     def embed_text(
-        self,
-        texts: Iterable[str],
-        *,
-        tokenizer: str | None = None,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, texts: Iterable[str], *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
     ) -> list[EmbeddedText]:
         """Return tokens, offsets and vectors of each text, in the order given.
 
@@ -147,36 +106,15 @@ class Client:
 
         The other arguments, the shapes of the vectors and the errors are those of `embed`.
         """
-        found = self.stream_text(
-            texts,
-            tokenizer=tokenizer,
-            layers=layers,
-            task=task,
-            mix=mix,
-            pooling=pooling,
-            dtype=dtype,
-            normalize=normalize,
-            word_vectors=word_vectors,
-        )
+        found = self.stream_text(texts, tokenizer=tokenizer, **options)
         return list(found)
 
     def stream_text(
-        self,
-        texts: Iterable[str],
-        *,
-        tokenizer: str | None = None,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
+        self, texts: Iterable[str], *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
     ) -> Iterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        selection = Selection.of(layers, task, mix, pooling, dtype, normalize, word_vectors)
-        selection = selection.with_members(tokenizer=tokenizer)
+        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     def tokenize(
@@ -212,12 +150,7 @@ class Client:
         self,
         sentence: str | Sequence[str],
         token: int,
-        *,
-        layers: Layer | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        k: int = 10,
-        tokenizer: str | None = None,
+        **options: Unpack[NeighbourOptions],
     ) -> Neighbours:
         """Return the uses that are nearest to a token in its sentence, and its static neighbours.
 
@@ -235,16 +168,7 @@ class Client:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        body = body_of(
-            sentence,
-            token,
-            layers=layers,
-            task=task,
-            mix=mix,
-            k=k,
-            tokenizer=tokenizer,
-            model=self._session.model,
-        )
+        body = neighbours_body(sentence, token, self._session.model, **options)
         return self._call(self._session.neighbours, body)
 
     def info(self) -> dict[str, Any]:
@@ -286,14 +210,8 @@ class Client:
         name: str,
         examples: Iterable[Mapping[str, Any]],
         *,
-        kind: Kind,
         model: str | None = None,
-        tokenizer: str | None = None,
-        validation: float | None = None,
-        seeds: int | None = None,
-        layer_norm: bool | None = None,
-        l2_weights: float | None = None,
-        dropout: float | None = None,
+        **options: Unpack[FitOptions],
     ) -> Job:
         """Queue a fit of a task on the server, and return its job.
 
@@ -313,16 +231,7 @@ class Client:
 
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
-        options = {
-            "kind": kind,
-            "tokenizer": tokenizer,
-            "validation": validation,
-            "seeds": seeds,
-            "layer_norm": layer_norm,
-            "l2_weights": l2_weights,
-            "dropout": dropout,
-        }
-        found = self._call(self._session.fit, name, fit_body(options, examples), model)
+        found = self._call(self._session.fit, name, fit_body(examples, **options), model)
         return self.job(state_of(found).id)
 
     def job(self, job_id: str) -> Job:

@@ -21,10 +21,9 @@ from typing import Any, Self
 
 from elmo_client.client import Client
 from elmo_client.errors import CannotSend
-from elmo_client.responses import Vectors
+from elmo_client.requests import check_sentence, check_text
+from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
-from elmo_client.sentences import check_sentence
-from elmo_client.text import EmbeddedText, check_text
 
 OutputFormat = LayerName
 

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import orjson
-
 from elmo_client.errors import CannotSend
+from elmo_client.requests import check_sentence, check_text, json_bytes
 from elmo_client.selection import Selection
-from elmo_client.sentences import check_sentence
-from elmo_client.text import check_text
 
 BOUNDARIES = 2
 """Tokens that the server counts for each sentence in addition to its own: begin and end marker."""
@@ -65,7 +62,9 @@ class RequestBatches:
         if "word_vectors" in selection.members and info.get("word_vectors"):
             self._dimension += int(info["word_vectors"]["dimension"])
         self._layers = int(info["layers"])
-        self._head = _head({**selection.members, self._member: []})[: -len(b"]}")]
+        self._head = json_bytes({**selection.members, self._member: []}, "the options")[
+            : -len(b"]}")
+        ]
         self._next = 0
         self._clear()
 
@@ -99,7 +98,7 @@ class RequestBatches:
     def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
         """Return the JSON text of a sentence and its number of tokens."""
         check_sentence(sentence, number)
-        return _json(list(sentence), f"sentence {number}"), len(sentence)
+        return json_bytes(list(sentence), f"sentence {number}"), len(sentence)
 
     def rest(self) -> EmbedRequest | None:
         """Return a request with the sentences that are left; None if there are none."""
@@ -154,18 +153,4 @@ class TextBatches(RequestBatches):
     def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
         text = check_text(sentence, number)
         tokens = min(len(text) // self._token_characters + 1, self._limits["max_sentence_tokens"])
-        return _json(text, f"text {number}"), tokens
-
-
-def _head(members: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY)
-    except orjson.JSONEncodeError as error:
-        raise CannotSend(f"the options cannot be written as JSON: {error}") from error
-
-
-def _json(value: object, name: str) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except orjson.JSONEncodeError as error:
-        raise CannotSend(f"{name} cannot be written as UTF-8: {error}") from error
+        return json_bytes(text, f"text {number}"), tokens

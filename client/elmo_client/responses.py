@@ -7,14 +7,22 @@ import httpx
 import numpy as np
 import orjson
 import safetensors.numpy
-from numpy.typing import NDArray
 
 from elmo_client.errors import BadAnswer, ModelChanged
 from elmo_client.request_batches import EmbedRequest
-from elmo_client.task import Task
-from elmo_client.text import EmbeddedText, TokenizedText, offsets_of
-
-Vectors = NDArray[Any]
+from elmo_client.results import (
+    Cosines,
+    EmbeddedText,
+    Head,
+    JobState,
+    Neighbour,
+    Neighbours,
+    Offset,
+    StaticNeighbour,
+    Task,
+    TokenizedText,
+    Vectors,
+)
 
 MEDIA_TYPE = "application/vnd.safetensors"
 
@@ -78,7 +86,7 @@ def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> 
     try:
         tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
         return [
-            EmbeddedText(text, tuple(own), offsets_of(places), array)
+            EmbeddedText(text, tuple(own), _offsets(places), array)
             for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
         ]
     except (KeyError, TypeError, ValueError) as error:
@@ -89,11 +97,70 @@ def tokens_of(found: Mapping[str, Any], texts: Sequence[str]) -> list[TokenizedT
     """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
     try:
         return [
-            TokenizedText(text, tuple(tokens), offsets_of(offsets))
+            TokenizedText(text, tuple(tokens), _offsets(offsets))
             for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise BadAnswer(f"the server sent no tokens: {error!r}") from error
+
+
+def cosines_of(found: Mapping[str, Any], count: int) -> Cosines:
+    """Return the cosines of `count` pairs. Raises BadAnswer for another response."""
+    try:
+        cosines = {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadAnswer(f"the server sent no cosines: {error}") from error
+    if any(each.shape != (count,) for each in cosines.values()):
+        raise BadAnswer(f"the server sent other cosines than one for each of {count} pairs")
+    return cosines
+
+
+def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
+    """Return the neighbours of a response. Raises BadAnswer for another response."""
+    try:
+        return Neighbours(
+            tuple(found["tokens"]),
+            found["token"],
+            tuple(
+                Neighbour(tuple(each["sentence"]), each["token"], each["cosine"])
+                for each in found["neighbours"]
+            ),
+            tuple(StaticNeighbour(each["word"], each["cosine"]) for each in found["static"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(f"the server sent no neighbours: {error!r}") from error
+
+
+def state_of(found: Mapping[str, Any]) -> JobState:
+    """Return a job of the server's JSON. Raises BadAnswer if a member is missing."""
+    try:
+        return JobState(
+            found["id"],
+            found["name"],
+            found["state"],
+            found["progress"],
+            found["scores"],
+            None if found["task"] is None else task_of(found["task"]),
+            found["reason"],
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(f"the server sent a job without {error}") from error
+
+
+def head_of(body: bytes) -> Head:
+    """Return a head of its safetensors. Raises BadAnswer for another body."""
+    try:
+        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+        tensors = safetensors.numpy.load(body)
+        labels = orjson.loads(header["__metadata__"]["labels"])
+        return Head(tuple(labels), tensors["weight"], tensors["bias"])
+    except Exception as error:  # the errors of the library for damaged bytes share no base class
+        raise BadAnswer(f"the response is no head: {error}") from error
+
+
+def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:
+    """Return offsets from the server's JSON."""
+    return tuple((start, end) for start, end in pairs)
 
 
 def _read(

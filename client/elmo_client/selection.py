@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from elmo_client.errors import CannotSend
 
@@ -16,6 +16,30 @@ WordVectors = Literal["append"]
 LAYER_NAMES: Final = get_args(LayerName)
 
 _ITEM_BYTES = {"float32": 4, "float16": 2}
+
+
+class EmbedOptions(TypedDict, total=False):
+    """Which vectors a call asks for; at most one of `layers`, `task` and `mix` may be given.
+
+    layers: "all" (the default), "top", "average", "sum", "concat" or layer numbers; 0 is the token
+        layer.
+    task: name of a registered task, whose weights mix the layers.
+    mix: weights of such a mix: one raw number per layer, before the softmax; or
+        {"weights": [...], "gamma": 1.0, "layer_norm": False}.
+    pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
+    dtype: "float32" or "float16".
+    normalize: scale every vector to length 1, after pooling.
+    word_vectors: "append" puts the server's static word vector of each token behind its vector, for
+        selections of shape (n, 2P); the arrays are as much wider.
+    """
+
+    layers: Layers | None
+    task: str | None
+    mix: Mix | None
+    pooling: Pooling
+    dtype: Dtype
+    normalize: bool
+    word_vectors: WordVectors | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +59,12 @@ class Selection:
     @classmethod
     def of(
         cls,
-        layers: Layers | None,
-        task: str | None,
-        mix: Mix | None,
-        pooling: Pooling,
-        dtype: Dtype,
+        *,
+        layers: Layers | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        pooling: Pooling = "none",
+        dtype: Dtype = "float32",
         normalize: bool = False,
         word_vectors: WordVectors | None = None,
     ) -> "Selection":

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-import orjson
 
 from elmo_client.errors import (
     BadAnswer,
@@ -20,22 +19,28 @@ from elmo_client.errors import (
     Unreachable,
     refusal,
 )
-from elmo_client.neighbours import Neighbours, neighbours_of
 from elmo_client.request_batches import EmbedRequest
+from elmo_client.requests import Side, json_bytes, similarity_body
 from elmo_client.responses import (
     MEDIA_TYPE,
-    Vectors,
+    cosines_of,
     info_of,
     json_of,
+    neighbours_of,
     task_of,
     texts_of,
     tokens_of,
     vectors_of,
 )
+from elmo_client.results import (
+    Cosines,
+    EmbeddedText,
+    Neighbours,
+    Task,
+    TokenizedText,
+    Vectors,
+)
 from elmo_client.retry import Attempts, Outcome
-from elmo_client.similarity import Cosines, Side, body_of, cosines_of
-from elmo_client.task import Task
-from elmo_client.text import EmbeddedText, TokenizedText
 
 _Result = TypeVar("_Result")
 
@@ -153,7 +158,7 @@ class Session:
         self, pairs: Sequence[tuple[Side, Side]], tokenizer: str | None, centred: bool
     ) -> Cosines:
         """Return the cosines of some pairs."""
-        body = body_of(pairs, tokenizer, centred, self.model)
+        body = similarity_body(pairs, tokenizer, centred, self.model)
         return cosines_of(json_of(await self._send(_Call("POST", "/similarity", body))), len(pairs))
 
     async def neighbours(self, body: bytes) -> Neighbours:
@@ -175,14 +180,8 @@ class Session:
     ) -> Task:
         """Register a task and return it."""
         task = Task(name, tuple(weights), gamma, layer_norm, description)
-        try:
-            call = _Call(
-                "PUT",
-                _path(name) + self._query,
-                orjson.dumps(asdict(task), option=orjson.OPT_SERIALIZE_NUMPY),
-            )
-        except orjson.JSONEncodeError as error:
-            raise CannotSend(f"task {name!r:.60} cannot be written as JSON: {error}") from error
+        body = json_bytes(asdict(task), f"task {name!r:.60}")
+        call = _Call("PUT", _path(name) + self._query, body)
         return task_of(json_of(await self._send(call)))
 
     async def delete_task(self, name: str) -> None:

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from elmo_client import CannotSend, Client
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
-from elmo_client.responses import Vectors
-from elmo_client.sentences import check_sentence, refuse_text
-from elmo_client.text import EmbeddedText, check_text, check_texts
+from elmo_client.requests import check_sentence, check_text, check_texts, refuse_text
+from elmo_client.results import EmbeddedText, Vectors
 from elmo_model.tokenizers import TokenizeError
 from elmo_model.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.selection import selection

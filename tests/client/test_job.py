@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Client, FitFailed, InvalidRequest, RequestRefused
-from elmo_client.job import fit_body, head_of, state_of
+from elmo_client.requests import fit_body
+from elmo_client.responses import head_of, state_of
 from tests.support.fits import labelled
 from tests.support.gated_server import close_gate, gated
 from tests.support.servers import Running
@@ -67,7 +68,7 @@ def test_examples_that_are_no_json_are_not_sent(sdk: Client) -> None:
 
 
 def test_a_body_has_the_options_first_and_arrays_are_lists() -> None:
-    body = fit_body({"kind": "token", "seeds": None}, [{"token": np.int64(2)}])
+    body = fit_body([{"token": np.int64(2)}], kind="token", seeds=None)
 
     assert body == b'{"kind":"token"}\n{"token":2}'
 

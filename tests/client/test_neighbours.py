@@ -9,14 +9,16 @@ import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Neighbour, Neighbours, StaticNeighbour
-from elmo_client.neighbours import body_of, neighbours_of
+from elmo_client.requests import neighbours_body
+from elmo_client.responses import neighbours_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
 
 
 def sent(sentence: Any, **options: Any) -> dict[str, Any]:
-    usual = dict.fromkeys(("layers", "task", "mix", "k", "tokenizer", "model"))
-    found: dict[str, Any] = orjson.loads(body_of(sentence, 1, **{**usual, **options}))
+    model = options.pop("model", None)
+    found: dict[str, Any] = orjson.loads(neighbours_body(sentence, 1, model, **options))
+    assert found["k"] == options.pop("k", 10)
     return found
 
 

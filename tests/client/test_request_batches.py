@@ -26,7 +26,7 @@ HEAD = '{"pooling":"none","dtype":"float32","sentences":['
 
 def batches(in_flight: int = 1, **limits: int) -> RequestBatches:
     info = {"layers": 3, "dimension": 4, "limits": {**LIMITS, **limits}}
-    selection = Selection.of(None, None, None, "none", "float32")
+    selection = Selection.of()
     return RequestBatches(info, selection, in_flight)
 
 
@@ -51,7 +51,7 @@ def test_options_may_be_numpy_arrays_and_are_checked_before_anything_is_sent() -
 
     def body(weights: Any) -> Any:
         mix = {"weights": weights, "gamma": np.float32(0.5)}
-        selection = Selection.of(None, None, mix, "none", "float32")
+        selection = Selection.of(mix=mix)
         (request,) = RequestBatches(info, selection, 1).cut([["a"]])
         return json.loads(request.body)
 
@@ -97,7 +97,7 @@ def test_a_body_may_reach_its_limit_exactly() -> None:
         (["x" * 990], {"max_body_bytes": 1_000}, "sentence 1 makes a request of .*MAX_BODY_BYTES"),
         (["a"] * 9, {"max_answer_bytes": 400}, "sentence 1 makes a response of 432 bytes"),
         ("The cat", {}, "sentence 1 is the string"),
-        (["\ud800"], {}, "sentence 1 cannot be written as UTF-8"),
+        (["\ud800"], {}, "sentence 1 cannot be written as JSON"),
     ],
 )
 def test_a_sentence_that_fits_into_no_request_is_refused(
@@ -124,7 +124,7 @@ def test_the_tokens_of_a_text_are_estimated_by_its_tokenizer(
 ) -> None:
     limits = {**LIMITS, "max_sentence_tokens": 100, "max_queue_tokens": 180}
     info = {"layers": 3, "dimension": 4, "limits": limits, "tokenizer": default}
-    selection = Selection.of(None, None, None, "none", "float32").with_members(tokenizer=tokenizer)
+    selection = Selection.of().with_members(tokenizer=tokenizer)
 
     assert sizes(TextBatches(info, selection, 1).cut(["x" * 90] * 2)) == expected
 
@@ -137,7 +137,7 @@ def test_a_text_is_not_refused_by_an_estimate() -> None:
         "limits": {**LIMITS, "max_sentence_tokens": 1_000, "max_answer_bytes": 400},
         "tokenizer": "ptb",
     }
-    selection = Selection.of(None, None, None, "none", "float32")
+    selection = Selection.of()
 
     assert sizes(TextBatches(info, selection, 1).cut(["x" * 3_000])) == [1]
 

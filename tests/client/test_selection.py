@@ -12,8 +12,7 @@ from elmo_client.selection import Selection
 
 
 def selected(**options: Any) -> Selection:
-    none: dict[str, Any] = {"layers": None, "task": None, "mix": None}
-    return Selection.of(**{**none, "pooling": "none", "dtype": "float32", **options})
+    return Selection.of(**options)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend
-from elmo_client.similarity import body_of, cosines_of
+from elmo_client.requests import similarity_body
+from elmo_client.responses import cosines_of
 
 
 def sent(*pairs: Any, **options: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {"tokenizer": None, "centred": False, "model": None}
-    found: dict[str, Any] = orjson.loads(body_of(pairs, **{**usual, **options}))
+    found: dict[str, Any] = orjson.loads(similarity_body(pairs, **{**usual, **options}))
     return found
 
 

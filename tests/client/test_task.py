@@ -2,7 +2,7 @@
 
 from dataclasses import MISSING, fields
 
-from elmo_client.task import Task as ClientTask
+from elmo_client import Task as ClientTask
 from elmo_model.task import Task
 from elmo_serve.http.schemas.tasks import TaskResponse
 

@@ -82,7 +82,7 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
     tokens: Any = [["The", "bank"]]
     with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
         sdk.embed_text(tokens)
-    with pytest.raises(CannotSend, match="text 1 cannot be written as UTF-8"):
+    with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
         sdk.tokenize(["a", "\ud800"])
 
 

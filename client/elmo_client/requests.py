@@ -1,0 +1,188 @@
+"""What the clients send: checks of sentences and texts, and the bodies of requests.
+
+A mistake that newcomers make raises CannotSend, which says what to do.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, Literal, Required, TypedDict
+
+import orjson
+
+from elmo_client.errors import CannotSend
+from elmo_client.selection import Mix, mix_of
+
+Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
+"""A text, a list of tokens, or one of the two with the number of a token in it."""
+
+Layer = Literal["top", "average"] | int
+"""The layer that is compared, by its name or number."""
+
+Kind = Literal["token", "sentence", "pair"]
+
+_SPLIT = "for text whose tokens stand between spaces, use text.split()"
+
+
+class NeighbourOptions(TypedDict, total=False):
+    """Options of `neighbours`; docs and defaults are those of `Client.neighbours`."""
+
+    layers: Layer | None
+    task: str | None
+    mix: Mix | None
+    k: int
+    tokenizer: str | None
+
+
+class FitOptions(TypedDict, total=False):
+    """Options of `fit`; docs and defaults are those of `Client.fit`."""
+
+    kind: Required[Kind]
+    tokenizer: str | None
+    validation: float | None
+    seeds: int | None
+    layer_norm: bool | None
+    l2_weights: float | None
+    dropout: float | None
+
+
+def json_bytes(value: object, name: str) -> bytes:
+    """Return a value as JSON. Raises CannotSend, with its name, for what is no JSON."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        raise CannotSend(f"{name} cannot be written as JSON: {error}") from error
+
+
+def refuse_text(sentences: object) -> None:
+    """Raise CannotSend for a string in the place of a list of sentences."""
+    if isinstance(sentences, str | bytes):
+        raise CannotSend(
+            f"sentences is the string {sentences!r:.60}; expected a list of sentences, each a list "
+            f"of tokens: {_SPLIT}"
+        )
+
+
+def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
+    """Raise CannotSend for anything other than a list (or tuple, or array) of strings.
+
+    `number` is its place in the call, counted from 0; None if it is the only one.
+    """
+    name = "sentence" if number is None else f"sentence {number}"
+    if isinstance(sentence, str | bytes):
+        raise CannotSend(f"{name} is the string {sentence!r:.60}; expected its tokens: {_SPLIT}")
+    # An iterator, which has no length, would be empty after this check.
+    if not isinstance(sentence, Iterable) or not isinstance(sentence, Sized):
+        raise CannotSend(f"{name} is {sentence!r:.60}, not a list of tokens")
+    for place, token in enumerate(sentence):
+        if not isinstance(token, str):
+            raise CannotSend(f"token {place} of {name} is {token!r:.60}, not a string")
+
+
+def check_text(text: object, number: int | None = None) -> str:
+    """Return `text`, which must be a string. Raises CannotSend.
+
+    `number` is its place in the call, counted from 0; None if it is the only one.
+    """
+    if isinstance(text, str):
+        return text
+    name = "text" if number is None else f"text {number}"
+    hint = "; for tokens, use embed" if isinstance(text, list | tuple) else ""
+    raise CannotSend(f"{name} is {text!r:.60}; expected a string{hint}")
+
+
+def check_texts(texts: object) -> None:
+    """Raise CannotSend for a single string in the place of a list of texts."""
+    if isinstance(texts, str | bytes):
+        raise CannotSend(f"texts is the string {texts!r:.60}; expected a list of strings")
+
+
+def similarity_body(
+    pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool, model: str | None
+) -> bytes:
+    """Return the body of POST /similarity. Raises CannotSend for a pair of another form."""
+    members: dict[str, Any] = {"pairs": [_pair(number, pair) for number, pair in enumerate(pairs)]}
+    if tokenizer is not None:
+        members["tokenizer"] = tokenizer
+    if centred:
+        members["centred"] = True
+    if model is not None:
+        members["model"] = model
+    return json_bytes(members, "pairs")
+
+
+def _pair(number: int, pair: object) -> list[dict[str, Any]]:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise CannotSend(f"pair {number} is {pair!r:.60}; expected two texts or lists of tokens")
+    return [_side(number, side) for side in pair]
+
+
+def _side(number: int, side: Any) -> dict[str, Any]:
+    if isinstance(side, Mapping):
+        return dict(side)
+    token = None
+    if isinstance(side, tuple) and len(side) == 2 and not isinstance(side[1], str):
+        side, token = side
+    if isinstance(side, str):
+        return {"text": side, "token": token}
+    check_sentence(side, number)
+    return {"tokens": list(side), "token": token}
+
+
+def neighbours_body(
+    sentence: str | Sequence[str],
+    token: int,
+    model: str | None,
+    *,
+    layers: Layer | None = None,
+    task: str | None = None,
+    mix: Mix | None = None,
+    k: int = 10,
+    tokenizer: str | None = None,
+) -> bytes:
+    """Return the body of POST /neighbours. Raises CannotSend for arguments of another form."""
+    if not isinstance(sentence, str):
+        check_sentence(sentence, 0)
+    members: dict[str, Any] = {
+        **({"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}),
+        "token": token,
+        "layers": layers,
+        "task": task,
+        "mix": None if mix is None else mix_of(mix),
+        "k": k,
+        "tokenizer": tokenizer,
+        "model": model,
+    }
+    given = {name: value for name, value in members.items() if value is not None}
+    return json_bytes(given, "the request")
+
+
+def fit_body(
+    examples: Iterable[Mapping[str, Any]],
+    *,
+    kind: Kind,
+    tokenizer: str | None = None,
+    validation: float | None = None,
+    seeds: int | None = None,
+    layer_norm: bool | None = None,
+    l2_weights: float | None = None,
+    dropout: float | None = None,
+) -> bytes:
+    """Return the NDJSON of a fit: the options that are given, then an example a line.
+
+    Raises CannotSend for what is no JSON.
+    """
+    options = {
+        "kind": kind,
+        "tokenizer": tokenizer,
+        "validation": validation,
+        "seeds": seeds,
+        "layer_norm": layer_norm,
+        "l2_weights": l2_weights,
+        "dropout": dropout,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    lines = [json_bytes(given, "the options")]
+    for number, example in enumerate(examples):
+        if not isinstance(example, Mapping):
+            raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
+        lines.append(json_bytes(dict(example), f"example {number}"))
+    return b"\n".join(lines)

@@ -1,0 +1,120 @@
+"""What the clients return: vectors, tokens, cosines, neighbours, tasks and jobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[Any]
+
+Offset = tuple[int, int]
+"""Start and end of a token in its text, in code points."""
+
+Cosines = dict[str, NDArray[np.float64]]
+"""The cosine of each pair by layer: "0", "1", ... and "average" for the mean of the layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedText:
+    """The tokens of a text: `text[start:end]` is the token (in upper case for `characters`)."""
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[Offset, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedText:
+    """The tokens of a text, as in `TokenizedText`, and their vectors.
+
+    The shape of `vectors` is that of the array that `embed` returns for a list of these tokens.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    offsets: tuple[Offset, ...]
+    vectors: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A use of a word: token number `token` of a sentence of the indexed text."""
+
+    sentence: tuple[str, ...]
+    token: int
+    cosine: float
+
+    @property
+    def word(self) -> str:
+        """The token itself."""
+        return self.sentence[self.token]
+
+
+@dataclass(frozen=True, slots=True)
+class StaticNeighbour:
+    """A word that is near without a sentence."""
+
+    word: str
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The uses nearest to a token of a sentence, and the words nearest to it without a sentence.
+
+    `tokens` are those of the sentence that was sent. Both lists begin with the nearest.
+    """
+
+    tokens: tuple[str, ...]
+    token: int
+    neighbours: tuple[Neighbour, ...]
+    static: tuple[StaticNeighbour, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A scalar mix that the server keeps under a name.
+
+    `weights` are the L + 1 raw scalars, before the softmax (AllenNLP's `scalar_parameters`);
+    `gamma` scales the mix. With `layer_norm` each layer is normalised over its sentence first.
+    """
+
+    name: str
+    weights: tuple[float, ...]
+    gamma: float = 1.0
+    layer_norm: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job as the server answered it.
+
+    `state` is "queued", "running", "done", "failed" or "cancelled"; `progress` goes from 0 to 1.
+    `scores["mixtures"]` has an entry for each mixture that is fitted so far. `task` is there when
+    the job is done, `reason` when it failed.
+    """
+
+    id: str
+    name: str
+    state: str
+    progress: float
+    scores: Mapping[str, Any]
+    task: Task | None
+    reason: str | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing about the job will change."""
+        return self.state not in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The linear head of a task: `weight` (labels, 2P) and `bias` (labels); 8P for a pair."""
+
+    labels: tuple[str, ...]
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
