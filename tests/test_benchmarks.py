@@ -15,11 +15,14 @@ from elmo_model.config import LSTMConfig
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "tests" / "golden" / "allennlp" / "small"
-PROGRAMS = sorted(
-    path.stem
-    for path in (ROOT / "benchmarks").glob("*.py")
+PROGRAMS = {
+    path.parent.name if path.stem == "__main__" else path.stem: ".".join(
+        path.relative_to(ROOT).with_suffix("").parts
+    )
+    for path in sorted((ROOT / "benchmarks").rglob("*.py"))
     if "def main(" in path.read_text(encoding="utf-8")
-)
+}
+"""The module of each program."""
 LEAST = ["--checkpoint", str(SMALL), "--tokens", "10", "--rounds", "1"]
 ALLENNLP = os.environ.get("ALLENNLP")
 
@@ -36,7 +39,7 @@ def test_every_program_says_what_it_measures(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # In this process: most of the time of 22 short processes is the import of torch.
-    main = importlib.import_module(f"benchmarks.{program}").main
+    main = importlib.import_module(PROGRAMS[program]).main
     monkeypatch.setattr(sys, "argv", [program, "--help"])
     with pytest.raises(SystemExit) as ended:
         main()

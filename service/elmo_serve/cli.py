@@ -20,7 +20,6 @@ from elmo_serve.commands.models import models
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.removed import removed_command
 from elmo_serve.commands.serve import serve
-from elmo_serve.commands.study import study
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.tokenize import tokenize
 from elmo_serve.commands.train import train
@@ -49,7 +48,6 @@ for command in (
     models,
     perplexity,
     serve,
-    study,
     tasks,
     tokenize,
     train,
@@ -59,4 +57,7 @@ for command in (
 
 main.add_command(
     removed_command("plan", "`elmo bench URL --rate N` says how many servers a load needs")
+)
+main.add_command(
+    removed_command("study", "`python -m benchmarks.study`, in a checkout, asks the same questions")
 )

@@ -64,7 +64,7 @@ def test_every_option_that_names_a_model_of_this_machine_has_the_same_default() 
         if "--model" in option.opts
     }
 
-    assert {"embed", "fit", "index", "look", "study", "tokenize"} <= options.keys()
+    assert {"embed", "fit", "index", "look", "tokenize"} <= options.keys()
     for name, option in options.items():
         found = (option.opts, option.envvar, option.default)
         assert found == (["--model", "-m"], variable("model"), default("model")), name

@@ -11,6 +11,7 @@ from tests.support.command_line import elmo
     ("arguments", "instead"),
     [
         (("plan", "bench.json", "--tokens-per-day", "1e9", "--help"), "`elmo bench URL --rate N`"),
+        (("study", "eval", "results", "--limit", "3"), "`python -m benchmarks.study`"),
         (("bench", "http://localhost:1", "--find-saturation"), "--clients 64"),
         (("bench", "http://localhost:1", "--reference", "english"), "first one to the same"),
     ],
@@ -24,6 +25,8 @@ def test_what_is_gone_names_what_replaces_it(arguments: tuple[str, ...], instead
     assert " was removed: " in line and instead in line
 
 
-@pytest.mark.parametrize(("command", "gone"), [((), "plan"), (("bench",), "--find-saturation")])
+@pytest.mark.parametrize(
+    ("command", "gone"), [((), "plan"), ((), "study"), (("bench",), "--find-saturation")]
+)
 def test_what_is_gone_is_not_listed(command: tuple[str, ...], gone: str) -> None:
     assert gone not in elmo(*command, "--help").stdout

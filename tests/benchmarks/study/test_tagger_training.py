@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
-from elmo_model.study.tagger import PLACES
-from elmo_model.study.tagger_training import Tagged, TaggerOptions, train_tagger
+from benchmarks.study.tagger import PLACES
+from benchmarks.study.tagger_training import Tagged, TaggerOptions, train_tagger
 
 OPTIONS = TaggerOptions(hidden=8, dropout=0.0, rounds=5, rows=8, learning_rate=0.05)
 
@@ -38,6 +39,7 @@ def parts(*, in_layers: bool) -> tuple[Tagged, Tagged, Tagged]:
     return train, development, test
 
 
+@pytest.mark.long
 def test_elmo_at_the_input_and_at_the_output_is_learned_from() -> None:
     train, development, test = parts(in_layers=True)
 
@@ -51,12 +53,14 @@ def test_elmo_at_the_input_and_at_the_output_is_learned_from() -> None:
     assert none.weights == {} and set(above.gammas) == {"output"}
 
 
+@pytest.mark.long
 def test_word_vectors_alone_are_learned_from() -> None:
     found = train_tagger("none", *parts(in_layers=False), OPTIONS, seed=0)
 
     assert found.test.main > 0.9
 
 
+@pytest.mark.long
 def test_a_seed_decides_the_result_alone() -> None:
     options = replace(OPTIONS, rounds=1)
 

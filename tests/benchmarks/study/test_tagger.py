@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from elmo_model.study.tagger import PLACES, Batch, Place, Tagger
+from benchmarks.study.tagger import PLACES, Batch, Place, Tagger
 
 
 def made(place: Place) -> Tagger:

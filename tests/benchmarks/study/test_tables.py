@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from elmo_model.study.report import report
+import pytest
+
+from benchmarks.study.intervals import Interval
+from benchmarks.study.tables import tables
 
 
 def choice(task: str) -> dict[str, Any]:
@@ -26,27 +29,29 @@ def tagger(place: str, seed: int, score: float) -> dict[str, Any]:
 
 
 def test_the_tables_hold_means_intervals_and_paired_differences() -> None:
-    tables = report([choice("pos")], [])["tables.md"].splitlines()
+    found = tables([choice("pos")], []).splitlines()
 
-    assert (
-        tables[0] == "| task | learned | uniform | top only | learned − uniform | learned − top |"
-    )
-    assert tables[2] == (
+    assert found[0] == "| task | learned | uniform | top only | learned − uniform | learned − top |"
+    assert found[2] == (
         "| pos (accuracy) | 60.00 ± 127.06 | 60.00 ± 127.06 | 45.00 ± 63.53 | "
         "+0.00 ± 0.00 | +15.00 ± 63.53 |"
     )
     assert (
         "| pos | **60.00 ± 127.06** | 60.00 ± 127.06 | 45.00 ± 63.53 | 0.30 / 0.40 / 0.30 |"
-        in tables
+        in found
     )
 
 
 def test_taggers_are_grouped_by_place_and_a_missing_one_is_left_out() -> None:
     parts = [tagger(place, 0, 0.3) for place in ("none", "input", "both")]
 
-    files = report([], parts)
+    found = tables([], parts)
 
-    assert set(files) == {"tables.md", "places.svg"}
-    assert "| word vectors alone | 30.00 |" in files["tables.md"]
-    assert "| + ELMo at the output |  |" in files["tables.md"]
-    assert "| ner | + ELMo at both | output | 0.10 / 0.60 / 0.30 | 2.00 |" in files["tables.md"]
+    assert "| word vectors alone | 30.00 |" in found
+    assert "| + ELMo at the output |  |" in found
+    assert "| ner | + ELMo at both | output | 0.10 / 0.60 / 0.30 | 2.00 |" in found
+
+
+def test_three_seeds_have_the_interval_of_two_degrees_of_freedom() -> None:
+    assert Interval.of([0.1, 0.2, 0.3]).half == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert Interval.of([0.5]) == Interval(0.5, None)

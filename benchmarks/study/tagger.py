@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from benchmarks.study.crf import Crf
 from elmo_model.layers.scalar_mix import ScalarMix
-from elmo_model.study.crf import Crf
 
 Place = Literal["none", "input", "output", "both"]
 PLACES: tuple[Place, ...] = get_args(Place)

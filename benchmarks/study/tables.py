@@ -1,13 +1,12 @@
-"""The report of the study: Markdown tables, and a picture for each."""
+"""The results of the study as Markdown tables."""
 
 import statistics
 from collections.abc import Iterable, Sequence
 
-from elmo_model.study import pictures
-from elmo_model.study.intervals import Interval
-from elmo_model.study.layer_choice import PENALTIES
-from elmo_model.study.results import Part
-from elmo_model.study.tagger import PLACES
+from benchmarks.study.intervals import Interval
+from benchmarks.study.layer_choice import PENALTIES
+from benchmarks.study.results import Part
+from benchmarks.study.tagger import PLACES
 
 PENALTY, STRONG = (f"learned, lambda {penalty:g}" for penalty in PENALTIES)
 """The names of the learned mixtures in the results: by the small penalty and by the large one."""
@@ -20,40 +19,14 @@ PLACE_NAMES = {
 }
 
 
-def report(choices: Sequence[Part], taggers: Sequence[Part]) -> dict[str, str]:
-    """Return the files of the report by name: `tables.md` and an SVG for each table.
-
-    `choices` are the results of `layer_choice`, `taggers` those of `place_result`; parts that are
-    missing are left out.
-    """
-    files: dict[str, str] = {}
-    tables: list[str] = []
+def tables(choices: Sequence[Part], taggers: Sequence[Part]) -> str:
+    """Return the tables of the results of `layer_choice` and of `place_result`, as Markdown."""
+    found: list[str] = []
     if choices:
-        tables += [_weightings(choices), _layers(choices), _penalties(choices)]
-        files["weightings.svg"] = pictures.intervals(
-            "Test score by weighting, %", {part["task"]: _compared(part) for part in choices}
-        )
-        files["layers.svg"] = pictures.intervals(
-            "Test score of every layer alone, %",
-            {part["task"]: _single_layers(part) for part in choices},
-        )
-        files["penalty.svg"] = pictures.weights(
-            "Normalised weights of the layers, mean over the seeds",
-            {
-                f"{part['task']}, λ = {penalty:g}": mean_weights(
-                    part["mixtures"][f"learned, lambda {penalty:g}"]["weights"]
-                )
-                for part in choices
-                for penalty in PENALTIES
-            },
-        )
+        found += [_weightings(choices), _layers(choices), _penalties(choices)]
     if taggers:
-        tables += [_places(taggers), _place_weights(taggers)]
-        files["places.svg"] = pictures.intervals(
-            "BiLSTM-CRF tagger: test score by place of ELMo, %",
-            {task: dict(_by_place(taggers, task)) for task in _tasks(taggers)},
-        )
-    return {"tables.md": "\n".join(tables), **files}
+        found += [_places(taggers), _place_weights(taggers)]
+    return "\n".join(found)
 
 
 def mean_weights(weights: Iterable[Sequence[float]]) -> list[float]:
@@ -66,16 +39,17 @@ def _interval(part: Part, name: str) -> Interval:
 
 
 def _top(part: Part) -> str:
-    return max(_single_layers(part))
+    return max(single_layers(part))
 
 
-def _compared(part: Part) -> dict[str, Interval]:
+def compared(part: Part) -> dict[str, Interval]:
     """Return the learned mixture, the uniform one and the top layer."""
     names = {"learned": PENALTY, "uniform": "average", "top only": _top(part)}
     return {shown: _interval(part, name) for shown, name in names.items()}
 
 
-def _single_layers(part: Part) -> dict[str, Interval]:
+def single_layers(part: Part) -> dict[str, Interval]:
+    """Return each layer alone."""
     names = sorted(name for name in part["mixtures"] if name.startswith("layer "))
     return {name: _interval(part, name) for name in names}
 
@@ -84,7 +58,7 @@ def _weightings(choices: Sequence[Part]) -> str:
     rows = [
         [
             f"{part['task']} ({part['measure']})",
-            *(each.percent() for each in _compared(part).values()),
+            *(each.percent() for each in compared(part).values()),
             _gain(part, "average"),
             _gain(part, _top(part)),
         ]
@@ -105,7 +79,7 @@ def _gain(part: Part, other: str) -> str:
 def _layers(choices: Sequence[Part]) -> str:
     rows = []
     for part in choices:
-        single = _single_layers(part)
+        single = single_layers(part)
         best = max(single, key=lambda name: single[name].mean)
         weights = mean_weights(part["mixtures"][PENALTY]["weights"])
         shown = [
@@ -113,7 +87,7 @@ def _layers(choices: Sequence[Part]) -> str:
             for name, each in single.items()
         ]
         rows.append([part["task"], *shown, " / ".join(f"{each:.2f}" for each in weights)])
-    names = list(_single_layers(choices[0]))
+    names = list(single_layers(choices[0]))
     return _table(["task", *names, f"learned weights, λ = {PENALTIES[0]:g}"], rows)
 
 
@@ -132,26 +106,26 @@ def _penalties(choices: Sequence[Part]) -> str:
     return _table(head, rows)
 
 
-def _tasks(taggers: Sequence[Part]) -> list[str]:
-    return list(dict.fromkeys(part["task"] for part in taggers))
-
-
-def _by_place(taggers: Sequence[Part], task: str) -> Iterable[tuple[str, Interval]]:
-    for place in PLACES:
-        own = [part for part in taggers if part["task"] == task and part["place"] == place]
-        if own:
-            yield PLACE_NAMES[place], Interval.of([part["score"] for part in own])
+def by_place(taggers: Sequence[Part]) -> dict[str, dict[str, Interval]]:
+    """Return the score of each task by the place of ELMo."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for part in sorted(taggers, key=lambda part: PLACES.index(part["place"])):
+        own = scores.setdefault(part["task"], {})
+        own.setdefault(PLACE_NAMES[part["place"]], []).append(part["score"])
+    return {
+        task: {place: Interval.of(values) for place, values in own.items()}
+        for task, own in scores.items()
+    }
 
 
 def _places(taggers: Sequence[Part]) -> str:
-    tasks = _tasks(taggers)
-    columns = {task: dict(_by_place(taggers, task)) for task in tasks}
+    columns = by_place(taggers)
     measures = {part["task"]: part["measure"] for part in taggers}
     rows = [
-        [name, *(columns[t][name].percent() if name in columns[t] else "" for t in tasks)]
+        [name, *(own[name].percent() if name in own else "" for own in columns.values())]
         for name in PLACE_NAMES.values()
     ]
-    return _table(["tagger", *(f"{task}, {measures[task]}" for task in tasks)], rows)
+    return _table(["tagger", *(f"{task}, {measures[task]}" for task in columns)], rows)
 
 
 def _place_weights(taggers: Sequence[Part]) -> str:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.study.crf import Crf
+from benchmarks.study.crf import Crf
 
 CLASSES = ("a", "b", "c")
 BIO = ("B-x", "I-x", "O")

@@ -1,21 +1,17 @@
 """Where ELMo goes in a tagger: nowhere, at its input, at its output, or at both."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
 
+from benchmarks.study.results import Part
+from benchmarks.study.sets import EvaluationSet
+from benchmarks.study.tagger import Place
+from benchmarks.study.tagger_training import Tagged, TaggerOptions, train_tagger
 from elmo_model.fitting.examples import Examples
-from elmo_model.fitting.features import Encode
-from elmo_model.sentence_batches import by_length
-from elmo_model.study.evaluation_sets import EvaluationSet
-from elmo_model.study.results import Part
-from elmo_model.study.tagger import Place
-from elmo_model.study.tagger_training import Tagged, TaggerOptions, train_tagger
+from elmo_model.fitting.features import Encode, features_of
 from elmo_model.word_vectors.word_vectors import WordVectors
-
-_BATCH_TOKENS = 2_048
 
 TAGGING = ("ner", "pos")
 """The sets with a label for every token and a development part."""
@@ -54,22 +50,13 @@ def place_result(place: Place, parts: dict[str, Tagged], seed: int, options: Tag
 
 def _tagged(examples: Examples, encode: Encode, static: WordVectors) -> Tagged:
     """Compute the vectors of the sentences that have an example, which has one label a token."""
-    labels: dict[int, list[str]] = {}
-    for (place,), label in zip(examples.places, examples.labels, strict=True):
-        labels.setdefault(place.sentence, []).append(label)
-    numbers = list(labels)
-    sentences = [examples.sentences[number] for number in numbers]
+    rows: dict[int, list[int]] = {}
+    for row, number in enumerate(examples.groups):
+        rows.setdefault(number, []).append(row)
+    with features_of(encode, examples) as features:
+        layers = [features.rows(np.array(own))[:, :, 0] for own in rows.values()]
     return Tagged(
-        [torch.from_numpy(static.look_up(sentence)[0]) for sentence in sentences],
-        _layers(sentences, encode),
-        [labels[number] for number in numbers],
+        [torch.from_numpy(static.look_up(examples.sentences[number])[0]) for number in rows],
+        layers,
+        [[examples.labels[row] for row in own] for own in rows.values()],
     )
-
-
-def _layers(sentences: Sequence[Sequence[str]], encode: Encode) -> list[Tensor]:
-    """Map sentences of n tokens to their layers (L + 1, n, 2P), without boundaries."""
-    found: list[Tensor] = [torch.empty(0)] * len(sentences)
-    for batch in by_length(range(len(sentences)), sentences, _BATCH_TOKENS):
-        for number, layers in zip(batch, encode([sentences[n] for n in batch]), strict=True):
-            found[number] = layers[:, 1:-1].float().clone()
-    return found

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.study.results import Part
+from benchmarks.study.sets import EvaluationSet
 from elmo_model.fitting.comparison import (
     LEARNED,
     Comparison,
@@ -12,8 +14,6 @@ from elmo_model.fitting.comparison import (
 )
 from elmo_model.fitting.features import Encode, features_of
 from elmo_model.fitting.fitter import FitOptions
-from elmo_model.study.evaluation_sets import EvaluationSet
-from elmo_model.study.results import Part
 
 PENALTIES = (0.001, 1.0)
 """The two lambdas of the paper (section 5.1). The fixed mixtures have none: they learn no s."""
