@@ -27,7 +27,7 @@ from benchmarks.study.tagger import PLACES, Place
 from benchmarks.study.tagger_training import Tagged, TaggerOptions
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.fitting.examples import FitError
-from elmo_model.fitting.features import Encode
+from elmo_model.fitting.features import Encode, encode_by
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
@@ -75,10 +75,7 @@ def study(
     """Make the parts of the study that are missing, draw the pictures and return the tables."""
     chosen = evaluation_sets(options.tasks)
     encoder = Encoder.of(open_model(resolve_model(options.model)))
-
-    def encode(sentences: Any) -> Any:
-        return encoder.encode_whole(sentences, bounded=True).sentences()
-
+    encode = encode_by(encoder)
     settings = {"model": asdict(encoder.origin)}
     fits = replace(fits, seeds=options.seeds)
     choices = _choices(options, chosen, encode, settings, fits)

@@ -5,13 +5,7 @@ from pathlib import Path
 
 from benchmarks.study.results import Part
 from benchmarks.study.sets import EvaluationSet
-from elmo_model.fitting.comparison import (
-    LEARNED,
-    Comparison,
-    Known,
-    compare_known,
-    fixed_mixtures,
-)
+from elmo_model.fitting.comparison import LEARNED, Comparison, compare_features, fixed_mixtures
 from elmo_model.fitting.features import Encode, features_of
 from elmo_model.fitting.fitter import FitOptions
 
@@ -32,9 +26,9 @@ def layer_choice(
     mixtures: Part = {}
     with features_of(encode, train) as features, features_of(encode, test) as tested:
         for penalty in PENALTIES:
-            found = compare_known(
-                Known(features, train),
-                Known(tested, test),
+            found = compare_features(
+                features,
+                tested,
                 replace(options, l2_weights=penalty),
                 fixed=fixed_mixtures(features.layers) if penalty == PENALTIES[0] else {},
             )

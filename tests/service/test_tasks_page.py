@@ -49,7 +49,7 @@ def test_the_commands_take_a_table_to_a_served_task(server: Running) -> None:
     assert task["name"] == "intent" and len(task["weights"]) == 3
     assert len(response["embeddings"][0]) == response["dimension"]
     files = {path.name for path in (folder / "tasks" / "intent.fit").iterdir()}
-    assert files == {"head.safetensors", "report.json", "weights.svg"}
+    assert files == {"head.safetensors", "report.json"}
 
 
 def test_a_server_learns_the_task_as_well(server: Running) -> None:

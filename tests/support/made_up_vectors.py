@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.fitting.comparison import Known, Row, compare_known
+from elmo_model.fitting.comparison import Row, compare_features
 from elmo_model.fitting.examples import Examples
 from elmo_model.fitting.features import features_of
 from elmo_model.fitting.fitter import FitOptions
@@ -33,7 +33,7 @@ def encode(sentences: Sequence[Sequence[str]]) -> list[Tensor]:
 def learned(examples: Examples, options: FitOptions) -> Row:
     """Fit the learned mixture alone: the fixed ones take most of the time of a comparison."""
     with features_of(encode, examples) as features:
-        return compare_known(Known(features, examples), None, options, fixed={}).rows[0]
+        return compare_features(features, None, options, fixed={}).rows[0]
 
 
 def tagged(count: int, seed: int) -> Examples:

@@ -1,13 +1,11 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from torch import Tensor
 
 from elmo_model.atomic_files import write_bytes
 from elmo_model.catalogue import tokenization
@@ -15,7 +13,7 @@ from elmo_model.elmo import Origin
 from elmo_model.fitting import report
 from elmo_model.fitting.comparison import compare
 from elmo_model.fitting.examples import Examples, FitError, Kind
-from elmo_model.fitting.features import Encode
+from elmo_model.fitting.features import Encode, encode_by
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
 from elmo_model.fitting.stored_vectors import open_stored_vectors
@@ -57,7 +55,7 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     """Fit a task, write its files, and return the report for the terminal.
 
     `NAME.json` in the folder `out` is a task file for the service; `NAME.fit/` beside it holds
-    `head.safetensors`, `report.json` and `weights.svg`. Everything is written at the end.
+    `head.safetensors` and `report.json`. Everything is written at the end.
 
     Raises:
         FitError: nothing can be learned from the files, or the files of the task exist.
@@ -123,10 +121,7 @@ def _tokenize(command: FitCommand, origin: Callable[[], Origin]) -> Tokenize:
 @contextmanager
 def _encode(command: FitCommand, encoder: Encoder, train: Examples) -> Iterator[Encode]:
     """Yield the function that gives the layers of sentences: computed ones, or stored ones."""
-
-    def compute(sentences: Sequence[Sequence[str]]) -> Sequence[Tensor]:
-        return encoder.encode_whole(sentences, bounded=True).sentences()
-
+    compute = encode_by(encoder)
     if command.vectors is None:
         yield compute
         return

@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Encode, Features, features_of
-from elmo_model.fitting.fitter import FitOptions, Fitted, Part, fit_once
+from elmo_model.fitting.fitter import FitOptions, Fitted, fit_once
 from elmo_model.fitting.scores import Scores
 from elmo_model.word_vectors.word_vectors import WordVectors
 
@@ -77,13 +77,11 @@ def compare(
     norm = options.layer_norm
     with features_of(encode, train, layer_norm=norm, words=words) as features:
         progress("training vectors")
-        own = Known(features, train)
         if test is None:
-            return compare_known(own, None, options, lambda row: progress(row.name))
-        with features_of(encode, test, layer_norm=norm, words=words) as test_features:
+            return compare_features(features, None, options, lambda row: progress(row.name))
+        with features_of(encode, test, layer_norm=norm, words=words) as tested:
             progress("test vectors")
-            tested = Known(test_features, test)
-            return compare_known(own, tested, options, lambda row: progress(row.name))
+            return compare_features(features, tested, options, lambda row: progress(row.name))
 
 
 def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
@@ -95,17 +93,9 @@ def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
     return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Examples whose vectors have been computed: example i is row i of the features' index."""
-
-    features: Features
-    examples: Examples
-
-
-def compare_known(
-    train: Known,
-    test: Known | None,
+def compare_features(
+    train: Features,
+    test: Features | None,
     options: FitOptions,
     on_row: Callable[[Row], None] = lambda _: None,
     on_fit: Callable[[], None] = lambda: None,
@@ -119,23 +109,18 @@ def compare_known(
     """
     splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
     mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
-    mixtures |= fixed_mixtures(train.features.layers) if fixed is None else fixed
+    mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
     rows, best, scored = [], None, 0
     for name, weights in mixtures.items():
-        own = _mixed(train.features, weights)
-        tested = None
-        if test is not None:
-            mixed = _mixed(test.features, weights)
-            tested = _part(mixed, test.examples, range(len(test.examples)))
+        own = train if weights is None else train.mixed(weights)
+        tested = test if test is None or weights is None else test.mixed(weights)
         scores, learned = [], []
         for seed, (kept, held) in enumerate(splits):
-            part = _part(own, train.examples, kept)
-            validation = _part(own, train.examples, held)
-            classes = tuple(sorted(set(part.labels)))
-            fitted = fit_once(part, validation, classes, options, seed)
+            validation = own.take(held)
+            fitted = fit_once(own.take(kept), validation, options, seed)
             scores.append(fitted.validation if tested is None else fitted.score(tested))
             learned.append(_softmax(fitted.weights) if weights is None else weights)
-            scored = len((validation if tested is None else tested).rows)
+            scored = len(validation if tested is None else tested)
             if weights is None and (best is None or fitted.validation.main > best.validation.main):
                 best = fitted
             on_fit()
@@ -146,7 +131,7 @@ def compare_known(
         tuple(rows),
         best,
         "validation" if test is None else "test",
-        len(train.examples),
+        len(train),
         scored,
         digest(train.examples),
     )
@@ -180,20 +165,6 @@ def digest(examples: Examples) -> str:
         ]
     )
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _part(features: Features, examples: Examples, numbers: Sequence[int]) -> Part:
-    groups = examples.groups
-    return Part(
-        features,
-        np.array(numbers, np.int64),
-        [examples.labels[number] for number in numbers],
-        [groups[number] for number in numbers],
-    )
-
-
-def _mixed(features: Features, weights: tuple[float, ...] | None) -> Features:
-    return features if weights is None else features.mixed(weights)
 
 
 def _softmax(weights: Sequence[float]) -> tuple[float, ...]:

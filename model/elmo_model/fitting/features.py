@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.fitting.examples import Examples, FitError, Place
+from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
 from elmo_model.mapped_array import mapped_array
 from elmo_model.sentence_batches import by_length
@@ -28,25 +29,27 @@ MEMORY_BYTES = 1 << 30
 
 
 class Features:
-    """Vectors (S, L + 1, 2P) of S distinct places, in float32, and the places of each example.
+    """N examples, the vectors (S, L + 1, 2P) of S distinct places in float32, and their rows.
 
-    `static` are the static word vectors (S, W) of the places, None where none are used. With
-    `weights` the rows have one layer, the sum of all by these weights: it is made for the rows that
-    are asked for, so that a mixture of vectors in a file needs no memory of their size.
+    `index` is (N, 1) or (N, 2): the row of each place of each example. `static` are the static word
+    vectors (S, W) of the places, None where none are used. With `weights` the rows have one layer,
+    the sum of all by these weights: it is made for the rows that are asked for, so that a mixture
+    of vectors in a file needs no memory of their size.
     """
 
     def __init__(
         self,
+        examples: Examples,
         vectors: NDArray[np.float32],
         index: NDArray[np.int64],
         static: NDArray[np.float32] | None = None,
         weights: Sequence[float] | None = None,
     ) -> None:
-        """`index` is (N, 1) or (N, 2): the row of each place of each example."""
+        self.examples = examples
         self.vectors = vectors
         self.index = index
         self.static = static
-        self._weights = None if weights is None else np.asarray(weights, np.float32)
+        self._weights = weights
 
     def __len__(self) -> int:
         return len(self.index)
@@ -67,17 +70,33 @@ class Features:
         if self._weights is None:
             chosen = np.ascontiguousarray(self.vectors[places])
             return torch.from_numpy(chosen).permute(2, 0, 1, 3)
-        used = np.flatnonzero(self._weights)
+        weights = np.asarray(self._weights, np.float32)
+        used = np.flatnonzero(weights)
         chosen = self.vectors[places[..., np.newaxis], used]
-        return torch.from_numpy(np.einsum("l,npld->npd", self._weights[used], chosen))[None]
+        return torch.from_numpy(np.einsum("l,npld->npd", weights[used], chosen))[None]
 
     def static_rows(self, numbers: NDArray[np.int64] | slice) -> Tensor | None:
         """Map n example numbers to their static word vectors (n, places, W)."""
         return None if self.static is None else torch.from_numpy(self.static[self.index[numbers]])
 
+    def layer(self, number: int) -> Tensor:
+        """Return one layer of all examples (N, places, 2P)."""
+        return torch.from_numpy(self.vectors[self.index, number])
+
     def mixed(self, weights: Sequence[float]) -> "Features":
         """Return features of one layer: the sum of all layers by these weights, gamma 1."""
-        return Features(self.vectors, self.index, self.static, weights)
+        return Features(self.examples, self.vectors, self.index, self.static, weights)
+
+    def take(self, numbers: Sequence[int]) -> "Features":
+        """Return the features of the examples of these numbers; the vectors are shared."""
+        chosen = self.index[np.array(numbers, np.int64)]
+        examples = self.examples.take(numbers)
+        return Features(examples, self.vectors, chosen, self.static, self._weights)
+
+
+def encode_by(encoder: Encoder) -> Encode:
+    """Return the function that computes the layers of sentences by an encoder."""
+    return lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences()
 
 
 @contextmanager
@@ -122,7 +141,7 @@ def features_of(
             shape = (len(numbers), words.dimension)
             static = _array(Path(folder) / "static.npy", shape, memory_bytes)
             _look_up(words, by_sentence, examples.sentences, static)
-        yield Features(vectors, index, static)
+        yield Features(examples, vectors, index, static)
 
 
 def _look_up(

@@ -3,13 +3,11 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -66,20 +64,6 @@ class FitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Examples to learn from or to score: N rows of some features and their labels.
-
-    `rows` are numbers of the features' examples, in the order of the text; `groups` the sentence
-    of each, so that BIO labels are decoded sentence by sentence.
-    """
-
-    features: Features
-    rows: NDArray[np.int64]
-    labels: Sequence[str]
-    groups: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Fitted:
     """A trained mixture and head: raw weights s, gamma, and the linear map with its labels."""
 
@@ -98,53 +82,35 @@ class Fitted:
         """The scale of the mixture."""
         return self.head.mix.gamma.item()
 
-    def predict(self, part: Part) -> list[str]:
-        """Return the label of each example of a part; BIO labels form a legal sequence."""
-        logits = _logits(self.head, part)
-        if not is_bio(self.classes):
-            return [self.classes[number] for number in logits.argmax(dim=1).tolist()]
-        scores = functional.log_softmax(logits, dim=1).numpy()
-        labels: list[str] = []
-        for _, rows in groupby(range(len(part.rows)), key=lambda row: part.groups[row]):
-            sentence = scores[list(rows)]
-            labels += (self.classes[number] for number in best_legal(sentence, self.classes))
-        return labels
+    def predict(self, features: Features) -> list[str]:
+        """Return the label of each example; BIO labels form a legal sequence in each sentence."""
+        return _predict(self.head, self.classes, features)
 
-    def score(self, part: Part) -> Scores:
-        """Score the predictions for a part."""
-        found = self.predict(part)
-        scores = score(part.labels, found)
-        if not is_bio(self.classes):
-            return scores
-        f1 = span_f1(_by_group(part.labels, part.groups), _by_group(found, part.groups))
-        return Scores(scores.accuracy, scores.macro_f1, scores.micro_f1, f1)
+    def score(self, features: Features) -> Scores:
+        """Score the predictions by the labels of the examples."""
+        return _score(self.head, self.classes, features)
 
 
-def fit_once(
-    train: Part,
-    validation: Part,
-    classes: tuple[str, ...],
-    options: FitOptions,
-    seed: int,
-) -> Fitted:
+def fit_once(train: Features, validation: Features, options: FitOptions, seed: int) -> Fitted:
     """Train mixture and head on `train` by AdamW; stop early by the score on `validation`.
 
-    Labels of `validation` that `classes` lacks count as errors. The result depends on the seed, the
+    Labels of `validation` that `train` lacks count as errors. The result depends on the seed, the
     data and the options alone. A round after which a number is not finite ends the fit. Raises
     FitError where that is the first one.
     """
+    classes = train.examples.classes
     numbers = {label: number for number, label in enumerate(classes)}
-    labels = torch.tensor([numbers[label] for label in train.labels])
+    labels = torch.tensor([numbers[label] for label in train.examples.labels])
     best: Fitted | None = None
     with torch.random.fork_rng(devices=[]):
         head = MixtureHead(
-            train.features.layers,
-            train.features.dimension,
+            train.layers,
+            train.dimension,
             len(classes),
-            places=train.features.index.shape[1],
+            places=train.index.shape[1],
             dropout=options.dropout,
             gamma=initial_gamma(_deviation(train)),
-            static=0 if train.features.static is None else train.features.static.shape[1],
+            static=0 if train.static is None else train.static.shape[1],
         )
         torch.manual_seed(seed)
         # A few scalars decide over all features: they are learned faster.
@@ -159,10 +125,9 @@ def fit_once(
             if not all(each.isfinite().all() for each in head.parameters()):
                 break
             rate.step()
-            found = Fitted(classes, copy.deepcopy(head).eval(), Scores(0, 0, 0), number)
-            scores = found.score(validation)
+            scores = _score(head, classes, validation)
             if best is None or scores.main > best.validation.main:
-                best = Fitted(classes, found.head, scores, number)
+                best = Fitted(classes, copy.deepcopy(head), scores, number)
             elif number - best.rounds >= options.patience:
                 break
     if best is None:
@@ -175,38 +140,57 @@ def fit_once(
 
 def _train_round(
     head: MixtureHead,
-    train: Part,
+    train: Features,
     labels: Tensor,
     options: FitOptions,
     optimiser: torch.optim.Optimizer,
 ) -> None:
     head.train()
-    a_pass = math.ceil(len(train.rows) / options.batch)
+    a_pass = math.ceil(len(train) / options.batch)
     passes = math.ceil(ROUND_STEPS / a_pass)
-    order = torch.cat([torch.randperm(len(train.rows)) for _ in range(passes)])
+    order = torch.cat([torch.randperm(len(train)) for _ in range(passes)])
     for chosen in torch.split(order, options.batch):
-        rows = train.rows[chosen.numpy()]
-        layers, static = train.features.rows(rows), train.features.static_rows(rows)
-        loss = head.loss(layers, labels[chosen], options.l2_weights, static)
+        rows = chosen.numpy()
+        loss = head.loss(
+            train.rows(rows), labels[chosen], options.l2_weights, train.static_rows(rows)
+        )
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
+    head.eval()
 
 
-def _logits(head: MixtureHead, part: Part) -> Tensor:
+def _predict(head: MixtureHead, classes: Sequence[str], features: Features) -> list[str]:
     with torch.inference_mode():
         blocks = [
-            head(part.features.rows(rows), part.features.static_rows(rows))
-            for start in range(0, len(part.rows), EVALUATED_ROWS)
-            for rows in [part.rows[start : start + EVALUATED_ROWS]]
+            head(features.rows(rows), features.static_rows(rows))
+            for start in range(0, len(features), EVALUATED_ROWS)
+            for rows in [slice(start, start + EVALUATED_ROWS)]
         ]
-    return torch.cat(blocks)
+    logits = torch.cat(blocks)
+    if not is_bio(classes):
+        return [classes[number] for number in logits.argmax(dim=1).tolist()]
+    scores = functional.log_softmax(logits, dim=1).numpy()
+    groups = features.examples.groups
+    labels: list[str] = []
+    for _, rows in groupby(range(len(groups)), key=lambda row: groups[row]):
+        labels += (classes[number] for number in best_legal(scores[list(rows)], classes))
+    return labels
 
 
-def _deviation(part: Part) -> float:
+def _score(head: MixtureHead, classes: Sequence[str], features: Features) -> Scores:
+    labels = features.examples.labels
+    found = _predict(head, classes, features)
+    scores = score(labels, found)
+    if not is_bio(classes):
+        return scores
+    groups = features.examples.groups
+    return replace(scores, span_f1=span_f1(_by_group(labels, groups), _by_group(found, groups)))
+
+
+def _deviation(features: Features) -> float:
     """Return the standard deviation of the average of the layers, by at most 4,096 examples."""
-    sample = part.features.rows(part.rows[:EVALUATED_ROWS])
-    return float(sample.mean(dim=0).std())
+    return float(features.rows(slice(0, EVALUATED_ROWS)).mean(dim=0).std())
 
 
 def _by_group(labels: Sequence[str], groups: Sequence[int]) -> list[list[str]]:

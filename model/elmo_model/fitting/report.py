@@ -1,15 +1,12 @@
-"""The report of a fit: a table and bars for the terminal, JSON, and a picture of the weights."""
+"""The report of a fit: a table and bars for the terminal, and JSON."""
 
 import statistics
 from typing import Any
 
-from elmo_model import svg
 from elmo_model.fitting.comparison import LEARNED, Comparison, Row
 
 _BAR = 40
 """Width of the longest bar, in characters."""
-
-_STYLE = ".bar{fill:#2a6f97}.dot{fill:#d97706}@media(prefers-color-scheme:dark){.bar{fill:#7cc6ec}}"
 
 
 def mean_weights(row: Row) -> list[float]:
@@ -51,21 +48,3 @@ def document(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.rows
         },
     }
-
-
-def picture(comparison: Comparison, title: str) -> str:
-    """Return an SVG of the learned weights: a bar a layer, a dot a seed."""
-    row = comparison.row(LEARNED)
-    weights = mean_weights(row)
-    height = 60 + 36 * len(weights)
-    parts: list[str] = []
-    for layer, weight in enumerate(weights):
-        top = 44 + 36 * layer
-        parts.append(svg.text(10, top + 16, f"layer {layer}"))
-        parts.append(f'<rect class="bar" x="80" y="{top}" width="{360 * weight:.1f}" height="22"/>')
-        parts += [
-            f'<circle class="dot" cx="{80 + 360 * seed[layer]:.1f}" cy="{top + 11}" r="4"/>'
-            for seed in row.weights
-        ]
-        parts.append(svg.text(450, top + 16, f"{weight:.3f}"))
-    return svg.document(title, 520, height, _STYLE, parts)

@@ -1,4 +1,4 @@
-"""The files of a fitted task: a head, a report and a picture, and the object `fit`."""
+"""The files of a fitted task: a head and a report, and the object `fit`."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,6 @@ from elmo_model.word_vectors.word_vectors import WordVectorsInfo
 
 HEAD = "head.safetensors"
 REPORT = "report.json"
-PICTURE = "weights.svg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,7 @@ class FittedTask:
     word_vectors: WordVectorsInfo | None = None
 
     def write(self, folder: Path) -> None:
-        """Write `head.safetensors`, `report.json` and `weights.svg`; make the folder if needed.
-
-        Raises OSError.
-        """
+        """Write `head.safetensors` and `report.json`; make the folder if needed. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         document = {"model": asdict(self.origin), "options": asdict(self.options)}
         document |= report.document(self.found)
@@ -47,7 +43,6 @@ class FittedTask:
         metadata = {"labels": json.dumps(self.found.best.classes), "kind": self.kind}
         write_bytes(folder / HEAD, save(head, metadata))
         write_bytes(folder / REPORT, json_bytes(document))
-        write_bytes(folder / PICTURE, report.picture(self.found, self.name).encode())
 
     @property
     def fit(self) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo_model.fitting.comparison import split
 from elmo_model.fitting.examples import Examples
-from elmo_model.fitting.features import features_of
-from elmo_model.fitting.fitter import FitOptions, Part, fit_once
+from elmo_model.fitting.features import encode_by, features_of
+from elmo_model.fitting.fitter import FitOptions, fit_once
 from elmo_model.tokenizers import tokenizer
 from elmo_serve.estimators.sentences import tokens_of
 from elmo_serve.estimators.vectorizer import network_of
@@ -82,20 +82,12 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         examples.check("training examples")
         kept, held = split(examples, self.validation, self.random_state)
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
-            parts = [
-                Part(
-                    features,
-                    np.array(numbers, np.int64),
-                    [examples.labels[number] for number in numbers],
-                    [examples.groups[number] for number in numbers],
-                )
-                for numbers in (kept, held)
-            ]
-            classes = tuple(sorted(set(parts[0].labels)))
-            self.fitted_ = fit_once(parts[0], parts[1], classes, options, self.random_state)
+            self.fitted_ = fit_once(
+                features.take(kept), features.take(held), options, self.random_state
+            )
         self.kind_ = examples.kind
         self._given = _by_text(labels)
-        self.classes_ = np.unique([self._given[each] for each in classes])
+        self.classes_ = np.unique([self._given[each] for each in self.fitted_.classes])
         self.weights_ = np.array(self.fitted_.weights)
         self.shares_ = np.exp(self.weights_) / np.exp(self.weights_).sum()
         self.gamma_ = self.fitted_.gamma
@@ -121,16 +113,13 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scored(self, examples: Examples) -> float:
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
-            rows = np.arange(len(examples), dtype=np.int64)
-            part = Part(features, rows, examples.labels, examples.groups)
-            return self.fitted_.score(part).main
+            return self.fitted_.score(features).main
 
     def _predicted(self, examples: Examples) -> list[str]:
         if not len(examples):
             return []
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
-            rows = np.arange(len(examples), dtype=np.int64)
-            return self.fitted_.predict(Part(features, rows, examples.labels, examples.groups))
+            return self.fitted_.predict(features)
 
     def _examples(self, sentences: Any, labels: Any) -> Examples:
         tokens = self._tokens(sentences)
@@ -147,7 +136,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encode(self, sentences: Sequence[Sequence[str]]) -> Any:
         encoder = network_of(self.model, self.precision).encoder
-        return encoder.encode_whole(sentences, bounded=True).sentences()
+        return encode_by(encoder)(sentences)
 
     def _tokens(self, sentences: Any) -> list[list[str]]:
         info = network_of(self.model, self.precision).info

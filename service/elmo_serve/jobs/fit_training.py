@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_model.elmo import Origin
-from elmo_model.fitting.comparison import Comparison, Known, Row, compare_known, fixed_mixtures
+from elmo_model.fitting.comparison import Comparison, Row, compare_features, fixed_mixtures
 from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Features
 from elmo_model.fitting.fitter import FitOptions
@@ -75,13 +75,13 @@ def _compare(
 
     starts = request.starts
 
-    def known(examples: Examples) -> Known:
+    def features(examples: Examples) -> Features:
         index = [[request.row_of(starts, place) for place in each] for each in examples.places]
-        return Known(Features(rows, np.array(index, np.int64)), examples)
+        return Features(examples, rows, np.array(index, np.int64))
 
-    test = None if request.test is None else known(request.test)
-    return compare_known(
-        known(request.train),
+    test = None if request.test is None else features(request.test)
+    return compare_features(
+        features(request.train),
         test,
         options,
         lambda row: send(Scored(row.name, scores_of(row))),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from elmo_model import svg
+from elmo_serve.look import svg
 from elmo_serve.look.sources import Place, Source, Tokens
 
 _SHOWN = 60  # characters of a sentence

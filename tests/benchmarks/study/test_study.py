@@ -12,6 +12,7 @@ from benchmarks.study.places import read_tagged
 from benchmarks.study.results import Part, Results
 from benchmarks.study.sets import StudyError, evaluation_sets
 from benchmarks.study.tagger_training import TaggerOptions
+from elmo_model.fitting.features import encode_by
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
@@ -110,11 +111,7 @@ def test_a_sentence_has_its_own_vectors_and_labels(data: Path, tmp_path: Path) -
     encoder = Encoder.of(open_model(SMALL))
     (ner,) = evaluation_sets(["ner"])
 
-    parts = read_tagged(
-        *(ner, data),
-        lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences(),
-        *(static, None),
-    )
+    parts = read_tagged(ner, data, encode_by(encoder), static, None)
 
     train = parts["train"]
     assert [list(labels) for labels in train.labels[:6]] == [labels for _, labels in SENTENCES]

@@ -71,7 +71,6 @@ def test_the_score_of_the_report_is_that_of_task_and_head(
     found = report["mixtures"]["learned"]["scores"][0]["accuracy"]
     assert found == pytest.approx(right / len(examples))
     assert "accuracy on 20 test examples" in shown and "first.json" in shown
-    assert (folder / "weights.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize(

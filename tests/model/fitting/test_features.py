@@ -96,7 +96,8 @@ def test_the_temporary_file_is_reserved_before_it_is_filled(
 
 def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
     vectors = np.random.default_rng(0).normal(size=(6, 3, 2)).astype(np.float32)
-    features = Features(vectors, np.array([[0, 5], [2, 2], [1, 4]]))
+    pairs = Examples.of_pairs([((["a"], None), (["b"], None), "x")] * 3)
+    features = Features(pairs, vectors, np.array([[0, 5], [2, 2], [1, 4]]))
 
     mixed = features.mixed((0.5, 2.0, -1.0))
 
@@ -108,11 +109,13 @@ def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
     np.testing.assert_array_equal(
         features.mixed((0, 0, 1)).rows(slice(0, 1))[0], vectors[[[0, 5]], 2]
     )
+    assert torch.equal(features.take([2, 0]).layer(1), features.layer(1)[[2, 0]])
 
 
 def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
     """Neither of vectors in a file nor of those in a segment of shared memory."""
-    features = Features(np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
+    examples = Examples("sentence", (("a",),), ((Place(0),),) * 50_000, ("x",) * 50_000)
+    features = Features(examples, np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
 
     tracemalloc.start()
     try:

@@ -9,38 +9,49 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.fitting.examples import Examples, FitError
+from elmo_model.fitting.examples import Examples, FitError, Place
 from elmo_model.fitting.features import Features
-from elmo_model.fitting.fitter import FitOptions, Part, fit_once
+from elmo_model.fitting.fitter import FitOptions, fit_once
 from tests.support.made_up_vectors import learned, tagged
 
 OPTIONS = FitOptions(rounds=2, batch=32)
 
 
-def part(labels: Sequence[str], seed: int, *, is_noise: bool = False) -> Part:
-    """Return one example a label: three layers of width 4, of which layer 2 tells labels apart."""
+def part(
+    labels: Sequence[str],
+    seed: int,
+    *,
+    is_noise: bool = False,
+    is_joined: bool = False,
+    made: type[Features] = Features,
+) -> Features:
+    """Return one example a label: three layers of width 4, of which layer 2 tells labels apart.
+
+    Each is a sentence of its own, or all are one sentence if `is_joined`.
+    """
     source = np.random.default_rng(seed)
     vectors = source.normal(size=(len(labels), 3, 4)).astype(np.float32)
     if not is_noise:
         vectors[:, 2, 0] += [4 * (ord(label[0]) % 2) for label in labels]
-    rows = np.arange(len(labels))
-    return Part(Features(vectors, rows[:, None]), rows, labels, rows.tolist())
+    places = [(Place(0, n) if is_joined else Place(n, 0),) for n in range(len(labels))]
+    examples = Examples("token", (), tuple(places), tuple(labels))
+    return made(examples, vectors, np.arange(len(labels))[:, None])
 
 
 def test_the_result_depends_on_the_seed_and_the_data_alone() -> None:
     train, held = part("ab" * 40, 0), part("ab" * 10, 1)
-    one = fit_once(train, held, ("a", "b"), OPTIONS, seed=3)
+    one = fit_once(train, held, OPTIONS, seed=3)
     torch.manual_seed(99)  # of the caller: neither used nor changed
     before = torch.get_rng_state()
-    two = fit_once(train, held, ("a", "b"), OPTIONS, seed=3)
+    two = fit_once(train, held, OPTIONS, seed=3)
 
     assert torch.equal(torch.get_rng_state(), before)
     assert (one.weights, one.gamma) == (two.weights, two.gamma)
-    assert fit_once(train, held, ("a", "b"), OPTIONS, seed=4).weights != one.weights
+    assert fit_once(train, held, OPTIONS, seed=4).weights != one.weights
 
 
 def test_weight_goes_to_the_layer_that_tells_the_labels_apart() -> None:
-    found = fit_once(part("ab" * 40, 0), part("ab" * 20, 1), ("a", "b"), OPTIONS, seed=0)
+    found = fit_once(part("ab" * 40, 0), part("ab" * 20, 1), OPTIONS, seed=0)
 
     assert max(found.weights) == found.weights[2]
     assert found.validation.accuracy > 0.9
@@ -61,27 +72,20 @@ class Counted(Features):
 def test_a_fit_ends_after_rounds_without_a_better_score() -> None:
     """A validation part of labels that no prediction can match never gets better."""
     options = FitOptions(rounds=10_000, patience=2, batch=32)
-    other = part("cd" * 4, 1)
-    held = Counted(other.features.vectors, other.features.index)
+    held = part("cd" * 4, 1, made=Counted)
+    assert isinstance(held, Counted)
 
-    found = fit_once(
-        part("ab" * 8, 0),
-        Part(held, other.rows, other.labels, other.groups),
-        ("a", "b"),
-        options,
-        seed=0,
-    )
+    found = fit_once(part("ab" * 8, 0), held, options, seed=0)
 
     assert (found.rounds, held.asked) == (1, 3)
     assert found.validation.accuracy == 0.0
 
 
 def test_bio_labels_are_decoded_sentence_by_sentence() -> None:
-    classes = ("B-x", "I-x", "O")
     train = part(["O", "B-x", "I-x"] * 20, 0, is_noise=True)
-    found = fit_once(train, train, classes, OPTIONS, seed=0)
+    found = fit_once(train, train, OPTIONS, seed=0)
     apart = part(["O"] * 30, 2, is_noise=True)
-    joined = Part(apart.features, apart.rows, apart.labels, [0] * 30)
+    joined = part(["O"] * 30, 2, is_noise=True, is_joined=True)
 
     assert "I-x" not in found.predict(apart)  # no sentence of one token can start with I-x
     labels = found.predict(joined)
@@ -135,10 +139,10 @@ def test_options_out_of_range_are_refused(options: dict[str, float], message: st
 
 def test_numbers_that_are_not_finite_are_never_learned() -> None:
     train, held = part("ab" * 40, 0), part("ab" * 10, 1)
-    train.features.vectors[3, 1, 2] = nan
+    train.vectors[3, 1, 2] = nan
 
     with pytest.raises(FitError, match="the fit learned numbers that are not finite in round 1"):
-        fit_once(train, held, ("a", "b"), OPTIONS, seed=0)
+        fit_once(train, held, OPTIONS, seed=0)
 
 
 def test_a_fit_that_diverges_later_keeps_the_best_round_before() -> None:
@@ -152,11 +156,10 @@ def test_a_fit_that_diverges_later_keeps_the_best_round_before() -> None:
             found = super().rows(numbers)
             return found * nan if self.asked > 110 else found  # a round has 100 steps
 
-    train, held = part("ab" * 16, 0), part("a" * 50, 1, is_noise=True)  # NaN predicts "a"
-    features = Poisoned(train.features.vectors, train.features.index)
-    poisoned = Part(features, train.rows, train.labels, train.groups)
+    poisoned = part("ab" * 16, 0, made=Poisoned)
+    held = part("a" * 50, 1, is_noise=True)  # NaN predicts "a"
 
-    found = fit_once(poisoned, held, ("a", "b"), OPTIONS, seed=0)
+    found = fit_once(poisoned, held, OPTIONS, seed=0)
 
     assert found.rounds == 1
     assert np.isfinite([*found.weights, found.gamma]).all()

@@ -1,14 +1,13 @@
-"""The report of a fit: table, JSON and picture of one comparison."""
+"""The report of a fit: table and JSON of one comparison."""
 
 import json
-from xml.etree import ElementTree
 
 import pytest
 
 from elmo_model.fitting.comparison import Comparison, Row
 from elmo_model.fitting.fitter import Fitted
 from elmo_model.fitting.mixture_head import MixtureHead
-from elmo_model.fitting.report import document, mean_weights, picture, text
+from elmo_model.fitting.report import document, mean_weights, text
 from elmo_model.fitting.scores import Scores
 
 LEARNED = Row(
@@ -62,13 +61,3 @@ def test_the_document_is_json_and_holds_every_seed() -> None:
     assert learned["mean"] == pytest.approx(0.6)
     assert learned["weights"] == [[0.1, 0.6, 0.3], [0.3, 0.6, 0.1]]
     assert [scores["span_f1"] for scores in learned["scores"]] == [0.5, 0.7]
-
-
-def test_the_picture_is_well_formed_and_has_a_bar_a_layer_and_a_dot_a_seed() -> None:
-    svg = ElementTree.fromstring(picture(COMPARISON, 'a <task> & "more"'))
-
-    name = "{http://www.w3.org/2000/svg}"
-    assert svg.attrib["aria-label"] == 'a <task> & "more"'
-    widths = [float(bar.attrib["width"]) for bar in svg.iter(f"{name}rect")]
-    assert widths == pytest.approx([72, 216, 72])
-    assert len(list(svg.iter(f"{name}circle"))) == 6

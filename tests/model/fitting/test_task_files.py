@@ -12,7 +12,7 @@ from elmo_model.fitting.comparison import Comparison, Row
 from elmo_model.fitting.fitter import FitOptions, Fitted
 from elmo_model.fitting.mixture_head import MixtureHead
 from elmo_model.fitting.scores import Scores
-from elmo_model.fitting.task_files import HEAD, PICTURE, REPORT, FittedTask, json_bytes
+from elmo_model.fitting.task_files import HEAD, REPORT, FittedTask, json_bytes
 
 HEAD_OF_BEST = MixtureHead(3, 4, 2)
 torch.nn.init.normal_(HEAD_OF_BEST.linear.weight)
@@ -42,7 +42,7 @@ def test_the_head_is_read_back_with_its_labels(tmp_path: Path) -> None:
         assert file.metadata()["kind"] == "token"
 
 
-def test_report_and_picture_are_written_and_replaced(tmp_path: Path) -> None:
+def test_the_report_is_written_and_replaced(tmp_path: Path) -> None:
     (tmp_path / REPORT).write_text("old")
 
     TASK.write(tmp_path)
@@ -51,8 +51,7 @@ def test_report_and_picture_are_written_and_replaced(tmp_path: Path) -> None:
     assert report["model"]["revision"] == "0123abcd"
     assert report["options"]["seeds"] == 2
     assert report["mixtures"]["learned"]["mean"] == pytest.approx(0.6)
-    assert (tmp_path / PICTURE).read_text(encoding="utf-8").startswith("<svg")
-    assert {path.name for path in tmp_path.iterdir()} == {HEAD, REPORT, PICTURE}
+    assert {path.name for path in tmp_path.iterdir()} == {HEAD, REPORT}
 
 
 def test_the_object_fit_says_what_the_weights_were_learned_from() -> None:

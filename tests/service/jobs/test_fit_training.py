@@ -61,7 +61,7 @@ def test_a_task_is_learned_and_every_fit_is_reported(tmp_path: Path, kind: str) 
         assert max(scored["learned"]["weights"]) == scored["learned"]["weights"][1]
     assert sum(scored["learned"]["weights"]) == pytest.approx(1)
     files = {path.name for path in (tmp_path / "job").iterdir()}
-    assert files == {"head.safetensors", "report.json", "weights.svg"}
+    assert files == {"head.safetensors", "report.json"}
 
 
 def test_what_cannot_be_learned_is_said_in_one_line(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ async def test_the_files_of_a_fit_lie_beside_the_task(tmp_path: Path) -> None:
     assert set(task["fit"]["scores"]) == set(job["scores"]["mixtures"])
     assert set(job["scores"]["mixtures"]) >= {"learned", "average", "sum", "top", "layer 0"}
     files = {path.name for path in (tmp_path / "tasks" / "ner.fit").iterdir()}
-    assert files == {"head.safetensors", "report.json", "weights.svg"}
+    assert files == {"head.safetensors", "report.json"}
 
 
 BAD: list[tuple[dict[str, Any], int, str, str]] = [

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from elmo_model import svg
+from elmo_serve.look import svg
 
 NAME = "{http://www.w3.org/2000/svg}"
 
