@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-FORM, UPOS, XPOS = 1, 3, 4
-"""Columns of a word, counted from 0: its form and its two part-of-speech tags."""
+FORM = 1
+"""Column of the form of a word, counted from 0."""
 
 COLUMNS = 10
 """Columns of the format. Some tools write the first two alone."""

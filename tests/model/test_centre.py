@@ -70,7 +70,7 @@ def mean_cosine(vectors: Tensor) -> Tensor:
 def test_centred_vectors_of_other_sentences_have_less_in_common(english: Elmo) -> None:
     encoder = Encoder.of(english)
     centre = torch.from_numpy(centre_of(encoder, 1024).layers)
-    texts = [use.sentence for use in read_uses(SENTENCES)[:40]]
+    texts = read_uses(SENTENCES)[0].sentences[:40]
     vectors = torch.cat(encoder.embed(texts), dim=1)
 
     raw, centred = mean_cosine(vectors), mean_cosine(vectors - centre[:, None])

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.elmo import Elmo
 from elmo_model.evaluation.homographs import homographs
 from elmo_model.evaluation.score import EvaluationError, Score, table
 from elmo_model.evaluation.senses import senses
 from elmo_model.evaluation.tagging import tagging
 from elmo_model.evaluation.word_in_context import word_in_context
+from elmo_model.fitting.features import Encode, encode_by
+from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 
 
@@ -40,15 +41,18 @@ def evaluate(options: EvaluateOptions, on_step: Callable[[str], None]) -> str:
     """Score a model on the given test sets; return the table, or one JSON object.
 
     `on_step` is called with a few words as each step begins. Raises EvaluationError for options
-    and test sets, CheckpointError for the model, TextError for files that are not text.
+    and test sets, FitError for a line of a set, CheckpointError for the model, TextError for files
+    that are not text.
     """
     _check(options)
     on_step(f"Reading {options.model}")
-    elmo = open_model(options.model, device=options.device or _devices()[0])
-    scores = _scores(elmo, options, on_step)
+    device = options.device or _devices()[0]
+    encoder = Encoder.of(open_model(options.model, device=device))
+    scores = _scores(encode_by(encoder), options, on_step)
     if options.as_json:
         return json.dumps(
-            {"model": asdict(elmo.origin), "scores": [asdict(score) for score in scores]}, indent=2
+            {"model": asdict(encoder.origin), "scores": [asdict(score) for score in scores]},
+            indent=2,
         )
     return table(scores)
 
@@ -76,20 +80,20 @@ def _devices() -> tuple[str, ...]:
     return ("cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count())), "cpu")
 
 
-def _scores(elmo: Elmo, options: EvaluateOptions, on_step: Callable[[str], None]) -> list[Score]:
-    scores = []
+def _scores(
+    encode: Encode, options: EvaluateOptions, on_step: Callable[[str], None]
+) -> list[Score]:
+    scores, limit = [], options.limit
     if options.pos_train and options.pos_test:
         on_step("Tagging")
-        scores.append(
-            tagging(elmo, options.pos_train, options.pos_test, options.tags, options.limit)
-        )
+        scores.append(tagging(encode, options.pos_train, options.pos_test, options.tags, limit))
     if options.homographs_train and options.homographs_test:
         on_step("Word senses")
-        scores += homographs(elmo, options.homographs_train, options.homographs_test, options.limit)
+        scores += homographs(encode, options.homographs_train, options.homographs_test, limit)
     if options.wic:
         on_step("Words in context")
-        scores.append(word_in_context(elmo, options.wic, options.limit))
+        scores.append(word_in_context(encode, options.wic, limit))
     if options.senses:
         on_step("Built-in sentences")
-        scores.append(senses(elmo))
+        scores.append(senses(encode))
     return scores

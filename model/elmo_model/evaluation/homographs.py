@@ -1,122 +1,84 @@
-"""Word senses: one spelling, several senses, from tab-separated tables."""
+"""Word senses: one spelling, several senses, from tables."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
-from elmo_model.elmo import Elmo
-from elmo_model.evaluation.features import vectors_of
-from elmo_model.evaluation.probe import predictions
+from elmo_model.evaluation.probe import (
+    Classifier,
+    most_frequent,
+    nearest_centroid,
+    predictions,
+    right,
+)
 from elmo_model.evaluation.score import EvaluationError, Score, percent
-from elmo_model.evaluation.tables import place, read_columns
+from elmo_model.fitting.examples import Examples
+from elmo_model.fitting.features import Encode, features_of
+from elmo_model.fitting.readers import read_rows
 
-_COLUMNS = ("word", "sense", "token_index", "sentence")
+_METHODS: dict[str, Classifier] = {
+    "homographs, nearest sense centroid": nearest_centroid,
+    "homographs, linear probe a word": predictions,
+}
 
-Classifier = Callable[[Tensor, Tensor, Tensor, int], Tensor]
-"""Map training vectors (N, width), their N senses, test vectors (M, width) and the number of senses
-to M senses."""
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A word at a place in a sentence, counted from 0, and its sense there."""
-
-    word: str
-    sense: str
-    place: int
-    sentence: tuple[str, ...]
+Uses = tuple[Examples, list[str]]
+"""Tokens whose labels are their senses, and the word of each."""
 
 
-def homographs(elmo: Elmo, train: Path, test: Path, limit: int | None) -> list[Score]:
+def homographs(encode: Encode, train: Path, test: Path, limit: int | None) -> list[Score]:
     """Score each layer by the nearest centroid of a sense and by a linear probe for each word.
 
     A sense or word that training lacks counts as wrong. `limit` keeps the first uses of each word.
-    Raises EvaluationError as `read_uses` does.
+    Raises EvaluationError for a table without uses, and what `read_uses` raises.
     """
-    training, testing = _kept(read_uses(train), limit), _kept(read_uses(test), limit)
-    if not training or not testing:
-        raise EvaluationError(f"{train} or {test}: holds no use of a word")
-    vectors = [
-        vectors_of(elmo, [use.sentence for use in uses], [[use.place] for use in uses])
-        for uses in (training, testing)
+    (training, known), (testing, words) = (_read(path, limit) for path in (train, test))
+    usual = most_frequent(known, training.labels)
+    senses = zip(words, testing.labels, strict=True)
+    baseline = percent(sum(usual.get(word) == sense for word, sense in senses), len(testing))
+    with features_of(encode, training) as own, features_of(encode, testing) as asked:
+        counts = {name: [0] * own.layers for name in _METHODS}
+        rows = rows_of(known)
+        for word, chosen in rows_of(words).items():
+            if word not in rows:
+                continue
+            one, other = own.take(rows[word]), asked.take(chosen)  # a classifier for each word
+            for name, classify in _METHODS.items():
+                for layer in range(own.layers):
+                    counts[name][layer] += right(one, other, layer, classify)
+    return [
+        Score(
+            name,
+            tuple(percent(count, len(testing)) for count in found),
+            len(testing),
+            baseline,
+            "most frequent sense",
+        )
+        for name, found in counts.items()
     ]
-    baseline, guess = _most_frequent(training, testing), "most frequent sense"
-    methods: dict[str, Classifier] = {
-        "homographs, nearest sense centroid": nearest_centroid,
-        "homographs, linear probe a word": predictions,
-    }
-    scores = []
-    for name, classify in methods.items():
-        right = [
-            _right(training, testing, vectors[0][layer], vectors[1][layer], classify)
-            for layer in range(elmo.layers)
-        ]
-        layers = tuple(percent(count, len(testing)) for count in right)
-        scores.append(Score(name, layers, len(testing), baseline, guess))
-    return scores
 
 
-def read_uses(path: Path) -> list[Use]:
-    """Read a table of uses. Raises EvaluationError for a missing column or a wrong line."""
-    uses = []
-    for word, sense, index, text in read_columns(path, _COLUMNS):
-        sentence = tuple(text.split())
-        uses.append(Use(word, sense, place(path, index, sentence), sentence))
-    return uses
+def read_uses(path: Path) -> Uses:
+    """Read a table with the columns `word`, `sense`, `token_index` and `sentence`.
+
+    Raises FitError and TextError as `read_rows` does.
+    """
+    rows = list(read_rows(path))
+    return Examples.of_words(row.word("sense") for row in rows), [row.field("word") for row in rows]
 
 
-def nearest_centroid(train: Tensor, labels: Tensor, test: Tensor, classes: int) -> Tensor:
-    """Map (M, width) to the M classes whose mean training vector has the greatest cosine."""
-    sums = torch.zeros(classes, train.shape[1]).index_add(0, labels, train)
-    return (functional.normalize(test, dim=1) @ functional.normalize(sums, dim=1).T).argmax(dim=1)
-
-
-def _kept(uses: Sequence[Use], limit: int | None) -> list[Use]:
-    """Return the first `limit` uses of each word."""
-    by_word = _by_word(uses)
-    return [uses[row] for rows in by_word.values() for row in islice(rows, limit)]
-
-
-def _by_word(uses: Sequence[Use]) -> dict[str, list[int]]:
-    """Return the rows of each word."""
+def rows_of(words: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of each word in a list."""
     rows: defaultdict[str, list[int]] = defaultdict(list)
-    for row, use in enumerate(uses):
-        rows[use.word].append(row)
+    for row, word in enumerate(words):
+        rows[word].append(row)
     return rows
 
 
-def _right(
-    training: Sequence[Use],
-    testing: Sequence[Use],
-    train: Tensor,
-    test: Tensor,
-    classify: Classifier,
-) -> int:
-    """Return the number of uses that get their sense; each word has a classifier of its own."""
-    known, right = _by_word(training), 0
-    for word, rows in _by_word(testing).items():
-        if word not in known:
-            continue
-        senses: dict[str, int] = {}
-        labels = [senses.setdefault(training[row].sense, len(senses)) for row in known[word]]
-        wanted = torch.tensor([senses.get(testing[row].sense, -1) for row in rows])
-        found = classify(train[known[word]], torch.tensor(labels), test[rows], len(senses))
-        right += int((found == wanted).sum())
-    return right
-
-
-def _most_frequent(training: Sequence[Use], testing: Sequence[Use]) -> float:
-    """Return the accuracy, in percent, of the most frequent training sense of each word."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for use in training:
-        counts[use.word][use.sense] += 1
-    right = sum(
-        use.word in counts and counts[use.word].most_common(1)[0][0] == use.sense for use in testing
-    )
-    return percent(right, len(testing))
+def _read(path: Path, limit: int | None) -> Uses:
+    """Return the first `limit` uses of each word."""
+    examples, words = read_uses(path)
+    if not words:
+        raise EvaluationError(f"{path}: holds no use of a word")
+    kept = [row for rows in rows_of(words).values() for row in islice(rows, limit)]
+    return examples.take(kept), [words[row] for row in kept]

@@ -1,64 +1,54 @@
 """Words in context: whether a word means the same in two sentences, decided by the cosine alone."""
 
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from elmo_model.elmo import Elmo
-from elmo_model.evaluation.features import vectors_of
 from elmo_model.evaluation.score import EvaluationError, Score, percent
-from elmo_model.evaluation.tables import place, read_columns
-
-_COLUMNS = ("label", "index1", "index2", "sentence1", "sentence2")
+from elmo_model.fitting.examples import Examples
+from elmo_model.fitting.features import Encode, features_of
+from elmo_model.fitting.readers import read_examples
+from elmo_model.tokenizers import tokenizer
 
 Cosines = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class SentencePair:
-    """Two sentences, the places of a word in them, and whether it has one sense in both."""
-
-    sentences: tuple[tuple[str, ...], tuple[str, ...]]
-    places: tuple[int, int]
-    same: bool
-
-
-def word_in_context(elmo: Elmo, path: Path, limit: int | None) -> Score:
+def word_in_context(encode: Encode, path: Path, limit: int | None) -> Score:
     """Score each layer by two-fold cross-validation of a threshold on the cosine.
 
     Each half of the pairs chooses the threshold for the other. Every second pair of each label
     belongs to one half. `limit` keeps the first pairs. Raises EvaluationError as `read_pairs` does.
     """
-    pairs = list(islice(read_pairs(path), limit))
+    pairs = read_pairs(path, limit)
     if len(pairs) < 2:
         raise EvaluationError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
-    sentences = [sentence for pair in pairs for sentence in pair.sentences]
-    vectors = vectors_of(elmo, sentences, [[p] for pair in pairs for p in pair.places])
-    same = np.array([pair.same for pair in pairs])
+    same = np.array([label == "T" for label in pairs.labels])
     layers = []
-    for layer in vectors:
-        cosines = functional.cosine_similarity(layer[0::2], layer[1::2]).double().numpy()
-        layers.append(percent(_right(cosines, same), len(pairs)))
+    with features_of(encode, pairs) as features:
+        for number in range(features.layers):
+            first, second = features.layer(number).unbind(dim=1)
+            cosines = functional.cosine_similarity(first, second).double().numpy()
+            layers.append(percent(_right(cosines, same), len(pairs)))
     guess = percent(max(int(same.sum()), int((~same).sum())), len(pairs))
     return Score(
         "word in context, cosine", tuple(layers), len(pairs), guess, "the more frequent answer"
     )
 
 
-def read_pairs(path: Path) -> list[SentencePair]:
-    """Read a table of pairs. Raises EvaluationError for a missing column or a wrong line."""
-    pairs = []
-    for label, *rest in read_columns(path, _COLUMNS):
-        if label not in ("T", "F"):
-            raise EvaluationError(f"{path}: label is {label!r:.20}, expected T or F")
-        first, second = tuple(rest[2].split()), tuple(rest[3].split())
-        places = place(path, rest[0], first), place(path, rest[1], second)
-        pairs.append(SentencePair((first, second), places, label == "T"))
+def read_pairs(path: Path, limit: int | None = None) -> Examples:
+    """Read a table of pairs; `limit` keeps the first ones.
+
+    Raises EvaluationError for a label that is neither T nor F and for a pair without `index1` and
+    `index2`, FitError and TextError as `read_examples` does.
+    """
+    pairs = read_examples(path, "pair", "label", tokenizer("whitespace"), limit)
+    if wrong := [label for label in pairs.labels if label not in ("T", "F")]:
+        raise EvaluationError(f"{path}: label is {wrong[0]!r:.20}, expected T or F")
+    if any(place.token is None for places in pairs.places for place in places):
+        raise EvaluationError(f"{path}: a pair has no index1 or no index2, expected both columns")
     return pairs
 
 

@@ -74,6 +74,11 @@ class Row:
             )
         return int(index)
 
+    def word(self, label: str) -> tuple[list[str], int, str]:
+        """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
+        tokens = self.field("sentence").split(" ")
+        return tokens, self.token("token_index", tokens), self.label(label)
+
 
 def read_examples(
     path: Path, kind: Kind, label: str, tokenize: Tokenize, limit: int | None = None
@@ -87,27 +92,15 @@ def read_examples(
     Raises FitError, which names file, line, what was found and what is expected; TextError for a
     file that is not text.
     """
-    try:
-        return _read(path, kind, label, tokenize, limit)
-    except conllu.ConlluError as error:
-        raise FitError(f"{path}: {error}") from error
-
-
-def _read(path: Path, kind: Kind, label: str, tokenize: Tokenize, limit: int | None) -> Examples:
     ending = _ending(path)
     if kind == "token" and ending == ".conllu":
-        return Examples.of_tokens(islice(_conllu(path, label), limit))
+        return Examples.of_tokens(islice(read_conllu(path, label), limit))
     if kind == "token" and not _is_table(path, ending):
         return Examples.of_tokens(islice(_columns(path), limit))
-    if ending not in (".tsv", ".csv", ".jsonl"):
-        raise FitError(
-            f"{path}: its name ends in {ending or 'nothing'}, expected .tsv, .csv or .jsonl for "
-            f"--kind {kind}"
-        )
-    rows = islice(_table(path, ending), limit)
+    rows = islice(read_rows(path), limit)
     match kind:
         case "token":
-            return Examples.of_words(_word(row, label) for row in rows)
+            return Examples.of_words(row.word(label) for row in rows)
         case "sentence":
             return Examples.of_sentences(_sentence(row, label, tokenize) for row in rows)
         case "pair":
@@ -129,15 +122,22 @@ def _is_table(path: Path, ending: str) -> bool:
         return set(_WORD) <= set(next(lines, "").rstrip("\r\n").split("\t"))
 
 
-def _conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
+def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of each sentence of a CoNLL-U file, and their labels.
+
+    Raises FitError and TextError as `read_examples` does.
+    """
     if label not in _CONLLU_COLUMNS:
         raise FitError(
             f"{path}: label is {label!r:.40}, expected one of {', '.join(_CONLLU_COLUMNS)}"
         )
     column = _CONLLU_COLUMNS[label]
     with open_text(path) as lines:
-        for words in conllu.read(lines):
-            yield [word[conllu.FORM] for word in words], [word[column] for word in words]
+        try:
+            for words in conllu.read(lines):
+                yield [word[conllu.FORM] for word in words], [word[column] for word in words]
+        except conllu.ConlluError as error:
+            raise FitError(f"{path}: {error}") from error
 
 
 def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
@@ -163,7 +163,13 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
         yield tokens, labels
 
 
-def _table(path: Path, ending: str) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the lines of a table. Raises FitError and TextError as `read_examples` does."""
+    ending = _ending(path)
+    if ending not in (".tsv", ".csv", ".jsonl"):
+        raise FitError(
+            f"{path}: its name ends in {ending or 'nothing'}, expected .tsv, .csv or .jsonl"
+        )
     with open_text(path) as lines:
         if ending == ".jsonl":
             yield from _json_rows(path, lines)
@@ -209,11 +215,6 @@ def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
         return list(tokenize(text).tokens)
     except TokenizeError as error:
         raise FitError(f"{row.place}: {error}") from error
-
-
-def _word(row: Row, label: str) -> tuple[list[str], int, str]:
-    tokens = row.field("sentence").split(" ")
-    return tokens, row.token("token_index", tokens), row.label(label)
 
 
 def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from elmo_model.evaluation.score import EvaluationError
+from elmo_model.fitting.examples import FitError
 from elmo_model.text_files import TextError
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
@@ -60,6 +61,6 @@ def evaluate(model: str, **values: Any) -> None:
         options = EvaluateOptions(resolve_model(model), **values)
         with steps() as step:
             text = run(options, step)
-    except (CheckpointError, EvaluationError, TextError) as error:
+    except (CheckpointError, EvaluationError, FitError, TextError) as error:
         fail(str(error), code=1)
     click.echo(text)

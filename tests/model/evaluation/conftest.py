@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo_model.checkpoints import load
+from elmo_model.fitting.features import Encode, encode_by
+from elmo_model.inference.encoder import Encoder
 from tests.support.checkpoints import write_pair
 
 
@@ -15,6 +18,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def encode(model: Path) -> Encode:
+    return encode_by(Encoder.of(load(model)))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.evaluation_sets import pairs
         ({"wic": Path("a"), "tags": "ner"}, "--tags is 'ner', expected upos or xpos"),
         ({"senses": True, "device": "gpu"}, "--device is 'gpu'; there is .*cpu"),
         ({"senses": True, "device": "cuda:99"}, "--device is 'cuda:99'; there is .*cpu"),
-        ({"wic": Path("nowhere")}, "nowhere: cannot be read"),
+        ({"wic": Path("nowhere.tsv")}, "nowhere.tsv: cannot be read"),
         ({"wic": Path("a"), "model": "nothing"}, "nothing: does not exist"),
     ],
 )

@@ -2,8 +2,7 @@
 
 import torch
 
-from elmo_model.evaluation.homographs import nearest_centroid
-from elmo_model.evaluation.probe import predictions
+from elmo_model.evaluation.probe import nearest_centroid, predictions
 
 
 def test_what_is_linear_is_learnt_at_any_scale() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.checkpoints import load
 from elmo_model.evaluation.score import EvaluationError
 from elmo_model.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
-from tests.support.evaluation_sets import pairs, uses
+from elmo_model.fitting.examples import FitError
+from elmo_model.fitting.features import Encode
+from tests.support.evaluation_sets import pairs, uses, written
 
 
 def test_the_threshold_separates_most_pairs() -> None:
@@ -24,28 +25,27 @@ def test_the_threshold_separates_most_pairs() -> None:
 
 
 def test_a_word_with_other_neighbours_needs_a_layer_with_context(
-    tmp_path: Path, model: Path
+    tmp_path: Path, encode: Encode
 ) -> None:
     same = ("T", 1, 1, "loud bass a", "loud bass a")
     other = ("F", 1, 1, "river bass a", "loud bass a")
     path = pairs(tmp_path / "wic.tsv", *[same, same, other, other] * 5)
-    score = word_in_context(load(model), path, None)
+    score = word_in_context(encode, path, None)
     assert score.items == 20 and score.baseline == 50
     assert score.layers[0] <= 50
     assert max(score.layers[1:]) == 100
-    assert word_in_context(load(model), path, 4).items == 4
+    assert word_in_context(encode, path, 4).items == 4
 
 
-def test_fewer_than_two_pairs_are_refused(tmp_path: Path, model: Path) -> None:
+def test_fewer_than_two_pairs_are_refused(tmp_path: Path, encode: Encode) -> None:
     with pytest.raises(EvaluationError, match="holds 0 pairs, expected at least 2"):
-        word_in_context(load(model), pairs(tmp_path / "empty.tsv"), None)
+        word_in_context(encode, pairs(tmp_path / "empty.tsv"), None)
 
 
-def test_a_table_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="has no column label, found word, sense"):
+def test_wrong_tables_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FitError, match=r"has the columns word, sense, .*expected sentence1 or"):
         read_pairs(uses(tmp_path / "uses.tsv", ("w", "s", 0, "w")))
-
-
-def test_another_label_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="label is 'yes', expected T or F"):
         read_pairs(pairs(tmp_path / "label.tsv", ("yes", 0, 0, "a", "a")))
+    with pytest.raises(EvaluationError, match="a pair has no index1 or no index2"):
+        read_pairs(written(tmp_path / "a.tsv", "label\tsentence1\tsentence2\nT\ta\tb\n"))
