@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
-from elmo_model.tokenizers import Tokenize, Tokenized, tokenizer
+from elmo_model.tokenizers import tokenizer
 from elmo_model.word_vectors.word_vectors import WordVectors
 
 DESCRIPTION = "Learned by elmo fit."
@@ -66,29 +65,30 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         if path.exists() and not command.force:
             raise FitError(f"{path}: exists; --force replaces it")
 
-    @cache
-    def encoder() -> Encoder:
-        """Read the model, when it is first needed: faults of the examples are found before."""
-        on_step(f"Reading {command.vectors or command.model}")
-        return Encoder.of(open_model(command.model), command.precision)
-
-    train, test = _examples(command, _tokenize(command, lambda: encoder().origin))
+    on_step(f"Reading {command.vectors or command.model}")
+    encoder = Encoder.of(open_model(command.model), command.precision)
+    train, test = _examples(command, encoder.origin)
     words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
-    origin = encoder().origin
-    with _encode(command, encoder(), train) as encode:
+    with _encode(command, encoder, train) as encode:
         found = compare(
             encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"), words
         )
     info = None if words is None else words.info
-    fitted = FittedTask(command.name, command.kind, command.options, found, origin, info)
+    fitted = FittedTask(command.name, command.kind, command.options, found, encoder.origin, info)
     shown = report.text(found)
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
     return f"{shown}\nWrote {task} and {folder}"
 
 
-def _examples(command: FitCommand, tokenize: Tokenize) -> tuple[Examples, Examples | None]:
-    """Read the examples to learn from, and those to score on, if there are any."""
+def _examples(command: FitCommand, origin: Origin) -> tuple[Examples, Examples | None]:
+    """Read the examples to learn from, and those to score on, if there are any.
+
+    Text is split by the tokenizer that was asked for, else by that of the model, as the service has
+    it.
+    """
+    usual, language = tokenization(origin.name, command.model)
+    tokenize = tokenizer(command.tokenizer or usual, language)
     train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
     train.check(str(command.train))
     if command.test is None:
@@ -97,25 +97,6 @@ def _examples(command: FitCommand, tokenize: Tokenize) -> tuple[Examples, Exampl
     if not len(test):
         raise FitError(f"{command.test}: holds no example")
     return train, test
-
-
-def _tokenize(command: FitCommand, origin: Callable[[], Origin]) -> Tokenize:
-    """Return the tokenizer that was asked for, else that of the model, as the service has it.
-
-    `origin` is called with the first text that cannot be split without the model.
-    """
-    if command.tokenizer is not None and command.tokenizer != "moses":
-        return tokenizer(command.tokenizer)  # moses alone has a language, which is the model's
-
-    @cache
-    def own() -> Tokenize:
-        usual, language = tokenization(origin().name, command.model)
-        return tokenizer(command.tokenizer or usual, language)
-
-    def tokenize(text: str) -> Tokenized:
-        return own()(text)
-
-    return tokenize
 
 
 @contextmanager

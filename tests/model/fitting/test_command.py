@@ -93,18 +93,16 @@ def test_text_is_split_as_the_service_splits_it(
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["computed", "stored"])
-@pytest.mark.parametrize("column", ["text", "sentence"])
 def test_the_model_is_read_once(
     command: FitCommand,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    column: str,
     stored: bool,
 ) -> None:
     """Each reading of a module of TensorFlow Hub logs a note about its options."""
     (tmp_path / "text.txt").write_text("".join(f"The {word}\n" for word in WORDS))
     examples = "".join(f"{word}\tThe {word}\n" for word in WORDS * 8)
-    command.train.write_text(f"label\t{column}\n{examples}")
+    command.train.write_text(f"label\ttext\n{examples}")
     vectors = tmp_path / "vectors.hdf5" if stored else None
     if vectors is not None:
         made = elmo("embed", tmp_path / "text.txt", vectors, "--all", "--model", HUB)
@@ -117,17 +115,6 @@ def test_the_model_is_read_once(
     assert caplog.text.count("has no options") == 1
     assert steps[0] == f"Reading {vectors or HUB}"
     assert sum(step.startswith("Reading") for step in steps) == 1
-
-
-@pytest.mark.parametrize(("column", "chosen"), [("text", "ptb"), ("sentence", None)])
-def test_a_fault_of_the_examples_is_found_before_the_model_is_read(
-    command: FitCommand, column: str, chosen: str | None
-) -> None:
-    """Unless the model has to say how their text is split."""
-    command.train.write_text(f"label\t{column}\nx\ta\ny\n")
-
-    with pytest.raises(FitError, match=r"train\.tsv:3: has 1 columns, expected 2"):
-        fit(replace(command, model="missing", tokenizer=chosen))
 
 
 def test_an_unknown_tokenizer_is_named(command: FitCommand) -> None:
