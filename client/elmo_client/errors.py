@@ -112,7 +112,7 @@ class TryLater(Refused):
 
 
 class ServerFailed(Refused):
-    """5xx other than 503. Not sent again: the input itself may be the cause."""
+    """5xx other than 503. Not sent again where the input itself may be the cause."""
 
 
 _BY_STATUS: dict[int, type[Refused]] = {

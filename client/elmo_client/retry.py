@@ -22,6 +22,9 @@ _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
 _TRY_LATER = (429, 503)
+# Statuses by which a proxy reports that the server of a request was lost: Ray's, and most others.
+_LOST_BEHIND_PROXY = (500, 502)
+_OWN_ERRORS = "application/problem+json"  # the media type of every error of elmo-serve
 _NEVER_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
 _NEVER_SENT = (*_NEVER_CONNECTED, httpx.PoolTimeout)
 # The connection broke: the server may have processed the request or not.
@@ -71,12 +74,20 @@ class Attempts:
         # Jitter: clients that were refused together do not come back together.
         backed_off *= random.uniform(0.5, 1.0)
         if isinstance(outcome, httpx.Response):
+            if _is_of_proxy(outcome):
+                return backed_off if repeatable else None
             if outcome.status_code not in _TRY_LATER:
                 return None
             named = retry_after(outcome.headers.get("retry-after", ""), time.time())
             return backed_off if named is None else named + random.uniform(0, 0.1 * named)
         may_be_repeated = (*_NEVER_SENT, *_LOST) if repeatable else _NEVER_SENT
         return backed_off if isinstance(outcome, may_be_repeated) else None
+
+
+def _is_of_proxy(response: httpx.Response) -> bool:
+    """Tell whether a proxy has lost the server; an error of the server itself would come again."""
+    media_type = response.headers.get("content-type", "")
+    return response.status_code in _LOST_BEHIND_PROXY and not media_type.startswith(_OWN_ERRORS)
 
 
 def retry_after(value: str, now: float) -> float | None:

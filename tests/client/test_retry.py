@@ -73,7 +73,14 @@ def test_the_back_off_doubles_up_to_five_seconds(outcome: Any) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
 def test_other_statuses_are_final(status: int) -> None:
-    assert pauses(response(status), 60) == []
+    assert pauses(response(status, Content_Type="application/problem+json"), 60) == []
+
+
+@pytest.mark.parametrize("status", [500, 502])
+def test_a_proxy_that_has_lost_the_server_is_asked_again(status: int) -> None:
+    assert len(pauses(response(status, Content_Type="text/plain"), 60)) >= 15
+    assert pauses(response(status), 60, repeatable=False) == []
+    assert pauses(response(504, Content_Type="text/plain"), 60) == []
 
 
 def test_a_timeout_is_final() -> None:

@@ -281,14 +281,14 @@ def test_a_change_of_the_model_is_noticed(client_class: Any, scripted: ScriptedS
 
 
 def test_the_page_of_a_proxy_is_shown_in_part(client_class: Any, scripted: ScriptedServer) -> None:
-    page = b"<h1>Bad\ngateway</h1>" * 100
-    scripted.script = [lambda h, _: respond(h, 502, page, "text/html")]
+    page = b"<h1>Gateway\ntimeout</h1>" * 100
+    scripted.script = [lambda h, _: respond(h, 504, page, "text/html")]
 
     with client_class(scripted.url) as client, pytest.raises(ServerFailed) as error:
         client.embed([["1"]])
 
-    assert error.value.problem.status == 502
-    assert error.value.problem.detail.startswith("<h1>Bad gateway</h1>")
+    assert error.value.problem.status == 504
+    assert error.value.problem.detail.startswith("<h1>Gateway timeout</h1>")
     assert len(str(error.value)) < 300
 
 
