@@ -2,12 +2,12 @@
 
     python -m benchmarks.on_ray TEXT [--model english] [--rounds 5] [--seconds 6]
 
-Ray's processes, `Http` and one replica of `Embeddings` run on the cores of the server that they are
-compared with. The first table sends requests of 1,000 tokens to `elmo serve` and to Ray Serve in
-turns; the second one has the processor time that all processes of each take for such a request. The
-third one asks both for `/health/live`, which needs no model. The fourth one kills one of three
-nodes under load, and prints the longest time that a request took, and the responses by status; a
-request with wrong vectors, or without a response, has failed.
+Ray's processes and one replica run on the cores of the server that they are compared with. The
+first table sends requests of 1,000 tokens to `elmo serve` and to Ray Serve in turns; the second one
+has the processor time that all processes of each take for such a request. The third one asks both
+for `/health/live`, which needs no model. The fourth one kills one of three nodes under load of
+elmo-client, and prints the longest time that a call took; a call that raises, or returns wrong
+vectors, has failed.
 """
 
 # ruff: noqa: PLC0415 - Ray is optional; and it must be loaded before torch and h5py, whose regular
@@ -24,14 +24,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 
-if TYPE_CHECKING:
-    from tests.support.load import Load
-
 _KILLS = 2
+_CLIENTS = 12
 _PROBES = 300
 
 
@@ -118,35 +115,27 @@ def _probes_per_second(url: str) -> float:
 
 
 def failover(folder: Path, _arguments: argparse.Namespace) -> None:
-    """Print the longest time of a request while one of three nodes is killed."""
+    """Print the longest time of a call while one of three nodes is killed."""
     from tests.support.answers import Answers
-    from tests.support.ray_cluster import add_node, cluster
-    from tests.support.ray_service import CLIENTS, SENTENCES, load_on, served
+    from tests.support.ray_cluster import add_node, cluster, lose_node
+    from tests.support.ray_service import SENTENCES, RepeatingLoad, served
     from tests.support.servers import SMALL
 
     answers = Answers(str(SMALL), SENTENCES)
-    print("\n| one of three nodes | longest request, s | 200 | 503 | failed |")
-    print("|---|--:|--:|--:|--:|")
+    print("\n| one of three nodes | longest call, s | answered | failed |\n|---|--:|--:|--:|")
     with cluster(1, 1, 1) as nodes, served(folder, min_replicas=3, max_replicas=3) as url:
-        load = load_on(url, answers)
-        with load.under_way(CLIENTS):
+        load = RepeatingLoad(url, answers)
+        with load.under_way(_CLIENTS):
             for event in ["nothing", *["killed"] * _KILLS]:
-                load.slowest = 0.0
-                before = (load.answered, load.phase.refused.total())
+                before, load.slowest = load.answered, 0.0
                 if event == "killed":
-                    nodes.remove_node(nodes.list_all_nodes()[-1], allow_graceful=False)
-                load.until_answered(5 * CLIENTS)
-                _print(event, load, before)
+                    lose_node(nodes)
+                load.until_answered(20 * _CLIENTS)
+                answered = load.answered - before
+                print(f"| {event} | {load.slowest:.2f} | {answered:,} | {load.failed} |")
                 if event == "killed":
                     add_node(nodes, 1)
-                    load.until_answered(5 * CLIENTS)
-
-
-def _print(event: str, load: Load, before: tuple[int, int]) -> None:
-    answered, refused = load.answered - before[0], load.phase.refused.total() - before[1]
-    print(
-        f"| {event} | {load.slowest:.2f} | {answered:,} | {refused:,} | {load.failed} |", flush=True
-    )
+                    load.until_answered(20 * _CLIENTS)
 
 
 PARTS = {"cost": cost, "failover": failover}

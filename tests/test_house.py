@@ -144,6 +144,7 @@ def test_only_a_few_modules_of_the_service_use_torch() -> None:
 HTTP_OUTSIDE = {
     "elmo_serve.commands.serve",
     "elmo_serve.distributed.ray_serve",
+    "elmo_serve.distributed.replica",
     "elmo_serve.files.outputs.npz",
     "elmo_serve.files.resume",
     "elmo_serve.load_test.checker",

@@ -42,7 +42,11 @@ class GatedWorker:
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self._on_message, self._on_exit = on_message, on_exit
         if self.loads:
-            asyncio.get_running_loop().call_soon(on_message, Ready(INFO))
+            self.report(Ready(INFO))
+
+    def report(self, message: Message) -> None:
+        """Send a message, as the process of a worker does."""
+        asyncio.get_running_loop().call_soon(self._on_message, message)
 
     def submit(self, batch: Batch) -> None:
         assert not self.is_dead, "a dead worker was given work"

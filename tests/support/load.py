@@ -12,11 +12,11 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.loops import closed_loop
+from elmo_serve.load_test.loops import Send, closed_loop
 from elmo_serve.load_test.phase import Phase
 from elmo_serve.load_test.sender import Request, Sender
 
@@ -26,18 +26,15 @@ _TIMEOUT_SECONDS = 300.0
 class Load:
     """Clients that send requests without a pause and compare each response.
 
-    Where they `may_be_refused`, 429 and 503 are no fault. `slowest` is the longest time of a
-    response in seconds, since it was set to 0. `phase` has the counts.
+    `slowest` is the longest time of a response in seconds, since it was set to 0. `phase` has the
+    counts.
     """
 
-    def __init__(
-        self, url: str, requests: Iterator[Request], *, may_be_refused: bool = False
-    ) -> None:
+    def __init__(self, url: str, requests: Iterator[Request]) -> None:
         self.phase = Phase("load")
         self.slowest = 0.0
         self._url = url
         self._requests = requests
-        self._may_be_refused = may_be_refused
         self._changed = threading.Condition()
 
     @property
@@ -49,8 +46,8 @@ class Load:
     def failed(self) -> int:
         """Requests that were wrong, lost, late, or had a status that they should not have."""
         phase = self.phase
-        refused = 0 if self._may_be_refused else phase.refused.total()
-        return phase.wrong + phase.lost + phase.late + phase.failed.total() + refused
+        statuses = phase.failed.total() + phase.refused.total()
+        return phase.wrong + phase.lost + phase.late + statuses
 
     @contextmanager
     def under_way(self, clients: int) -> Iterator[None]:
@@ -75,17 +72,22 @@ class Load:
                 assert self._changed.wait(_TIMEOUT_SECONDS), "no request was answered"
 
     async def _run(self, clients: int) -> None:
-        connections = Connections(self._url, clients)
-        sender = Sender(connections, self._requests, _TIMEOUT_SECONDS)
+        async with self._sender(clients) as send_one:
 
-        async def send(phase: Phase, due: float) -> float:
-            pause = await sender.send(phase, due)
-            self.slowest = max(self.slowest, time.perf_counter() - due)
-            with self._changed:
-                self._changed.notify_all()
-            return pause
+            async def send(phase: Phase, due: float) -> float:
+                pause = await send_one(phase, due)
+                self.slowest = max(self.slowest, time.perf_counter() - due)
+                with self._changed:
+                    self._changed.notify_all()
+                return pause
 
-        try:
             await closed_loop(send, self.phase, clients)
+
+    @asynccontextmanager
+    async def _sender(self, clients: int) -> AsyncIterator[Send]:
+        """Yield a function that sends the next request and counts its outcome."""
+        connections = Connections(self._url, clients)
+        try:
+            yield Sender(connections, self._requests, _TIMEOUT_SECONDS).send
         finally:
             await connections.close()

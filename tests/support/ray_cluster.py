@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from typing import Any
 
 import ray
 from ray.cluster_utils import Cluster
+
+from tests.support.processes import below
 
 _STORE_BYTES = 100 * 1024**2  # of each node; Ray's least is 75 MiB
 
@@ -33,6 +36,15 @@ def cluster(*cpus: int) -> Iterator[Cluster]:
 def add_node(to: Cluster, cpus: int) -> Any:
     """Start one more node, and return it."""
     return to.add_node(num_cpus=cpus, object_store_memory=_STORE_BYTES, include_dashboard=False)
+
+
+def lose_node(of: Cluster) -> None:
+    """End all processes of the newest node at once, as a machine that loses its power."""
+    node = of.list_all_nodes()[-1]
+    (raylet,) = node.all_processes["raylet"]
+    for pid in below(raylet.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    of.remove_node(node, allow_graceful=False)
 
 
 def until(is_so: Callable[[], bool], seconds: float = 300) -> None:

@@ -1,40 +1,41 @@
-"""The service on Ray Serve on a small cluster, and clients that compare each response."""
+"""The service on Ray Serve on a small cluster, and clients that repeat and check their requests."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx
-import ray
 from ray import serve
 
-from elmo_serve.distributed.ray_serve import EMBEDDINGS, app
-from elmo_serve.http.media_types import safetensors
-from elmo_serve.load_test.sender import Request
-from tests.support.answers import Answers, Asked, sentences
+from elmo_client import AsyncClient, ElmoError
+from elmo_serve.distributed.ray_serve import DEPLOYMENT, app
+from elmo_serve.load_test.loops import Send
+from elmo_serve.load_test.phase import Phase
+from tests.support.answers import Answers, sentences
 from tests.support.load import Load
 from tests.support.ray_cluster import until
 from tests.support.servers import SMALL, free_port
 
 SENTENCES = sentences(None, 240, random.Random(5))
 GROUP = 12  # sentences of one request
-CLIENTS = 24
 
 
 @contextmanager
-def served(folder: Path, **arguments: object) -> Iterator[str]:
-    """Serve on the cluster, and return the address once it is ready."""
+def served(folder: Path, route_prefix: str = "/", **arguments: object) -> Iterator[str]:
+    """Serve on the cluster, and return the address; Ray waits until each replica is ready."""
     port = free_port()
     serve.start(http_options={"host": "127.0.0.1", "port": port}, proxy_location="HeadOnly")
     settings = {"model": SMALL, "tasks": folder / "tasks", **arguments}
     if "models" in settings:
         del settings["model"]
-    serve.run(app({name: str(value) for name, value in settings.items()}), name="elmo")
-    url = f"http://127.0.0.1:{port}"
+    given = {name: str(value) for name, value in settings.items()}
+    url = f"http://127.0.0.1:{port}{route_prefix.rstrip('/')}"
     try:
+        serve.run(app(given), name="elmo", route_prefix=route_prefix)
+        # Ray's proxy learns of the application a moment later.
         until(lambda: httpx.get(f"{url}/health/ready", timeout=30).status_code == 200)
         yield url
     finally:
@@ -42,29 +43,36 @@ def served(folder: Path, **arguments: object) -> Iterator[str]:
 
 
 def running_replicas() -> int:
-    states = serve.status().applications["elmo"].deployments[EMBEDDINGS].replica_states
+    """Return how many replicas take requests."""
+    states = serve.status().applications["elmo"].deployments[DEPLOYMENT].replica_states
     return int(states.get("RUNNING", 0))
 
 
-def kill_replicas() -> None:
-    """Kill all replicas of the engine; Ray starts others."""
-    for actor in ray.util.list_named_actors(all_namespaces=True):
-        if f"#{EMBEDDINGS}#" in actor["name"]:
-            ray.kill(ray.get_actor(actor["name"], actor["namespace"]))
+class RepeatingLoad(Load):
+    """Calls of elmo-client, which repeats a request whose replica was lost."""
 
+    def __init__(self, url: str, answers: Answers) -> None:
+        super().__init__(url, iter(()))
+        self._answers = answers
 
-def load_on(url: str, answers: Answers) -> Load:
-    """Return clients that send random sentences; a refusal is no fault."""
-    source = random.Random(1)
+    @asynccontextmanager
+    async def _sender(self, clients: int) -> AsyncIterator[Send]:
+        source = random.Random(1)
+        async with AsyncClient(self._url, in_flight=clients) as client:
 
-    def requests() -> Iterator[Request]:
-        while True:
-            asked = Asked(tuple(source.sample(range(len(SENTENCES)), GROUP)), {})
-            yield answers.request(asked, safetensors.ENCODER.media_type)
+            async def send(phase: Phase, _due: float) -> float:
+                indices = source.sample(range(len(SENTENCES)), GROUP)
+                try:
+                    found = await client.embed([SENTENCES[index] for index in indices])
+                except ElmoError as error:
+                    phase.lost += 1
+                    phase.fault(f"lost: {error}")
+                    return 0.0
+                phase.answered += 1
+                pairs = zip(found, indices, strict=True)
+                if any(self._answers.difference(*pair, {}) > 1 for pair in pairs):
+                    phase.wrong += 1
+                    phase.fault(f"wrong: {indices}")
+                return 0.0
 
-    return Load(url, requests(), may_be_refused=True)
-
-
-def post(client: httpx.Client, indices: list[int], **options: object) -> httpx.Response:
-    body = {"sentences": [SENTENCES[index] for index in indices], **options}
-    return client.post("/embed", json=body, headers={"Accept": "application/vnd.safetensors"})
+            yield send

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,20 +15,24 @@ from elmo_serve.settings_text import REMOVED, from_strings, without_removed
 
 _log = logging.getLogger(__name__)
 
+_REMOVED: Final = {
+    "http_replicas": "each replica answers HTTP itself; set min_replicas and max_replicas",
+    "models_per_replica": "each replica holds all models; deploy an application for each model to "
+    "place them apart",
+    "metrics_seconds": "each replica reports its tokens every 2 seconds; leave it out",
+}
+"""Arguments of the last release that are gone, and what replaces them."""
+
 
 class RayOptions(BaseModel):
     """Arguments of `ray_serve:app` beyond the settings of `elmo serve`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    http_replicas: int = Field(1, ge=1, description="Replicas of the HTTP side.")
-    min_replicas: int = Field(1, ge=1, description="Fewest replicas of the engine.")
-    max_replicas: int = Field(1, ge=1, description="Most replicas of the engine.")
-    cpus: float = Field(1.0, ge=0, description="CPUs of each replica of the engine.")
+    min_replicas: int = Field(1, ge=1, description="Fewest replicas of the server.")
+    max_replicas: int = Field(1, ge=1, description="Most replicas of the server.")
+    cpus: float = Field(1.0, ge=0, description="CPUs of each replica.")
     gpus: float = Field(0.0, ge=0, description="GPUs of each replica, or a share of one.")
-    models_per_replica: int = Field(
-        3, ge=1, description="Models that one replica holds at once, of those that are served."
-    )
     tokens_per_replica: int = Field(
         8_192,
         ge=1,
@@ -39,9 +44,6 @@ class RayOptions(BaseModel):
     )
     downscale_delay_seconds: float = Field(
         300.0, ge=0, description="Seconds without the load before replicas are ended."
-    )
-    metrics_seconds: float = Field(
-        2.0, gt=0, description="Seconds between two reports of a replica's tokens."
     )
 
     @model_validator(mode="after")
@@ -67,8 +69,10 @@ def parse(arguments: Mapping[str, object], environment: Mapping[str, str]) -> Ra
     A setting that is not given is taken from `environment`, as by `elmo serve`.
 
     Raises:
-        SettingsError: a name is unknown, or a value is not allowed.
+        SettingsError: a name is unknown or was removed, or a value is not allowed.
     """
+    if removed := [name for name in _REMOVED if name in arguments]:
+        raise SettingsError(*(f"{name} was removed: {_REMOVED[name]}" for name in removed))
     own = {name: value for name, value in arguments.items() if name in RayOptions.model_fields}
     given = {name: str(value) for name, value in arguments.items() if name not in own}
     names = (*Settings.model_fields, *REMOVED)

@@ -35,8 +35,9 @@ _log = logging.getLogger("elmo_serve")
 class Server:
     """Everything that lives as long as one server.
 
-    `fatal` says why it can never become ready, and `failed` is set then. `address` is for browsers
-    and empty until the port is known. `started_at` is in seconds since 1970.
+    `opened` is set once each model has been loaded or has failed. `fatal` says why the server can
+    never become ready, and `failed` is set then. `address` is for browsers and empty until the port
+    is known. `started_at` is in seconds since 1970.
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class Server:
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
     fatal: str | None = None
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     _request_limits: RequestLimits | None = None
 
@@ -119,6 +121,7 @@ class Server:
         if self.fatal is not None:
             _log.critical("cannot serve: %s", self.fatal)
             self.failed.set()
+        self.opened.set()
 
     async def drain(self) -> bool:
         """Admit nothing more; return whether all that was admitted was answered and sent in time.

@@ -7,7 +7,7 @@ import importlib.metadata
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,10 +21,10 @@ _SLICE: Final = "mig-"
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The devices that this installation of torch can use.
+    """The devices that this installation of torch can use, and the cores of the CPU.
 
     `cuda_devices` is the number that the driver shows to one process. `visible` is the value of
-    `CUDA_VISIBLE_DEVICES`, None where it is not set.
+    `CUDA_VISIBLE_DEVICES`, None where it is not set. `cores` is by default what `cores()` finds.
 
     The driver shows at most one MIG slice to a process, also where the variable lists several. Each
     slice of the list is a device all the same: its worker is a process that sees this slice alone.
@@ -33,6 +33,7 @@ class Hardware:
     cuda_devices: int
     visible: str | None = None
     is_cpu_build: bool = False
+    cores: int = field(default_factory=lambda: cores())  # noqa: PLW0108 - see below
 
     @classmethod
     def here(cls, visible: str | None = None) -> Self:

@@ -6,7 +6,6 @@ from typing import Final
 
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.settings import Settings
-from elmo_serve.workers import devices
 from elmo_serve.workers.absent_worker import AbsentWorker
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import ModelInfo, RunnerSettings, Worker
@@ -28,17 +27,15 @@ def worker_specs(
     hardware: Hardware,
     make_worker: MakeWorker | None = None,
     timeouts: Timeouts = TIMEOUTS,
-    cores: int | None = None,
 ) -> list[WorkerSpec]:
     """Return the workers of one model: `workers_per_device` on each device of `hardware`.
 
     `make_worker` makes workers other than those that the settings name. Workers on the CPU share
-    `cores`; None means all cores that this process may use.
+    the cores of `hardware`.
     """
     make = make_worker or _MAKERS[settings.worker]
     names = hardware.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
-    cores = cores or devices.cores()
     specs: list[WorkerSpec] = []
     for name in names:
         runner = RunnerSettings(
@@ -47,7 +44,7 @@ def worker_specs(
             precision=settings.precision_of(model.name),
             token_cache_size=settings.token_cache_size,
             gate_cache_bytes=settings.gate_cache_bytes,
-            threads=max(1, cores // cpu_workers) if name == "cpu" else 1,
+            threads=max(1, hardware.cores // cpu_workers) if name == "cpu" else 1,
             warm_up_tokens=settings.batch_tokens(name),
             log_level=settings.log_level,
             log_format=settings.log_format,

@@ -99,7 +99,7 @@ class TaskPool(Generic[TaskT]):
         )
         peers: list[ChildSlot[ChildProcess, Any, Pending[TaskT]]] = []
         self._slots = [
-            _Slot(self, spec, peers, metrics, clock) for _ in range(count or _default_count())
+            _Slot(self, spec, peers, metrics, clock) for _ in range(count or default_count(cores()))
         ]
 
     @property
@@ -246,6 +246,6 @@ class _Slot(Generic[TaskT]):
         """Count nothing: the loss is counted."""
 
 
-def _default_count() -> int:
+def default_count(cores: int) -> int:
     """Return half the cores: few clients use these processes, and the network uses all cores."""
-    return max(1, min(8, cores() // 2))
+    return max(1, min(8, cores // 2))

@@ -45,3 +45,16 @@ def test_a_removed_setting_is_named_and_left_out(caplog: pytest.LogCaptureFixtur
 def test_a_wrong_argument_is_named(arguments: dict[str, object], named: str) -> None:
     with pytest.raises(SettingsError, match=named):
         parse(arguments, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("http_replicas", "max_replicas"),
+        ("models_per_replica", "an application for each model"),
+        ("metrics_seconds", "every 2 seconds"),
+    ],
+)
+def test_a_removed_argument_is_answered_with_its_replacement(name: str, instead: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name} was removed: .*{instead}"):
+        parse({name: 1, "model": "english"}, {})

@@ -10,7 +10,7 @@ from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
 
 
-def made_with(cores: int | None, fault: str = "", **settings: object) -> list[RunnerSettings]:
+def made_with(cores: int, fault: str = "", **settings: object) -> list[RunnerSettings]:
     """Return the settings of each worker that is made for a model on the CPU."""
     made: list[RunnerSettings] = []
 
@@ -20,7 +20,8 @@ def made_with(cores: int | None, fault: str = "", **settings: object) -> list[Ru
 
     found = Settings.model_validate({"devices": "cpu", **settings})
     spec = ModelSpec("small", str(SMALL), fault)
-    for worker in worker_specs(spec, found, SharedMemoryPool(), Hardware(0), make, cores=cores):
+    hardware = Hardware(0, cores=cores)
+    for worker in worker_specs(spec, found, SharedMemoryPool(), hardware, make):
         worker.make()
     return made
 
