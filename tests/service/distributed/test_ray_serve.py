@@ -19,7 +19,7 @@ from tests.support.servers import SMALL
 pytest.importorskip("ray", reason="ray is not installed: `make test-scale` installs it")
 
 from tests.support.ray_cluster import add_node, cluster, lose_node, until
-from tests.support.ray_service import SENTENCES, RepeatingLoad, running_replicas, served
+from tests.support.ray_service import GROUP, SENTENCES, RepeatingLoad, running_replicas, served
 
 pytestmark = [pytest.mark.scale, pytest.mark.filterwarnings("ignore")]
 
@@ -34,6 +34,12 @@ def nodes() -> Iterator[Any]:
     """Three nodes of one CPU each, one replica's share; the proxy is on the first."""
     with cluster(1, 1, 1) as found:
         yield found
+
+
+def sentences_of_a_replica(url: str) -> float:
+    """Return how many sentences the replica that answers has embedded."""
+    lines = httpx.get(f"{url}/metrics", timeout=30).text.splitlines()
+    return sum(float(each.split()[-1]) for each in lines if each.startswith("elmo_sentences_total"))
 
 
 def test_the_contract_is_that_of_the_service(nodes: Any, tmp_path: Path) -> None:
@@ -97,6 +103,8 @@ def test_a_node_is_killed_under_load_and_a_client_that_repeats_loses_nothing(
         with load.under_way(clients=12):
             lose_node(nodes)
             load.until_answered(100)
+        # Ray's own choice is the replica on the machine of the proxy, for every request.
+        assert sentences_of_a_replica(url) < 0.9 * GROUP * load.answered
     add_node(nodes, 1)
 
 
