@@ -18,7 +18,6 @@ from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
-from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.worker_slot import WorkerSlot
 from tests.support.engines import until
@@ -64,9 +63,7 @@ class Machine:
 
 def slots_of(server: Server) -> list[WorkerSlot]:
     """Return the places of the workers of the first model."""
-    pool = server.models.first.pool
-    assert isinstance(pool, WorkerPool)
-    return pool.slots
+    return server.models.first.pool.slots
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from elmo_serve.errors import Overloaded, RequestError
 from elmo_serve.http.request import headers
-from elmo_serve.scheduling.interface import EmbeddingEngine
+from elmo_serve.scheduling.engine import Engine
 
 _LEARNING_RATE: Final = 0.05
 """Share by which a larger ratio of tokens to bytes moves the estimate upwards. A larger share
@@ -32,7 +32,7 @@ class LoadShedder:
     `is_shedding` tells whether the last request was refused.
     """
 
-    def __init__(self, engine: EmbeddingEngine, *, timeout_seconds: float, body_bytes: int) -> None:
+    def __init__(self, engine: Engine, *, timeout_seconds: float, body_bytes: int) -> None:
         self._engine = engine
         self._admission = engine.admission
         self._timeout_seconds = timeout_seconds

@@ -10,11 +10,12 @@ from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.neighbours.model_index import ModelIndex
-from elmo_serve.scheduling.interface import EmbeddingEngine, ModelWorkers
+from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.task_folder import in_folder_thread, open_registry
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.pool import WorkerPool
 
 ModelState = Literal["loading", "ready", "down", "failed"]
 
@@ -38,7 +39,7 @@ class ServedModel:
     """
 
     def __init__(
-        self, spec: ModelSpec, pool: ModelWorkers, engine: EmbeddingEngine, index: ModelIndex
+        self, spec: ModelSpec, pool: WorkerPool, engine: Engine, index: ModelIndex
     ) -> None:
         self.name = spec.name
         self.source = spec.source

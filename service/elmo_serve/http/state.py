@@ -19,7 +19,7 @@ from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
-from elmo_serve.scheduling.interface import EmbeddingEngine
+from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.json_pool import JsonWorkerPool
@@ -42,7 +42,7 @@ class Server:
 
     settings: Settings
     metrics: Metrics
-    engine: EmbeddingEngine
+    engine: Engine
     models: ServedModels
     indexes: UserIndexes
     json_workers: JsonWorkerPool

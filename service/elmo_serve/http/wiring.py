@@ -1,6 +1,5 @@
 """The parts of a server, put together from its settings."""
 
-from collections.abc import Mapping
 from functools import partial
 
 from elmo_serve.http.load_shedding import LoadShedder
@@ -19,7 +18,6 @@ from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.scheduling.interface import EmbeddingEngine, ModelWorkers
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.json_pool import JsonWorkerPool
@@ -57,24 +55,25 @@ def assemble(
     }
     engine = Engine(pools, segments, limits, metrics)
     _watch_queues(engine, metrics)
-    return front(settings, engine, pools, segments, metrics, spawn_fit)
+    return _server(settings, engine, segments, metrics, spawn_fit)
 
 
-def front(
+def _server(
     settings: Settings,
-    engine: EmbeddingEngine,
-    workers: Mapping[str, ModelWorkers],
+    engine: Engine,
     segments: SharedMemoryPool,
     metrics: Metrics,
-    spawn_fit: SpawnFit | None = None,
+    spawn_fit: SpawnFit | None,
 ) -> Server:
-    """Return a server before an engine, which may be on other machines.
-
-    `workers` has those of each model by its name. The vectors of the engine lie in `segments`.
-    """
+    """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes.open(settings.index)
     models = [
-        ServedModel(spec, workers[spec.name], engine, _index(spec.name, settings, engine, indexes))
+        ServedModel(
+            spec,
+            engine.pool_of(spec.name),
+            engine,
+            _index(spec.name, settings, engine, indexes),
+        )
         for spec in settings.specs
     ]
     server = Server(
@@ -99,9 +98,7 @@ def front(
     return server
 
 
-def _index(
-    model: str, settings: Settings, engine: EmbeddingEngine, indexes: UserIndexes
-) -> ModelIndex:
+def _index(model: str, settings: Settings, engine: Engine, indexes: UserIndexes) -> ModelIndex:
     queue = partial(bulk_queue, engine, model, settings, "neighbours")
     return ModelIndex(queue, settings.cache, indexes)
 

@@ -14,8 +14,7 @@ from elmo_serve.errors import (
     Unavailable,
 )
 from elmo_serve.output import ITEM_SIZES, Output
-from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.scheduling.interface import EmbeddingEngine
+from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
@@ -58,7 +57,7 @@ class BulkQueue:
     one sentence.
     """
 
-    engine: EmbeddingEngine
+    engine: Engine
     model: str
     info: ModelInfo
     client: str
@@ -129,7 +128,7 @@ class BulkQueue:
         return found, held
 
 
-def bulk_queue(engine: EmbeddingEngine, model: str, settings: Settings, client: str) -> BulkQueue:
+def bulk_queue(engine: Engine, model: str, settings: Settings, client: str) -> BulkQueue:
     """Return the queue of bulk work for a model, which is loaded."""
     pool = engine.pool_of(model)
     assert pool.info is not None, "the model is loaded"

@@ -20,7 +20,7 @@ from elmo_serve.jobs.job_folder import JobFolder
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import ITEM_SIZES
-from elmo_serve.scheduling.interface import EmbeddingEngine
+from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import variable
 from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.tasks import TaskRegistry
@@ -54,7 +54,7 @@ class FitModel:
     name: str
     info: ModelInfo
     registry: TaskRegistry
-    engine: EmbeddingEngine
+    engine: Engine
     piece_tokens: int
     timeout_seconds: float
 

@@ -217,7 +217,7 @@ class Engine:
         When the time is over, the rest fails with Unavailable and the workers are killed.
         """
         self._is_draining = True
-        if await until_idle(self.admission, timeout_seconds):
+        if await self._until_idle(timeout_seconds):
             return True
         for request in list(self._requests):
             reason = "The server stops; the drain time is over."
@@ -226,19 +226,18 @@ class Engine:
             dispatcher.pool.kill()
         return False
 
+    async def _until_idle(self, timeout_seconds: float) -> bool:
+        """Wait until everything that was admitted is answered and sent; return if it was in time.
 
-async def until_idle(admission: Admission, timeout_seconds: float) -> bool:
-    """Wait until everything that was admitted is answered and sent; return whether it was in time.
-
-    The caller admits nothing more.
-    """
-    idle = asyncio.Event()
-    admission.on_idle = idle.set
-    if admission.is_idle:
-        return True
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(idle.wait(), timeout_seconds)
-    return admission.is_idle
+        The caller admits nothing more.
+        """
+        idle = asyncio.Event()
+        self.admission.on_idle = idle.set
+        if self.admission.is_idle:
+            return True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(idle.wait(), timeout_seconds)
+        return self.admission.is_idle
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
