@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
 from elmo_serve.distributed.replica import Replica, on_this_machine
-from elmo_serve.http.media_types import npz
+from elmo_serve.http.media_types import safetensors
 from elmo_serve.http.wiring import assemble
 from elmo_serve.model_cache import DownloadError
 from elmo_serve.settings import Settings
@@ -44,7 +44,7 @@ def proxied(app: ASGIApp) -> httpx.ASGITransport:
 
 async def test_paths_have_the_prefix_of_the_ray_application() -> None:
     async with (
-        in_process(api_keys="secret") as found,
+        in_process(api_keys="secret", max_sentence_tokens=2_000) as found,
         httpx.AsyncClient(
             transport=proxied(Replica(found.server).application()), base_url="http://test/pt"
         ) as client,
@@ -53,9 +53,14 @@ async def test_paths_have_the_prefix_of_the_ray_application() -> None:
         assert (await client.get("/health/ready")).status_code == 200  # open to all
         assert (await client.post("/embed", json=BODY)).status_code == 401
         response = await client.post(
-            "/embed", json=BODY, headers={**key, "Accept": "application/x-npz"}
+            "/embed", json=BODY, headers={**key, "Accept": "application/vnd.safetensors"}
         )
-        assert [len(each[0]) for each in npz.decode(response.content)] == [2, 1]
+        assert [len(each[0]) for each in safetensors.decode(response.content)] == [2, 1]
+        large = {"sentences": [["a"] * 2_000]}  # 96 KB, which are not copied into one piece
+        response = await client.post(
+            "/embed", json=large, headers={**key, "Accept": "application/vnd.safetensors"}
+        )
+        assert len(safetensors.decode(response.content)) == 1
         wrong = await client.post("/v1/embeddings", json={}, headers=key)
         assert "error" in wrong.json()  # in the form of that path
         assert (await client.get("", headers=key)).status_code == 200
