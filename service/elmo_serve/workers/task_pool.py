@@ -50,7 +50,7 @@ class TaskKind:
 class Pending(Generic[TaskT]):
     """A task and the future of its result.
 
-    A process goes on with its task when the request has ended. `held` are the arrays that keep the
+    A process continues its task after the request has ended. `held` are the arrays that keep the
     segments in use until then, or it would write into memory of another request. `size` is in the
     unit of the pool, for the watchdog. `items` are those of all parts so far. Tasks that are
     `first` are begun before all others.
