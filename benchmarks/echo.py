@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.machine import describe
@@ -25,8 +25,8 @@ from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings_text import from_strings
-from elmo_serve.workers.child_process import ChildProcess, Parent
-from elmo_serve.workers.messages import Batch, Done, Message, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.messages import Done, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.servers import free_port
 
@@ -51,24 +51,9 @@ end
 """
 
 
-class EchoWorker:
-    """A worker process that computes nothing."""
-
-    def __init__(self, settings: RunnerSettings, segments: SharedMemoryPool) -> None:
-        self._settings, self._segments = settings, segments
-
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
-        self._child = ChildProcess("echo", echo, (), self._segments)
-        self._child.start(on_message, on_exit)
-
-    def submit(self, batch: Batch) -> None:
-        self._child.send(batch, batch.segment)
-
-    def kill(self) -> None:
-        self._child.kill()
-
-    async def stop(self) -> None:
-        await self._child.stop()
+def echo_worker(settings: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+    """Return a worker process that computes nothing."""
+    return ChildProcess("echo", echo, (), segments)
 
 
 def echo(parent: Parent) -> None:
@@ -86,7 +71,7 @@ def serve(port: int) -> int:
     """Serve with echo workers, as `elmo serve` does with real ones."""
     settings = from_strings({"port": str(port), "log_level": "warning", "devices": "cpu"})
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, EchoWorker))
+    return run(assemble(settings, echo_worker))
 
 
 @contextlib.contextmanager

@@ -10,40 +10,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
 
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings_text import from_strings
-from elmo_serve.workers.child_process import ChildProcess, Parent
-from elmo_serve.workers.messages import Batch, Failed, Message, RunnerSettings
+from elmo_serve.workers.messages import Failed, RunnerSettings
+from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-
-
-class FaultyWorker:
-    """A worker process with a real model that fails on a word or on a large batch."""
-
-    def __init__(
-        self, settings: RunnerSettings, segments: SharedMemoryPool, *, word: str, memory_tokens: int
-    ) -> None:
-        self._arguments = (settings, word, memory_tokens)
-        self._segments = segments
-
-    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
-        self._child = ChildProcess("faulty", work, self._arguments, self._segments)
-        self._child.start(on_message, on_exit)
-
-    def submit(self, batch: Batch) -> None:
-        self._child.send(batch, batch.segment)
-
-    def kill(self) -> None:
-        self._child.kill()
-
-    async def stop(self) -> None:
-        await self._child.stop()
 
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
@@ -72,7 +47,11 @@ def main() -> int:
     given = {name: os.environ.get(variable(name)) for name in Settings.model_fields}
     settings = from_strings(given)
     logs.configure(settings.log_level, settings.log_format)
-    make = partial(FaultyWorker, word=options.raises, memory_tokens=options.memory_tokens)
+
+    def make(runner: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+        arguments = (runner, options.raises, options.memory_tokens)
+        return ChildProcess("faulty", work, arguments, segments)
+
     return run(assemble(settings, make))
 
 

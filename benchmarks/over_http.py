@@ -130,7 +130,7 @@ async def _engine(model: str, precision: str, sentences: Sequence[Sentence], cal
     server = assemble(settings)
     engine, workers = server.engine, server.models.first.pool
     engine.start()
-    if (reason := await workers.first_outcome()) is not None:
+    if (reason := await workers.wait_for_start()) is not None:
         raise RuntimeError(reason)
     assert workers.info is not None
     wanted = Output(layers=tuple(range(workers.info.layers)), stacked=True)

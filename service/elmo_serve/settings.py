@@ -83,10 +83,6 @@ class Settings(BaseModel):
     workers_per_device: int = Field(
         1, ge=1, le=64, description="Workers on each device, each with its own copy of the model."
     )
-    worker: Literal["process", "thread"] = Field(
-        "process",
-        description="Kind of worker; a thread is for tests and debugging.",
-    )
     precision: str = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
@@ -353,7 +349,7 @@ class Settings(BaseModel):
     def _read_api_keys(cls, value: Any) -> Any:
         return key_file.read(Path(value)) if isinstance(value, str | Path) else value
 
-    @field_validator("log_level", "log_format", "worker", "precision", mode="before")
+    @field_validator("log_level", "log_format", "precision", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value

@@ -59,7 +59,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def allowing(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server with a key that allows the other origin."""
     folder = tmp_path_factory.mktemp("allowing")
-    with running(folder, model=SMALL, worker="thread", api_keys=KEY, cors_origins=origin) as server:
+    with running(folder, model=SMALL, api_keys=KEY, cors_origins=origin) as server:
         yield server
 
 

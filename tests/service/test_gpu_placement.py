@@ -18,8 +18,8 @@ from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, LoadFailed, Message, RunnerSettings
+from elmo_serve.workers.pool import WorkerSlot
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.worker_slot import WorkerSlot
 from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
@@ -177,7 +177,7 @@ async def test_a_gpu_that_is_lost_loses_no_request() -> None:
         workers[other].open()
 
         assert (await answer).status_code == 200
-        slot = next(each for each in slots_of(server) if each.device == lost)
+        slot = next(each for each in slots_of(server) if each.labels["device"] == lost)
         await until(lambda: slot.failed_starts > 0)
         assert (await client.get("/health/ready")).status_code == 200
         assert await embed(client, "b") == 200

@@ -17,8 +17,8 @@ from elmo_serve.scheduling.engine import Embedded, Engine
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.slot import Child, SlotSpec
 from elmo_serve.workers.watchdog import Timeouts
-from elmo_serve.workers.worker_slot import WorkerSpec
 from tests.support.gated_worker import DIMENSION, GatedWorker, mark
 from tests.support.virtual_time import LoopClock
 
@@ -101,9 +101,7 @@ async def bench(
         return made
 
     metrics, clock = Metrics(), LoopClock()
-    specs = [
-        WorkerSpec("cpu", budget, kept(make), timeouts, MODEL) for make in makes or (GatedWorker,)
-    ]
+    specs = [spec_of(kept(make), timeouts, budget) for make in makes or (GatedWorker,)]
     engine = Engine(
         {MODEL: WorkerPool(specs, metrics, clock)},
         SharedMemoryPool(),
@@ -112,12 +110,22 @@ async def bench(
         clock,
     )
     engine.start()
-    await engine.pool.first_outcome()
+    await engine.pool.wait_for_start()
     found = Bench(engine, metrics, workers)
     yield found
     await turns()  # sentences of long requests are withdrawn in slices
     found.everything_given_back()
     await engine.pool.stop()
+
+
+def spec_of(
+    make: Callable[[], Child], timeouts: Timeouts, budget: int, model: str = MODEL
+) -> SlotSpec:
+    """Return a slot for a worker on the CPU."""
+    labels = {"model": model, "device": "cpu"}
+    return SlotSpec(
+        "worker", "the model is loading", lambda _: make(), timeouts, 256, budget, labels
+    )
 
 
 async def turns(number: int = 50) -> None:

@@ -7,12 +7,22 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import orjson
 
-from elmo_serve.workers.messages import Batch, Done, Failed, Message, ModelInfo, Ready
-from elmo_serve.workers.shared_memory import view
+from elmo_serve.workers import model_loading
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    Message,
+    ModelInfo,
+    Ready,
+    RunnerSettings,
+)
+from elmo_serve.workers.shared_memory import Segment, view
 
 DIMENSION = 4
 INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
@@ -48,7 +58,8 @@ class GatedWorker:
         """Send a message, as the process of a worker does."""
         asyncio.get_running_loop().call_soon(self._on_message, message)
 
-    def submit(self, batch: Batch) -> None:
+    def send(self, batch: Batch, /, *segments: Segment) -> None:
+        assert segments == (batch.segment,)
         assert not self.is_dead, "a dead worker was given work"
         self.queue.append(batch)
         if len(self.queue) == 1:
@@ -108,6 +119,24 @@ class GatedWorker:
             view(memory, offset, shape, output.dtype)[...] = mark(sentence)
         broken = [i for i, sentence in enumerate(batch.sentences) if NAN in words(sentence)]
         return Done(batch.id, 0.0, 0, 0, tuple(broken))
+
+
+class ModelWorker(GatedWorker):
+    """A worker with a real model, which computes on the event loop."""
+
+    def __init__(self, model: Path) -> None:
+        super().__init__(loads=False)
+        values = (str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
+        self._settings = RunnerSettings(*values)
+
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        super().start(on_message, on_exit)
+        self._runner, message = model_loading.start(self._settings)
+        self.report(message)
+
+    def _run(self, batch: Batch) -> Message:
+        assert self._runner is not None
+        return self._runner.run(batch, np.frombuffer(batch.segment.memory, np.uint8))
 
 
 def _holds(batch: Batch, word: str) -> bool:

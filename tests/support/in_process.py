@@ -27,7 +27,7 @@ from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.text_pool import TextWorkerPool
 from tests.support.engines import turns, until
 from tests.support.fit_tasks import FitHere
-from tests.support.gated_worker import GatedWorker
+from tests.support.gated_worker import GatedWorker, ModelWorker
 from tests.support.servers import SMALL
 
 
@@ -93,19 +93,17 @@ async def in_process(
 ) -> AsyncIterator[InProcess]:
     """Serve with one worker, whose gate is open unless `is_open` is false, until the block is left.
 
-    With `has_model` the server has the golden model, in a thread, and the worker does nothing.
+    With `has_model` the worker has the golden model, on the event loop.
     """
-    worker = GatedWorker(is_open=is_open)
+    worker = ModelWorker(SMALL) if has_model else GatedWorker(is_open=is_open)
     given = Settings.model_validate(
         {
             "model": str(SMALL),
             "devices": "cpu",
-            "worker": "thread" if has_model else "process",
             **settings,
         }
     )
-    make = None if has_model else lambda *_: worker
-    server = assemble(given, make, hardware=Hardware(0), spawn_fit=spawn_fit)
+    server = assemble(given, lambda *_: worker, hardware=Hardware(0), spawn_fit=spawn_fit)
     server.fit_parser = NoBodyProcess(SharedMemoryPool(), Metrics())
     server.json_workers = NoJsonProcesses(1, SharedMemoryPool(), Metrics())
     server.text_workers = NoTextProcesses(1, SharedMemoryPool(), Metrics())
@@ -114,6 +112,6 @@ async def in_process(
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
     ):
-        await server.models.first.pool.first_outcome()
+        await server.models.first.pool.wait_for_start()
         await until(lambda: server.not_ready_because() is None)
         yield InProcess(server, app, worker, client)

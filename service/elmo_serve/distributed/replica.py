@@ -34,7 +34,7 @@ class Replica:
         Raises RuntimeError when one of them cannot answer again: Ray starts another replica.
         """
         await self._server.opened.wait()
-        lost = [model for model in self._server.models if not model.is_fit]
+        lost = [model for model in self._server.models if not model.can_recover]
         if self._server.fatal is not None or lost:
             reasons = [f"{model.name}: {model.fault or model.pool.reason}" for model in lost]
             raise RuntimeError("; ".join(reasons) or self._server.fatal)

@@ -74,7 +74,7 @@ class LoadShedder:
             return None
         error = None
         for model in self._engine.models:
-            if self._engine.why_not(model) is None:
+            if self._engine.unavailable_reason(model) is None:
                 error = self._admission.refusal(cost, timeout, model)
                 if error is None:
                     return None

@@ -83,9 +83,9 @@ class ServedModel:
         return "ready" if self.pool.is_ready else "down"
 
     @property
-    def is_fit(self) -> bool:
+    def can_recover(self) -> bool:
         """Tell whether the model may answer again without a restart of the server."""
-        return self.fault is None and self.pool.is_fit
+        return self.fault is None and self.pool.can_recover
 
     @property
     def status(self) -> ModelStatus:
@@ -97,7 +97,7 @@ class ServedModel:
         """Return why no request to the model can be answered now; None when it can."""
         if self.fault is not None:
             return self.fault
-        reason = self._engine.why_not(self.name)
+        reason = self._engine.unavailable_reason(self.name)
         return "the tasks are being read" if reason is None and self._tasks is None else reason
 
     @property
@@ -106,7 +106,7 @@ class ServedModel:
 
         Without the paths and the errors of `not_ready_because`.
         """
-        return _OPEN_REASONS.get(self.state) or self._engine.why_not(self.name)
+        return _OPEN_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
 
     async def open(self, folder: Path | None, *, is_first: bool) -> None:
         """Wait for the first worker, then read the tasks.
@@ -114,7 +114,7 @@ class ServedModel:
         Sets `fault` when no worker can be started. Raises SettingsError when `folder`, which the
         settings name, cannot be used.
         """
-        self.fault = await self.pool.first_outcome()
+        self.fault = await self.pool.wait_for_start()
         if self.fault is None:
             info = self.info
             owner = TaskOwner(info.layers, self.name, info.name, info.revision, is_first)

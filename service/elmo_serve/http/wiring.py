@@ -23,23 +23,22 @@ from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_specs
+from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
 from elmo_serve.workers.text_pool import TextWorkerPool
 from elmo_serve.workers.watchdog import Timeouts
 
 
 def assemble(
     settings: Settings,
-    make_worker: MakeWorker | None = None,
+    make_worker: MakeWorker = worker_process,
     timeouts: Timeouts = TIMEOUTS,
     hardware: Hardware | None = None,
     spawn_fit: SpawnFit | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
-    `make_worker` makes workers other than those that the settings name; `timeouts` say when one of
-    them counts as hung. `hardware` is by default that of this machine. `spawn_fit` makes other
-    processes of fits.
+    `make_worker` makes the workers; `timeouts` say when one of them counts as hung. `hardware` is
+    by default that of this machine. `spawn_fit` makes other processes of fits.
     """
     metrics = Metrics()
     segments = SharedMemoryPool()
@@ -48,10 +47,12 @@ def assemble(
     )
     hardware = hardware or Hardware.here()
     pools = {
-        spec.name: WorkerPool(
-            worker_specs(spec, settings, segments, hardware, make_worker, timeouts), metrics
+        model.name: WorkerPool(
+            worker_specs(model, settings, segments, hardware, make_worker, timeouts),
+            metrics,
+            fault=model.fault,
         )
-        for spec in settings.specs
+        for model in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
     _watch_queues(engine, metrics)

@@ -100,8 +100,8 @@ class BulkQueue:
     async def _ready(self) -> None:
         """Wait until a worker is ready. Raises BulkFailedError."""
         waited = 0.0
-        while (reason := self.engine.why_not(self.model)) is not None:
-            if not self.engine.pool_of(self.model).is_fit:
+        while (reason := self.engine.unavailable_reason(self.model)) is not None:
+            if not self.engine.pool_of(self.model).can_recover:
                 raise BulkFailedError(f"no vectors came: {reason}")
             if waited >= _OUTAGE_SECONDS:
                 raise BulkFailedError(f"no vectors came: {reason}, for {waited:.0f} s")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from elmo_serve.jobs.fit_messages import (
     FitMessage,
@@ -17,9 +16,9 @@ from elmo_serve.jobs.fit_messages import (
 from elmo_serve.jobs.fit_process import work
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.child_process import ChildProcess
+from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.supervisor import Child, ChildSlot, ChildSpec, Loss
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec
 from elmo_serve.workers.task_messages import Started
 from elmo_serve.workers.watchdog import Timeouts
 
@@ -39,14 +38,7 @@ class FitFailedError(Exception):
     """A fit cannot be learned, or its process was lost; the message is one line."""
 
 
-class FitProcess(Child[FitMessage], Protocol):
-    """The process of a fit: a `ChildProcess`."""
-
-    def send(self, message: Train, /, *segments: Segment) -> None:
-        """Send the task, which names these files."""
-
-
-SpawnFit = Callable[[ScratchFiles], FitProcess]
+SpawnFit = Callable[[ScratchFiles], Child]
 """Makes the process of a fit, which is not started yet, from the files that it may map."""
 
 
@@ -70,14 +62,14 @@ class FitChild:
         self._lost = 0
         self._task: tuple[Train, tuple[Segment, ...]] | None = None
         self._end: asyncio.Future[Trained] = asyncio.get_running_loop().create_future()
-        spec = ChildSpec(
-            "fit process",
-            "it is starting",
-            lambda: spawn(files),
-            _TIMEOUTS,
-            1,
+        spec = SlotSpec(
+            name="fit process",
+            loading="it is starting",
+            make=lambda _: spawn(files),
+            timeouts=_TIMEOUTS,
+            minimum_size=1,
         )
-        self._slot: ChildSlot[FitProcess, FitMessage, Train] = ChildSlot(spec, self, [])
+        self._slot: Slot[Train] = Slot(spec, self, [])
 
     def start(self) -> None:
         """Spawn the process."""
@@ -107,7 +99,7 @@ class FitChild:
         self._slot.kill()
         await self._slot.stop()
 
-    def on_message(self, message: FitMessage) -> None:
+    def on_message(self, slot: Slot[Train], message: FitMessage) -> None:
         """Handle a message of the process."""
         match message:
             case Started():
@@ -125,14 +117,14 @@ class FitChild:
                 if not self._end.done():
                     self._end.set_result(message)
 
-    def on_lost(self, loss: Loss[Train]) -> None:
+    def on_lost(self, slot: Slot[Train], lost: LostTasks[Train]) -> None:
         """Count the loss; the slot starts the next process, which gets the task again."""
-        self._metrics.failures.labels("fit_hung" if loss.was_hung else "fit_lost").inc()
+        self._metrics.failures.labels("fit_hung" if lost.was_hung else "fit_lost").inc()
         self._lost += 1
         if self._lost == _ATTEMPTS:
-            self._fail(f"{loss.reason}, the second one of this job")
+            self._fail(f"{lost.reason}, the second one of this job")
 
-    def on_restart(self) -> None:
+    def on_restart(self, slot: Slot[Train]) -> None:
         """Count nothing: the loss is counted."""
 
     def _submit(self) -> None:

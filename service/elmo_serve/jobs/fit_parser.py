@@ -15,7 +15,7 @@ from elmo_serve.errors import ServiceError
 from elmo_serve.jobs.fit_body import read_fit
 from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.child_process import Parent
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, SharedMemoryPool
 from elmo_serve.workers.task_messages import Part, Started
 from elmo_serve.workers.task_pool import TaskKind, TaskPool

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elmo_serve import logs
 from elmo_serve.jobs.fit_messages import Train
-from elmo_serve.workers.child_process import Parent
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.task_messages import Started
 
 PROCESS_NAME = "elmo-fit"

@@ -11,11 +11,10 @@ from elmo_serve.scheduling.model_queue import ModelQueue, halves
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.scheduling.throughput import ThroughputEstimate
-from elmo_serve.workers.clock import Clock, Timer
 from elmo_serve.workers.messages import Batch, Done, Failed, Ready
-from elmo_serve.workers.pool import WorkerPool
+from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.worker_slot import WorkerSlot
+from elmo_serve.workers.watchdog import Clock, Timer
 
 _log = logging.getLogger("elmo_serve.engine")
 
@@ -110,10 +109,11 @@ class Dispatcher:
 
     def _run(self, jobs: list[SentenceJob], slot: WorkerSlot) -> bool:
         """Give a worker a batch of these jobs; return whether there was memory for its results."""
-        assert slot.info is not None, "a worker that is ready has reported its model"
+        info = self.pool.info
+        assert info is not None, "a worker that is ready has reported its model"
         self._last_batch += 1
         try:
-            running = RunningBatch.of(jobs, self._last_batch, slot.info.dimension, self._memory)
+            running = RunningBatch.of(jobs, self._last_batch, info.dimension, self._memory)
         except Unavailable as error:
             self._fail(jobs, error.detail, retry_after=error.retry_after)
             return False
@@ -125,7 +125,7 @@ class Dispatcher:
         self.metrics.batch_tokens.observe(batch.tokens)
         self.metrics.batch_padding.observe(1 - batch.tokens / batch.padded_tokens)
         self._running[batch.id] = running
-        slot.submit(batch)
+        self.pool.submit(batch, slot)
         return True
 
     # Answer
@@ -145,7 +145,7 @@ class Dispatcher:
             self._answer(running, done, slot)
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
-        self._batch_duration.labels(self.model, slot.device).observe(done.seconds)
+        self._batch_duration.labels(self.model, slot.labels["device"]).observe(done.seconds)
         self.metrics.token_cache_hits.inc(done.cache_hits)
         self.metrics.token_cache_misses.inc(done.cache_misses)
         broken, now = set(done.not_finite), self._clock.now()
@@ -164,13 +164,13 @@ class Dispatcher:
         if len(jobs) > 1:
             _log.warning(
                 "batch failed, running its halves",
-                extra={"device": slot.device, "sentences": len(jobs), "reason": failed.reason},
+                extra={**slot.labels, "sentences": len(jobs), "reason": failed.reason},
             )
             self.queue.retry(*halves(jobs))
         else:
             _log.error(
                 "sentence failed",
-                extra={"device": slot.device, "tokens": jobs[0].tokens, "reason": failed.reason},
+                extra={**slot.labels, "tokens": jobs[0].tokens, "reason": failed.reason},
             )
             self._failures.labels("memory" if failed.memory else "sentence").inc()
             if failed.memory:

@@ -15,10 +15,10 @@ from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.scheduling.request import Request
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
 
 _SLICE = 500
 """Sentences that are queued or withdrawn in one turn of the event loop: about a millisecond of it
@@ -103,7 +103,7 @@ class Engine:
         """Their tokens, boundaries included."""
         return sum(dispatcher.queue.tokens for dispatcher in self._dispatchers.values())
 
-    def why_not(self, model: str | None = None) -> str | None:
+    def unavailable_reason(self, model: str | None = None) -> str | None:
         """Return the reason why no request to a model can be answered now; None when it can."""
         if self._is_draining:
             return "the server is draining"
@@ -139,7 +139,7 @@ class Engine:
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self.default
-        if (reason := self.why_not(model)) is not None:
+        if (reason := self.unavailable_reason(model)) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
             request = await self._ended(

@@ -13,11 +13,10 @@ from elmo_serve.http.request.body import Body
 from elmo_serve.http.request.parsing import Parsed, RequestLimits, TextRequest
 from elmo_serve.http.text.bodies import Form, TextBody
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.json_worker import JsonTask, Parse, Source, Write, Written, work
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.task_pool import TaskKind, TaskPool
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 _PART_BYTES = 1 << 19
 """Bytes of float32 vectors in one task, some 3 ms of writing: one answer uses all processes."""

@@ -20,7 +20,7 @@ from elmo_serve.http.request.parsing import (
 )
 from elmo_serve.http.text import bodies as text_bodies
 from elmo_serve.http.text.bodies import TextBody
-from elmo_serve.workers.child_process import Parent
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle, view
 from elmo_serve.workers.task_messages import Part, Started
 

@@ -1,4 +1,4 @@
-"""Messages between the server and a model worker: plain values, for processes and for threads.
+"""Messages between the server and a model worker: plain values.
 
 Every kind of work is a dataclass of its own, and a worker handles it by its class. There is one
 today, `Batch`; scoring, for example, would be a second one beside it.
@@ -7,14 +7,12 @@ today, `Batch`; scoring, for example, would be a second one beside it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from elmo_model.centre import Centre
 from elmo_model.word_vectors.word_vectors import WordVectorsInfo
 from elmo_serve.output import Output
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.supervisor import Child
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +103,6 @@ class Failed:
 
 
 Message = Ready | LoadFailed | Done | Failed
-
-
-class Worker(Child[Message], Protocol):
-    """A model that runs elsewhere. Batches run one at a time, in the order of submission."""
-
-    def submit(self, batch: Batch) -> None:
-        """Queue a batch behind those submitted before."""
 
 
 @dataclass(frozen=True, slots=True)

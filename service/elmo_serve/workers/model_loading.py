@@ -25,7 +25,7 @@ _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
 _SELF_TEST = (_SENTENCE, _SENTENCE[:3], 2 * _SENTENCE + _SENTENCE[:4])
 
 
-class UnfitModelError(Exception):
+class ModelLoadError(Exception):
     """The model cannot be served from this device; the message is one line."""
 
 
@@ -37,7 +37,7 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
     """
     try:
         runner = load(settings, owns_process=owns_process)
-    except UnfitModelError as error:
+    except ModelLoadError as error:
         return None, LoadFailed(one_line(error))
     return runner, Ready(runner.info, runner.seconds_per_token)
 
@@ -49,7 +49,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     together they are more than half of the time for which requests wait.
 
     Raises:
-        UnfitModelError: when the model cannot be served from this device.
+        ModelLoadError: when the model cannot be served from this device.
     """
     if owns_process:
         torch.set_num_threads(settings.threads)
@@ -79,7 +79,7 @@ def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
     try:
         return WordVectors.open(Path(settings.word_vectors))
     except WordVectorsError as error:
-        raise UnfitModelError(str(error)) from error
+        raise ModelLoadError(str(error)) from error
 
 
 def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:
@@ -87,7 +87,7 @@ def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, 
     try:
         elmo = open_model(settings.model)
     except (CheckpointError, OSError) as error:
-        raise UnfitModelError(str(error)) from error
+        raise ModelLoadError(str(error)) from error
     expected = known_vectors(elmo)
     try:
         encoder = Encoder.of(
@@ -99,7 +99,7 @@ def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, 
             owns_process=owns_process,
         )
     except (RuntimeError, ValueError) as error:
-        raise UnfitModelError(f"{settings.device}, {settings.precision}: {error}") from error
+        raise ModelLoadError(f"{settings.device}, {settings.precision}: {error}") from error
     return encoder, expected
 
 
@@ -112,16 +112,16 @@ def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> N
     """Compare the vectors of an encoder with `expected`.
 
     Raises:
-        UnfitModelError: when the vectors differ by more than the precision explains.
+        ModelLoadError: when the vectors differ by more than the precision explains.
     """
     found = known_vectors(encoder)
     if not torch.isfinite(expected).all():
-        raise UnfitModelError(f"{settings.model}: the weights give vectors that are not finite")
+        raise ModelLoadError(f"{settings.model}: the weights give vectors that are not finite")
     scale = expected.abs().max().clamp(min=1e-6)
     difference = float(((found - expected).abs().max() / scale).nan_to_num(torch.inf))
     allowed = FORMATS[precision_of(settings.precision)].tolerance
     if difference > allowed:
-        raise UnfitModelError(
+        raise ModelLoadError(
             f"self-test on {settings.device} in {settings.precision}: vectors differ by "
             f"{difference:.2g} of the largest value, allowed is {allowed:.2g}"
         )

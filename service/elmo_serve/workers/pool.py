@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
+from typing import Protocol
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
-from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.worker_slot import BatchListener, ModelSlot, WorkerSlot, WorkerSpec
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+)
+from elmo_serve.workers.slot import LostTasks, Slot, SlotSpec
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
+
+_log = logging.getLogger("elmo_serve.workers")
 
 _PREFETCH_SECONDS = 0.03
 """A worker is given its next batch ahead of time while a full batch takes no longer than this.
@@ -25,8 +37,34 @@ A larger value makes new requests wait behind the batch that was given ahead.
 _SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 
+WorkerSlot = Slot[Batch]
+"""A place for one worker, whose tasks are batches; their size is in padded tokens."""
+
+
+class BatchListener(Protocol):
+    """Is called when something happens to a worker or its batches: the dispatcher.
+
+    It may submit the next batch from within any of these methods.
+    """
+
+    def on_ready(self, ready: Ready) -> None:
+        """Handle that a worker can take batches."""
+
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
+        """Handle a batch whose vectors are in its segment."""
+
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
+        """Handle a batch that raised. The worker is alive."""
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        """Handle the loss of a worker: it was working on `running` and had not begun `waiting`."""
+
+
 class WorkerPool:
-    """The slots of one model's workers: ready while one is, fit while one may recover.
+    """The workers of one model: ready while one is, able to recover until every slot gives up.
+
+    The labels of each slot are its `model` and its `device`. A model that has a `fault`, which is
+    known before it is loaded, gets no slot; its workers are counted as down all the same.
 
     Attributes:
         ready_count: the number of workers that can answer.
@@ -34,18 +72,36 @@ class WorkerPool:
     """
 
     def __init__(
-        self, specs: Sequence[WorkerSpec], metrics: Metrics, clock: Clock = EVENT_LOOP_CLOCK
+        self,
+        specs: Sequence[SlotSpec],
+        metrics: Metrics,
+        clock: Clock = EVENT_LOOP_CLOCK,
+        fault: str = "",
     ) -> None:
+        self._listener: BatchListener  # from the start
         self._changes = asyncio.Event()
-        peers: list[ModelSlot] = []
+        self._metrics = metrics
+        self._fault = fault
         self.ready_count = 0
         self.info: ModelInfo | None = None
-        self.slots = [WorkerSlot(spec, peers, metrics, self._on_change, clock) for spec in specs]
+        self.slots: list[WorkerSlot] = []
+        for spec in specs:
+            metrics.worker_up.labels(**spec.labels)
+            metrics.worker_restarts.labels(**spec.labels)
+            metrics.batch_budget.labels(**spec.labels).set(spec.largest_size)
+            if not fault:
+                WorkerSlot(spec, self, self.slots, clock)  # it adds itself to the slots
 
     def start(self, listener: BatchListener) -> None:
         """Start a worker in every slot, and report them and their batches to `listener`."""
+        self._listener = listener
         for slot in self.slots:
-            slot.start(listener)
+            slot.start()
+
+    def submit(self, batch: Batch, slot: WorkerSlot) -> None:
+        """Give a worker a batch; it runs behind those it already has."""
+        slot.assign(batch, batch.padded_tokens)
+        slot.child.send(batch, batch.segment)
 
     def kill(self) -> None:
         """End every worker now, whatever it does."""
@@ -56,13 +112,13 @@ class WorkerPool:
         """Let every worker end."""
         await asyncio.gather(*(slot.stop() for slot in self.slots))
 
-    async def first_outcome(self) -> str | None:
+    async def wait_for_start(self) -> str | None:
         """Wait for the first start: None once a worker is ready, the reason when none can be."""
         while True:
             if self.is_ready:
                 return None
             if all(slot.failed_starts for slot in self.slots):
-                return self.slots[0].start_failure
+                return self._fault or self.slots[0].start_failure
             self._changes.clear()
             await self._changes.wait()
 
@@ -72,20 +128,15 @@ class WorkerPool:
         return self.ready_count > 0
 
     @property
-    def is_fit(self) -> bool:
+    def can_recover(self) -> bool:
         """Tell whether a worker may still recover without a restart of this process."""
-        return not all(slot.is_hopeless for slot in self.slots)
+        return not all(slot.has_given_up for slot in self.slots)
 
     @property
     def reason(self) -> str:
         """Why no worker is ready."""
-        return "; ".join(dict.fromkeys(f"{slot.device}: {slot.reason}" for slot in self.slots))
-
-    def _on_change(self) -> None:
-        """Count the workers again; each request asks for the count several times."""
-        self.ready_count = sum(slot.state == "ready" for slot in self.slots)
-        self.info = next((slot.info for slot in self.slots if slot.info), None)
-        self._changes.set()
+        reasons = (f"{slot.labels['device']}: {slot.reason}" for slot in self.slots)
+        return self._fault or "; ".join(dict.fromkeys(reasons))
 
     def free(self, queued_tokens: int) -> WorkerSlot | None:
         """Return the slot that should get the next batch, or None.
@@ -95,7 +146,7 @@ class WorkerPool:
         is known to some tenths of its time, so workers with long batches get none ahead.
         """
         slot = self._least_busy()
-        if slot is None or (slot.batches and not _can_prefetch(slot, queued_tokens)):
+        if slot is None or (slot.task_count and not _can_prefetch(slot, queued_tokens)):
             return None
         return slot if slot.seconds_left <= _PREFETCH_LEAD_SECONDS else None
 
@@ -107,13 +158,64 @@ class WorkerPool:
         return max(_SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
 
     def _least_busy(self) -> WorkerSlot | None:
-        ready = [slot for slot in self.slots if slot.state == "ready"]
-        return min(ready, key=lambda slot: (slot.batches, slot.seconds_left), default=None)
+        ready = [slot for slot in self.slots if slot.is_ready]
+        return min(ready, key=lambda slot: (slot.task_count, slot.seconds_left), default=None)
+
+    # What a slot reports
+
+    def on_message(self, slot: WorkerSlot, message: Message) -> None:
+        """Handle a message of a worker."""
+        match message:
+            case Done() | Failed():
+                self._on_batch_end(slot, message)
+            case Ready():
+                self._on_ready(slot, message)
+            case LoadFailed(reason):
+                slot.mark_failed(reason)
+
+    def on_lost(self, slot: WorkerSlot, lost: LostTasks[Batch]) -> None:
+        """Report the loss of a worker."""
+        if lost.was_ready:
+            self._metrics.worker_up.labels(**slot.labels).dec()
+        if lost.was_hung:
+            self._metrics.failures.labels("worker_hung").inc()
+        self._count_ready()
+        self._listener.on_lost(lost.running, lost.waiting, lost.reason)
+
+    def on_restart(self, slot: WorkerSlot) -> None:
+        """Count the replacement."""
+        self._metrics.worker_restarts.labels(**slot.labels).inc()
+
+    def _on_ready(self, slot: WorkerSlot, ready: Ready) -> None:
+        self.info = ready.info
+        slot.mark_ready(ready, ready.seconds_per_token)
+        self._metrics.worker_up.labels(**slot.labels).inc()
+        _log.info("worker ready", extra=slot.labels)
+        self._count_ready()
+        self._listener.on_ready(ready)
+
+    def _on_batch_end(self, slot: WorkerSlot, message: Done | Failed) -> None:
+        batch = slot.finish()
+        is_memory_short = isinstance(message, Failed) and message.memory
+        if slot.fit_budget(batch.padded_tokens, was_memory_short=is_memory_short):
+            self._metrics.batch_budget.labels(**slot.labels).set(slot.budget)
+        if isinstance(message, Done):
+            self._listener.on_done(batch, message, slot)
+            return
+        if message.memory:
+            fields = {**slot.labels, "tokens": slot.budget}
+            _log.warning("device memory is short, batches are halved", extra=fields)
+        self._listener.on_failed(batch, message, slot)
+
+    def _count_ready(self) -> None:
+        """Count the workers again; each request asks for the count several times."""
+        self.ready_count = sum(slot.is_ready for slot in self.slots)
+        self._changes.set()
 
 
 def _can_prefetch(slot: WorkerSlot, queued_tokens: int) -> bool:
     return (
-        slot.batches == 1
+        slot.task_count == 1
         and queued_tokens >= slot.budget
         and slot.full_seconds <= _PREFETCH_SECONDS
     )

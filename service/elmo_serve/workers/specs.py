@@ -1,23 +1,41 @@
-"""The workers of a model, by the settings: devices, batch sizes, precision and threads."""
+"""The workers of a model: how their processes are made from the settings, and their main function.
 
+The server imports this module, so torch is imported in `work` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from elmo_serve import logs
 from elmo_serve.model_specs import ModelSpec
 from elmo_serve.settings import Settings
-from elmo_serve.workers.absent_worker import AbsentWorker
+from elmo_serve.workers import devices
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.messages import ModelInfo, RunnerSettings, Worker
-from elmo_serve.workers.process_worker import ProcessWorker
+from elmo_serve.workers.messages import Batch, Ready, RunnerSettings
+from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.thread_worker import ThreadWorker
+from elmo_serve.workers.slot import Child, SlotSpec
 from elmo_serve.workers.watchdog import Timeouts
-from elmo_serve.workers.worker_slot import WorkerSpec
 
-MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Worker]
+MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Child]
 
 TIMEOUTS: Final = Timeouts()
+
+_MINIMUM_TOKENS: Final = 256
+"""Padded tokens below which a batch is bound by latency; the watchdog counts it as that large."""
+
+_log = logging.getLogger("elmo_serve.workers")
+
+
+def worker_process(settings: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
+    """Return the process of a worker, which is not started yet."""
+    return ChildProcess(f"elmo-worker-{settings.device}", work, (settings,), segments)
 
 
 def worker_specs(
@@ -25,18 +43,16 @@ def worker_specs(
     settings: Settings,
     segments: SharedMemoryPool,
     hardware: Hardware,
-    make_worker: MakeWorker | None = None,
+    make: MakeWorker = worker_process,
     timeouts: Timeouts = TIMEOUTS,
-) -> list[WorkerSpec]:
+) -> list[SlotSpec]:
     """Return the workers of one model: `workers_per_device` on each device of `hardware`.
 
-    `make_worker` makes workers other than those that the settings name. Workers on the CPU share
-    the cores of `hardware`.
+    `make` makes other workers. Workers on the CPU share the cores of `hardware`.
     """
-    make = make_worker or _MAKERS[settings.worker]
     names = hardware.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
-    specs: list[WorkerSpec] = []
+    specs: list[SlotSpec] = []
     for name in names:
         runner = RunnerSettings(
             model=model.source,
@@ -51,24 +67,42 @@ def worker_specs(
             word_vectors=str(settings.word_vectors or ""),
             cuda_slice=hardware.slice_of(name),
         )
-        make_one = _bind(make, runner, segments, model.fault)
-        spec = WorkerSpec(
-            name, settings.batch_tokens(name), make_one, timeouts, model.name, remake=make_one
+        spec = SlotSpec(
+            name="worker",
+            loading="the model is loading",
+            make=_bind(make, runner, segments),
+            timeouts=timeouts,
+            minimum_size=_MINIMUM_TOKENS,
+            largest_size=settings.batch_tokens(name),
+            labels={"model": model.name, "device": name},
         )
         specs += [spec] * settings.workers_per_device
     return specs
 
 
 def _bind(
-    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, fault: str
-) -> Callable[..., Worker]:
-    def make_one(known: ModelInfo | None = None) -> Worker:
-        return AbsentWorker(fault) if fault else make(replace(runner, known=known), segments)
+    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool
+) -> Callable[[Ready | None], Child]:
+    def make_one(last: Ready | None) -> Child:
+        return make(replace(runner, known=last.info if last else None), segments)
 
     return make_one
 
 
-_MAKERS: Final[dict[str, MakeWorker]] = {
-    "process": ProcessWorker,
-    "thread": ThreadWorker,
-}
+def work(parent: Parent, settings: RunnerSettings) -> None:
+    """Load the model, then run batches until the server closes the channel."""
+    if settings.cuda_slice:  # before torch is imported, which reads it once
+        os.environ[devices.VISIBLE] = settings.cuda_slice
+    # torch, in the worker's process only.
+    from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415
+
+    logs.configure(settings.log_level, settings.log_format)
+    runner, message = model_loading.start(settings, owns_process=True)
+    parent.send(message)
+    while runner is not None:
+        batch: Batch = parent.receive()
+        try:
+            parent.send(runner.run(batch, parent.memory(batch.segment)))
+        except model_worker.DeviceLostError as error:
+            _log.error("device lost", extra={"device": settings.device, "reason": str(error)})
+            sys.exit(1)

@@ -11,13 +11,12 @@ from typing import Any, Generic, TypeVar
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.child_process import ChildProcess
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.devices import cores
+from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
-from elmo_serve.workers.supervisor import ChildSlot, ChildSpec, Loss
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec
 from elmo_serve.workers.task_messages import Part, Started
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 TaskT = TypeVar("TaskT")
 
@@ -85,22 +84,23 @@ class TaskPool(Generic[TaskT]):
         segments: SharedMemoryPool,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
-        make: Callable[[], ChildProcess] | None = None,
+        make: Callable[[], Child] | None = None,
     ) -> None:
         self._kind = kind
         self._first: deque[Pending[TaskT]] = deque()
         self._others: deque[Pending[TaskT]] = deque()
-        spec = ChildSpec(
-            kind.title,
-            "it is starting",
-            make or partial(ChildProcess, f"elmo-{kind.name}", kind.work, (), segments),
-            kind.timeouts,
-            kind.minimum_size,
+        self._metrics = metrics
+        make_one = make or partial(ChildProcess, f"elmo-{kind.name}", kind.work, (), segments)
+        spec = SlotSpec(
+            name=kind.title,
+            loading="it is starting",
+            make=lambda _: make_one(),
+            timeouts=kind.timeouts,
+            minimum_size=kind.minimum_size,
         )
-        peers: list[ChildSlot[ChildProcess, Any, Pending[TaskT]]] = []
-        self._slots = [
-            _Slot(self, spec, peers, metrics, clock) for _ in range(count or default_count(cores()))
-        ]
+        self._slots: list[Slot[Pending[TaskT]]] = []
+        for _ in range(count or default_count(cores())):
+            Slot(spec, self, self._slots, clock)  # it adds itself to the slots
 
     @property
     def kind(self) -> TaskKind:
@@ -110,16 +110,16 @@ class TaskPool(Generic[TaskT]):
     def start(self) -> None:
         """Spawn the processes."""
         for slot in self._slots:
-            slot.supervised.start()
+            slot.start()
 
     async def stop(self) -> None:
         """End the processes."""
-        await asyncio.gather(*(slot.supervised.stop() for slot in self._slots))
+        await asyncio.gather(*(slot.stop() for slot in self._slots))
 
     @property
     def ready_count(self) -> int:
         """Processes that can take tasks."""
-        return sum(slot.supervised.is_ready for slot in self._slots)
+        return sum(slot.is_ready for slot in self._slots)
 
     def submit(
         self,
@@ -144,34 +144,58 @@ class TaskPool(Generic[TaskT]):
 
     def dispatch(self) -> None:
         """Give waiting tasks to the processes that are ready and have the fewest."""
-        ready = [slot for slot in self._slots if slot.supervised.is_ready]
+        ready = [slot for slot in self._slots if slot.is_ready]
         while (waiting := self._first or self._others) and ready:
-            slot = min(ready, key=lambda slot: slot.supervised.task_count)
-            if slot.supervised.task_count >= _TASKS_AHEAD:
+            slot = min(ready, key=lambda slot: slot.task_count)
+            if slot.task_count >= _TASKS_AHEAD:
                 return
             pending = waiting.popleft()
             if not pending.future.done():
-                slot.submit(pending)
+                slot.assign(pending, pending.size)
+                slot.child.send(pending.task, *pending.segments)
 
-    def on_lost(self, loss: Loss[Pending[TaskT]]) -> None:
-        """Queue the tasks of a lost process again.
+    def on_message(self, slot: Slot[Pending[TaskT]], message: object) -> None:
+        """Handle a message of a process: `Started`, `Part` or the one that ends its task."""
+        match message:
+            case Started():
+                slot.mark_ready()
+            case Part(items):
+                if slot.running is not None:
+                    slot.running.items += items
+                slot.renew()
+                self._hurry(slot)
+                return
+            case _:
+                pending = slot.finish()
+                if not pending.future.done():
+                    pending.future.set_result(message)
+                self._hurry(slot)
+        self.dispatch()
+
+    def on_restart(self, slot: Slot[Pending[TaskT]]) -> None:
+        """Count nothing: the loss is counted."""
+
+    def on_lost(self, slot: Slot[Pending[TaskT]], lost: LostTasks[Pending[TaskT]]) -> None:
+        """Count the loss of a process, and queue its tasks again.
 
         The task that it was working on may have killed it, and is tried once more at most. While no
         process can be started, nothing waits.
         """
-        tasks = list(loss.waiting)
-        if loss.running is not None:
-            tasks.insert(0, loss.running)
-            loss.running.attempts += 1
+        how = "hung" if lost.was_hung else "lost"
+        self._metrics.failures.labels(f"{self._kind.name}_{how}").inc()
+        tasks = list(lost.waiting)
+        if lost.running is not None:
+            tasks.insert(0, lost.running)
+            lost.running.attempts += 1
         for pending in reversed(tasks):
             pending.items.clear()
             if pending.attempts < _ATTEMPTS:
                 self._queue(pending).appendleft(pending)
             else:
-                self._refuse(pending, loss.reason)
-        if all(slot.supervised.failed_starts for slot in self._slots):
+                self._refuse(pending, lost.reason)
+        if all(slot.failed_starts for slot in self._slots):
             for pending in (*self._first, *self._others):
-                self._refuse(pending, loss.reason)
+                self._refuse(pending, lost.reason)
             self._first.clear()
             self._others.clear()
         self.dispatch()
@@ -181,69 +205,19 @@ class TaskPool(Generic[TaskT]):
 
     def _on_done(self, pending: Pending[TaskT], _: asyncio.Future[Any]) -> None:
         for slot in self._slots:
-            slot.hurry(pending)
+            if slot.running is pending:
+                self._hurry(slot)
+
+    def _hurry(self, slot: Slot[Pending[TaskT]]) -> None:
+        """Give a process little more time for a task that nobody waits for."""
+        if slot.running is not None and slot.running.is_abandoned:
+            slot.hurry()
 
     def _refuse(self, pending: Pending[TaskT], reason: str) -> None:
         """Fail the request for now."""
         if not pending.future.done():
             detail = f"{self._kind.refusal}: {reason}."
             pending.future.set_exception(Unavailable(detail, retry_after=1))
-
-
-class _Slot(Generic[TaskT]):
-    """A place for one process of the pool."""
-
-    def __init__(
-        self,
-        pool: TaskPool[TaskT],
-        spec: ChildSpec[ChildProcess],
-        peers: list[ChildSlot[ChildProcess, Any, Pending[TaskT]]],
-        metrics: Metrics,
-        clock: Clock,
-    ) -> None:
-        self._pool = pool
-        self._metrics = metrics
-        self.supervised: ChildSlot[ChildProcess, Any, Pending[TaskT]] = ChildSlot(
-            spec, self, peers, clock
-        )
-
-    def submit(self, pending: Pending[TaskT]) -> None:
-        """Give the process a task."""
-        self.supervised.assign(pending, pending.size)
-        self.supervised.child.send(pending.task, *pending.segments)
-
-    def hurry(self, pending: Pending[TaskT] | None) -> None:
-        """Give the process little more time for a task that it works on in vain."""
-        if pending is not None and self.supervised.running is pending and pending.is_abandoned:
-            self.supervised.hurry()
-
-    def on_message(self, message: object) -> None:
-        """Handle a message of the process: `Started`, `Part` or the one that ends its task."""
-        match message:
-            case Started():
-                self.supervised.mark_ready()
-            case Part(items):
-                running = self.supervised.running
-                if running is not None:
-                    running.items += items
-                self.supervised.renew()
-                self.hurry(running)
-                return
-            case _:
-                pending, _ = self.supervised.finish()
-                if not pending.future.done():
-                    pending.future.set_result(message)
-                self.hurry(self.supervised.running)
-        self._pool.dispatch()
-
-    def on_lost(self, loss: Loss[Pending[TaskT]]) -> None:
-        """Report the loss of the process."""
-        how = "hung" if loss.was_hung else "lost"
-        self._metrics.failures.labels(f"{self._pool.kind.name}_{how}").inc()
-        self._pool.on_lost(loss)
-
-    def on_restart(self) -> None:
-        """Count nothing: the loss is counted."""
 
 
 def default_count(cores: int) -> int:

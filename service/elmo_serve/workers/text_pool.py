@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.task_pool import TaskKind, TaskPool
 from elmo_serve.workers.text_worker import TextRefused, Tokenize, TokenizedTexts, work
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 _KIND = TaskKind(
     name="text",

@@ -14,7 +14,7 @@ import orjson
 
 from elmo_model.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
-from elmo_serve.workers.child_process import Parent
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.task_messages import Started
 
 _UNUSED: Final = ("scipy", "sklearn")

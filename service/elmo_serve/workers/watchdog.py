@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from elmo_serve.workers.clock import Clock, Timer
+from typing import Protocol
 
 _FACTOR = 10.0
 """A task times out after so many times its expected seconds.
@@ -20,6 +22,38 @@ _RECENT_TASKS = 32
 
 _LATE = 0.1
 """A timer that is later than this part of its time was itself suspended with its process."""
+
+
+class Timer(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> None:
+        """Prevent the call."""
+
+
+class Clock(Protocol):
+    """A clock that tests can replace."""
+
+    def now(self) -> float:
+        """Return the seconds since some fixed moment."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Call a function once, so many seconds from now."""
+
+
+class EventLoopClock:
+    """The real clock. Calls are made by the event loop that runs."""
+
+    def now(self) -> float:
+        """Return the monotonic time; uvloop's own has steps of a millisecond."""
+        return time.monotonic()
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Schedule a call in a context of its own: its log lines belong to no request."""
+        return asyncio.get_running_loop().call_later(seconds, call, context=contextvars.Context())
+
+
+EVENT_LOOP_CLOCK = EventLoopClock()
 
 
 @dataclass(frozen=True, slots=True)

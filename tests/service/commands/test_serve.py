@@ -47,11 +47,11 @@ def test_an_option_wins_over_its_variable() -> None:
 
 
 def test_all_wrong_settings_are_named_one_a_line() -> None:
-    result = elmo("serve", "--port=x", ELMO_WORKER="fork", ELMO_MAX_BODY_BYTES="8MiB")
+    result = elmo("serve", "--port=x", ELMO_LOG_FORMAT="xml", ELMO_MAX_BODY_BYTES="8MiB")
 
     assert result.exit_code == 2
     lines = sorted(result.stderr.splitlines())
-    for line, name in zip(lines, ("--port", "ELMO_MAX_BODY_BYTES", "ELMO_WORKER"), strict=True):
+    for line, name in zip(lines, ("--port", "ELMO_LOG_FORMAT", "ELMO_MAX_BODY_BYTES"), strict=True):
         assert line.startswith(f"elmo: {name}=")
 
 
@@ -98,6 +98,9 @@ def test_a_removed_setting_is_named_with_what_happened_and_does_not_stop_the_sta
         assert removed == f"elmo: {called}: {told}"
         assert port.startswith("elmo: --port='x'")
 
+    assert elmo("serve", "--worker=thread", "--port=x").stderr.splitlines()[0] == (
+        "elmo: --worker: workers are always processes; leave it out"
+    )
     assert "CUDA" not in elmo("serve", "--port=x", ELMO_CUDA_GRAPHS="").stderr
     assert "graphs" not in elmo("serve", "--help").output
 

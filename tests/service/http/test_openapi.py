@@ -91,7 +91,7 @@ def test_the_served_document_is_the_written_one_but_for_the_layers(served: dict[
 def test_the_document_says_how_many_layers_the_model_has(tmp_path: Path) -> None:
     model = write_pair(tmp_path / "deep", layers=4)
 
-    with running(tmp_path, model=model, worker="thread") as server:
+    with running(tmp_path, model=model) as server:
         components = httpx.get(server.url + "/openapi.json").json()["components"]["schemas"]
 
     _, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]

@@ -13,6 +13,7 @@ import pytest
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import Batch
+from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.engines import (
     ALL,
@@ -231,7 +232,8 @@ async def test_without_another_worker_the_batch_that_ran_fails_and_the_rest_wait
         ran = set(b.batches[0].sentences)
         b.workers[0].die("was killed by SIGKILL")
         await until(lambda: any(task.done() for task in tasks))
-        assert b.engine.why_not() is not None, "the requests failed after the worker was back"
+        reason = b.engine.unavailable_reason()
+        assert reason is not None, "the requests failed after the worker was back"
         found = await asyncio.gather(*tasks, return_exceptions=True)
 
         for answer, sentence in zip(found, sentences, strict=True):
@@ -259,12 +261,12 @@ async def test_a_sentence_that_kills_workers_kills_two_of_three_at_most() -> Non
 async def test_without_a_ready_worker_a_request_is_refused_at_once() -> None:
     async with bench() as b:
         b.workers[0].die("was killed by SIGKILL")
-        await until(lambda: b.engine.why_not() is not None)
+        await until(lambda: b.engine.unavailable_reason() is not None)
 
         with pytest.raises(Unavailable) as caught:
             await b.ask([["a"]])
         assert "SIGKILL" in caught.value.detail
-        await until(lambda: b.engine.why_not() is None)
+        await until(lambda: b.engine.unavailable_reason() is None)
 
 
 @in_virtual_time
@@ -393,10 +395,10 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
 class TakesOne(GatedWorker):
     """A worker that cannot be given a second batch."""
 
-    def submit(self, batch: Batch) -> None:
+    def send(self, batch: Batch, /, *segments: Segment) -> None:
         if self.batches:
             raise MemoryError
-        super().submit(batch)
+        super().send(batch, *segments)
 
 
 @in_virtual_time

@@ -292,7 +292,7 @@ async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_reque
         tasks.append(b.ask(same_length("b", 12)))
         await until(lambda: len(b.workers[0].queue) == 2)
         b.workers[0].die("was killed by SIGKILL")
-        await until(lambda: b.engine.why_not() is not None)
+        await until(lambda: b.engine.unavailable_reason() is not None)
         assert b.engine.queued_sentences == 12, "the batch that waited with the worker is replayed"
         for task in tasks:
             task.cancel()
@@ -315,7 +315,7 @@ async def test_draining_answers_every_admitted_request_and_no_other() -> None:
         with pytest.raises(Unavailable):
             await b.ask([["late"]])
 
-        assert b.engine.why_not() == "the server is draining"
+        assert b.engine.unavailable_reason() == "the server is draining"
         assert await drained
         check(await task, sentences)
 

@@ -8,8 +8,8 @@ import pytest
 
 from elmo_serve.errors import InvalidRequest, ServiceError
 from elmo_serve.http.request.parsing import Parsed, RequestLimits
-from elmo_serve.workers.child_process import Parent
 from elmo_serve.workers.json_worker import Parse, Source, Write, Written, work
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool, view
 from elmo_serve.workers.task_messages import Part, Started
 

@@ -9,7 +9,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
 from elmo_serve.workers.messages import Ready, RunnerSettings
-from elmo_serve.workers.model_loading import UnfitModelError, known_vectors, self_test, start
+from elmo_serve.workers.model_loading import ModelLoadError, known_vectors, self_test, start
 from tests.support.checkpoints import write_pair
 
 
@@ -22,7 +22,7 @@ def test_a_model_whose_vectors_differ_is_not_served(tmp_path: Path) -> None:
     expected, encoder = known_vectors(network), Encoder.of(network)
 
     self_test(encoder, expected, settings(tmp_path))
-    with pytest.raises(UnfitModelError, match="vectors differ by"):
+    with pytest.raises(ModelLoadError, match="vectors differ by"):
         self_test(encoder, expected + 1, settings(tmp_path))
 
 

@@ -1,14 +1,182 @@
-"""The pool tells who gets the next batch, and whether anybody can."""
+"""The pool reports its workers, and tells who gets the next batch and whether anybody can."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
-from elmo_serve.workers.messages import Done, Ready
-from elmo_serve.workers.supervisor import HOPELESS_STARTS, LONGEST_OUTAGE_DELAY
-from tests.service.workers.test_worker_slot import INFO, Bench
+from elmo_serve.metrics import Metrics
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    LoadFailed,
+    Message,
+    ModelInfo,
+    Ready,
+)
+from elmo_serve.workers.pool import WorkerPool, WorkerSlot
+from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
+from elmo_serve.workers.slot import LONGEST_OUTAGE_DELAY, MAX_FAILED_STARTS, SlotSpec
+from elmo_serve.workers.watchdog import Timeouts
+from tests.support.clock import FakeClock
+
+INFO = ModelInfo("fake", "0", "fake", 3, 4, 0, "float32")
+LABELS = {"model": "m", "device": "cpu"}
+
+
+class FakeWorker:
+    """A worker that does only what a test makes it do."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
+        self.say, self.end = on_message, on_exit
+
+    def send(self, batch: Batch, /, *segments: Segment) -> None:
+        assert segments == (batch.segment,)
+        self.batches.append(batch)
+
+    def kill(self) -> None:
+        self.end("was killed by SIGKILL")
+
+    async def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Scheduler:
+    """Records what a slot reports."""
+
+    events: list[str] = field(default_factory=list)
+
+    def on_ready(self, ready: Ready) -> None:
+        self.events.append("ready")
+
+    def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
+        self.events.append(f"done {batch.id}")
+
+    def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
+        self.events.append(f"failed {batch.id}")
+
+    def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
+        ids = [batch.id for batch in waiting]
+        self.events.append(f"lost {running and running.id} {ids}: {reason}")
+
+
+class Bench:
+    """A pool of fake workers on a fake clock."""
+
+    def __init__(self, count: int = 1, batch_tokens: int = 1_000, fault: str = "") -> None:
+        self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
+        self.workers: list[FakeWorker] = []
+        self.known: list[ModelInfo | None] = []
+        self.memory = SharedMemoryPool()
+        timeouts = Timeouts(load=100, first_batch=50, batch=5)
+        spec = SlotSpec(
+            *("worker", "the model is loading", self._make, timeouts, 256, batch_tokens, LABELS)
+        )
+        self.pool = WorkerPool([spec] * count, self.metrics, self.clock, fault)
+        self.pool.start(self.scheduler)
+
+    def _make(self, last: Ready | None) -> FakeWorker:
+        self.known.append(last.info if last else None)
+        self.workers.append(FakeWorker())
+        return self.workers[-1]
+
+    @property
+    def slot(self) -> WorkerSlot:
+        return self.pool.slots[0]
+
+    def submit(self, number: int, padded_tokens: int = 1_000) -> None:
+        """Give the first worker a batch."""
+        self.pool.submit(self.batch(number, padded_tokens), self.slot)
+
+    def batch(self, number: int, padded_tokens: int = 1_000) -> Batch:
+        segment, _ = self.memory.acquire(1)
+        return Batch(number, (), (), (), padded_tokens, padded_tokens, segment)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"elmo_{name}", labels)
+
+
+async def test_a_pool_reports_its_workers_and_their_batches_in_order() -> None:
+    bench = Bench()
+    worker = bench.workers[0]
+    worker.say(Ready(INFO))
+    for number in (1, 2, 3):
+        bench.submit(number)
+    worker.say(Done(1, 0.1, 0, 0))
+    worker.say(Failed(2, 0.1, False, "IndexError"))
+    bench.submit(4)
+    worker.end("exited with status 1")
+
+    assert bench.scheduler.events == [
+        *("ready", "done 1", "failed 2"),
+        "lost 3 [4]: the worker exited with status 1",
+    ]
+    assert [batch.id for batch in worker.batches] == [1, 2, 3, 4]
+    assert bench.pool.info == INFO
+
+
+async def test_the_next_worker_is_told_the_description_that_the_lost_one_gave() -> None:
+    bench = Bench()
+    bench.workers[0].say(Ready(INFO))
+    bench.workers[0].end("exited with status 1")
+    bench.clock.advance(1)
+
+    assert bench.known == [None, INFO]
+
+
+async def test_metrics_follow_the_state() -> None:
+    bench = Bench()
+    assert bench.metric("worker_up", **LABELS) == 0
+    bench.workers[0].say(Ready(INFO))
+    assert bench.metric("worker_up", **LABELS) == 1
+    bench.submit(1)
+    bench.clock.advance(50)  # the worker hangs
+
+    assert bench.metric("worker_up", **LABELS) == 0
+    assert bench.metric("failures_total", reason="worker_hung") == 1
+    assert bench.metric("worker_restarts_total", **LABELS) == 0
+    bench.clock.advance(1)
+    assert bench.metric("worker_restarts_total", **LABELS) == 1
+
+
+async def test_a_batch_without_device_memory_halves_the_budget_and_many_others_raise_it() -> None:
+    bench = Bench()
+    bench.workers[0].say(Ready(INFO))
+    assert bench.metric("batch_budget_tokens", **LABELS) == 1_000
+    bench.submit(1)
+    bench.workers[0].say(Failed(1, 0.1, True, "OutOfMemoryError"))
+    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 500
+    for number in range(32):
+        bench.submit(number, 500)
+        bench.workers[0].say(Done(number, 0.1, 0, 0))
+
+    assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 563
+
+
+async def test_the_reason_of_a_failed_load_is_kept() -> None:
+    bench = Bench()
+    bench.workers[0].say(LoadFailed("no such model"))
+    bench.workers[0].end("exited with status 0")
+
+    assert bench.slot.start_failure == "no such model"
+    assert await bench.pool.wait_for_start() == "no such model"
+
+
+async def test_a_model_with_a_fault_gets_no_worker_and_counts_as_down() -> None:
+    bench = Bench(2, fault="cannot be fetched")
+
+    assert await bench.pool.wait_for_start() == bench.pool.reason == "cannot be fetched"
+    assert not bench.workers and not bench.pool.can_recover
+    assert bench.metric("worker_up", **LABELS) == 0, "the alert on a model without workers"
+    await bench.pool.stop()
 
 
 def ready(count: int = 1, seconds_per_token: float = 0.0) -> Bench:
@@ -22,7 +190,7 @@ async def test_an_idle_worker_takes_whatever_is_queued() -> None:
     bench = ready(2)
     first = bench.pool.free(1)
     assert first is not None
-    first.submit(bench.batch(1))
+    bench.pool.submit(bench.batch(1), first)
     second = bench.pool.free(1)
 
     assert second not in (None, first)
@@ -40,20 +208,20 @@ async def test_a_worker_that_is_not_ready_takes_nothing() -> None:
 
 async def test_the_next_full_batch_is_given_just_before_a_short_one_ends() -> None:
     bench = ready(seconds_per_token=2e-5)  # 20 ms for a full batch
-    bench.slot.submit(bench.batch(1))
+    bench.submit(1)
     assert bench.pool.free(1_000) is None
     assert bench.pool.free_in(1_000) == pytest.approx(0.015)
     assert bench.pool.free_in(999) is None, "it would not be full"
     bench.clock.advance(0.016)
     assert bench.pool.free(1_000) is bench.slot
-    bench.slot.submit(bench.batch(2))
+    bench.submit(2)
 
     assert bench.pool.free(1_000) is None, "one batch ahead is enough"
 
 
 async def test_no_batch_is_given_ahead_of_a_long_one() -> None:
     bench = ready(seconds_per_token=1e-4)  # 100 ms for a full batch
-    bench.slot.submit(bench.batch(1))
+    bench.submit(1)
     bench.clock.advance(0.099)
 
     assert bench.pool.free(1_000) is None
@@ -62,9 +230,9 @@ async def test_no_batch_is_given_ahead_of_a_long_one() -> None:
     assert bench.pool.free(1_000) is bench.slot
 
 
-async def test_the_first_outcome_is_the_first_worker_that_is_ready() -> None:
+async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:
     bench = Bench(2)
-    outcome = asyncio.ensure_future(bench.pool.first_outcome())
+    outcome = asyncio.ensure_future(bench.pool.wait_for_start())
     await asyncio.sleep(0)
     bench.workers[0].end("exited with status 1")
     await asyncio.sleep(0)
@@ -76,25 +244,25 @@ async def test_the_first_outcome_is_the_first_worker_that_is_ready() -> None:
     assert bench.pool.info == INFO
 
 
-async def test_the_first_outcome_is_a_reason_when_every_start_fails() -> None:
+async def test_the_wait_for_start_is_a_reason_when_every_start_fails() -> None:
     bench = Bench(2)
     for worker in list(bench.workers):
         worker.end("exited with status 1")
 
-    assert await bench.pool.first_outcome() == "the worker exited with status 1"
+    assert await bench.pool.wait_for_start() == "the worker exited with status 1"
     assert bench.pool.reason == "cpu: the worker exited with status 1"
 
 
-async def test_a_pool_is_fit_until_every_slot_is_hopeless() -> None:
+async def test_a_pool_is_fit_until_every_slot_has_given_up() -> None:
     bench = Bench()
-    for _ in range(HOPELESS_STARTS):
-        assert bench.pool.is_fit
+    for _ in range(MAX_FAILED_STARTS):
+        assert bench.pool.can_recover
         bench.workers[-1].end("exited with status 1")
         bench.clock.advance(LONGEST_OUTAGE_DELAY)
-    assert not bench.pool.is_fit
+    assert not bench.pool.can_recover
     bench.workers[-1].say(Ready(INFO))
 
-    assert bench.pool.is_fit
+    assert bench.pool.can_recover
 
 
 async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -> None:
@@ -103,7 +271,7 @@ async def test_a_worker_that_dies_as_soon_as_it_is_ready_leaves_the_pool_fit() -
         bench.workers[-1].say(Ready(INFO))
         bench.workers[-1].end("was killed by SIGKILL")
         assert not bench.pool.is_ready
-        assert bench.pool.is_fit
+        assert bench.pool.can_recover
         bench.clock.advance(LONGEST_OUTAGE_DELAY)
 
     assert len(bench.workers) == 51

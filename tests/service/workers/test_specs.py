@@ -1,28 +1,53 @@
-"""The workers of a model, by the settings."""
+"""The workers of a model, by the settings, and the process of one: it loads, computes, ends."""
 
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from elmo_model.checkpoints import load
 from elmo_serve.model_specs import ModelSpec
+from elmo_serve.output import Output
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.messages import RunnerSettings, Worker
-from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.specs import worker_specs
+from elmo_serve.workers.messages import (
+    Batch,
+    Done,
+    Failed,
+    Message,
+    Ready,
+    RunnerSettings,
+)
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, view
+from elmo_serve.workers.specs import worker_process, worker_specs
+from tests.support.checkpoints import write_pair
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
 
+TOP = Output(layers=(2,))
+SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]
 
-def made_with(cores: int, fault: str = "", **settings: object) -> list[RunnerSettings]:
+
+def made_with(cores: int, **settings: object) -> list[RunnerSettings]:
     """Return the settings of each worker that is made for a model on the CPU."""
     made: list[RunnerSettings] = []
 
-    def make(runner: RunnerSettings, _segments: SharedMemoryPool) -> Worker:
+    def make(runner: RunnerSettings, _segments: SharedMemoryPool) -> GatedWorker:
         made.append(runner)
         return GatedWorker()
 
     found = Settings.model_validate({"devices": "cpu", **settings})
-    spec = ModelSpec("small", str(SMALL), fault)
+    spec = ModelSpec("small", str(SMALL))
     hardware = Hardware(0, cores=cores)
     for worker in worker_specs(spec, found, SharedMemoryPool(), hardware, make):
-        worker.make()
+        worker.make(None)
     return made
 
 
@@ -36,5 +61,78 @@ def test_a_worker_has_at_least_one_thread() -> None:
     assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
 
 
-def test_a_model_with_a_fault_gets_no_worker() -> None:
-    assert made_with(1, fault="cannot be fetched") == []
+class Front:
+    """The server's side of a worker."""
+
+    def __init__(self, model: Path) -> None:
+        self.segments = SharedMemoryPool()
+        self.messages: asyncio.Queue[Message] = asyncio.Queue()
+        self.ended: asyncio.Queue[str] = asyncio.Queue()
+        settings = RunnerSettings(str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
+        self.worker = worker_process(settings, self.segments)
+
+    def batch(self, number: int, width: int) -> tuple[Batch, Bytes]:
+        size = TOP.size(2, width)
+        segment, array = self.segments.acquire(len(SENTENCES) * size)
+        offsets = tuple(range(0, len(SENTENCES) * size, size))
+        texts = tuple(map(orjson.dumps, SENTENCES))
+        return Batch(number, texts, (TOP,) * len(SENTENCES), offsets, 12, 12, segment), array
+
+
+@asynccontextmanager
+async def front(model: Path) -> AsyncIterator[Front]:
+    made = Front(model)
+    made.worker.start(made.messages.put_nowait, made.ended.put_nowait)
+    try:
+        async with asyncio.timeout(600):  # a lost message fails the test instead of hanging it
+            yield made
+    finally:
+        await made.worker.stop()
+
+
+async def test_batches_are_computed_in_order_in_another_process(
+    tmp_path: Path,
+) -> None:
+    elmo = load(write_pair(tmp_path))
+    expected = [layers[-1].numpy() for layers in elmo.embed(SENTENCES)]
+    async with front(tmp_path) as f:
+        ready = await f.messages.get()
+        assert isinstance(ready, Ready)
+        assert ready.info.revision == elmo.origin.revision
+        assert f.worker.pid not in (None, os.getpid())
+        batches = [f.batch(number, ready.info.dimension) for number in (1, 2)]
+        batch, _ = batches[0]
+        impossible = replace(batch, id=9, outputs=(Output(layers=(77,)),) * 3)
+        for batch in (impossible, *(batch for batch, _ in batches)):
+            f.worker.send(batch, batch.segment)
+        failed = await f.messages.get()
+        assert isinstance(failed, Failed) and failed.batch == 9 and not failed.memory
+        for batch, array in batches:
+            done = await f.messages.get()
+            assert isinstance(done, Done) and done.batch == batch.id
+            found = view(array, 0, (3, 2, ready.info.dimension), "float32")
+            np.testing.assert_allclose(found, np.stack(expected), rtol=0, atol=1e-5)
+
+
+def test_a_process_on_a_mig_slice_sees_this_slice_alone_and_ends_without_its_model() -> None:
+    program = """
+import os
+from elmo_serve.workers.messages import RunnerSettings
+from elmo_serve.workers.specs import work
+
+class Parent:
+    def send(self, message):
+        print(type(message).__name__, message.reason)
+
+values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64, "error", "text", "", "MIG-none")
+work(Parent(), RunnerSettings(*values))
+print(os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    message, visible = ran.stdout.splitlines()[-2:]
+    assert message.startswith("LoadFailed") and "nowhere" in message
+    assert visible == "MIG-none"

@@ -10,7 +10,7 @@ import pytest
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.child_process import ChildProcess, Parent
+from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.task_messages import Part, Started
 from elmo_serve.workers.task_pool import TaskKind, TaskPool

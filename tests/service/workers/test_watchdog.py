@@ -1,11 +1,15 @@
 """Timeouts follow the latency of recent tasks, and a suspended process kills no child."""
 
+import asyncio
+import contextvars
+
 import pytest
 
-from elmo_serve.workers.watchdog import LatencyEstimate, Timeouts, Watchdog
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, LatencyEstimate, Timeouts, Watchdog
 from tests.support.clock import FakeClock
 
 TIMEOUTS = Timeouts(first_batch=60, batch=5)
+REQUEST = contextvars.ContextVar("REQUEST", default="none")
 
 
 def estimate() -> LatencyEstimate:
@@ -106,3 +110,25 @@ def test_a_process_that_was_suspended_itself_waits_once_more() -> None:
     bench.clock.advance(0.1)
 
     assert bench.reported == [2.0]
+
+
+async def test_a_call_is_made_later_in_a_context_of_its_own() -> None:
+    called: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    REQUEST.set("one")
+    before = EVENT_LOOP_CLOCK.now()
+    EVENT_LOOP_CLOCK.call_later(0.01, lambda: called.set_result(REQUEST.get()))
+    assert not called.done()
+
+    assert await called == "none"
+    assert EVENT_LOOP_CLOCK.now() > before
+
+
+async def test_a_cancelled_call_is_not_made() -> None:
+    called: list[str] = []
+    timer = EVENT_LOOP_CLOCK.call_later(0.0, lambda: called.append("cancelled"))
+    done = asyncio.Event()
+    EVENT_LOOP_CLOCK.call_later(0.001, done.set)
+    timer.cancel()
+    await done.wait()
+
+    assert called == []

@@ -21,7 +21,7 @@ _PROBE: Final[dict[str, Any]] = {
 @router.get("/health/live", operation_id="getLive", summary="Liveness", **_PROBE)
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
-    if not any(model.is_fit for model in server.models):
+    if not any(model.can_recover for model in server.models):
         raise Unavailable("No worker can start; the log has the reason.", retry_after=10)
     return Health(status="live")
 

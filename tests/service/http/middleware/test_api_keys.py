@@ -38,9 +38,7 @@ def test_each_key_is_accepted(narrow: Running, value: str) -> None:
 def test_keys_of_a_file_are_accepted_and_not_logged(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("# two of them\nfrom-a-file\nanother-one\n")
-    with running(
-        tmp_path, model=SMALL, worker="thread", api_keys_file=file, log_level="debug"
-    ) as server:
+    with running(tmp_path, model=SMALL, api_keys_file=file, log_level="debug") as server:
         statuses = [
             httpx.get(server.url + "/tasks", headers={"Authorization": f"Bearer {key}"}).status_code
             for key in ("from-a-file", "another-one", "# two of them", "two", "from-a-fil", "x")

@@ -14,9 +14,7 @@ KEY = "open-sesame"
 
 
 def test_a_limit_is_named_and_a_smaller_text_helps(chromium: Page, tmp_path: Path) -> None:
-    with running(
-        tmp_path, model=SMALL, worker="thread", max_request_sentences=3, max_sentence_tokens=8
-    ) as server:
+    with running(tmp_path, model=SMALL, max_request_sentences=3, max_sentence_tokens=8) as server:
         page = WordPage(chromium, server.url)
         page.open()
         assert page.is_shown("#refusal")
@@ -75,7 +73,7 @@ def test_a_page_that_is_opened_while_the_model_is_loaded_begins_by_itself(
 
 
 def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL, worker="thread") as server:
+    with running(tmp_path, model=SMALL) as server:
         page = WordPage(chromium, server.url)
         page.open()
         assert not page.is_shown("#refusal")
@@ -85,7 +83,7 @@ def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
 
 
 def test_try_again_tries_again(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL, worker="thread") as server:
+    with running(tmp_path, model=SMALL) as server:
         page = WordPage(chromium, server.url)
         page.open()
         page.set("#tokenizer", "moses")
@@ -100,7 +98,7 @@ def test_try_again_tries_again(chromium: Page, tmp_path: Path) -> None:
 
 
 def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL, worker="thread", api_keys=KEY) as server:
+    with running(tmp_path, model=SMALL, api_keys=KEY) as server:
         page = WordPage(chromium, server.url)
         chromium.open(server.url + "/")
         chromium.wait_for("document.querySelector('#key-dialog').open")

@@ -244,7 +244,7 @@ def test_the_tokenizer_is_that_of_the_model(tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("english")
     text, tokens = "I can't.", ["I", "ca", "n't", "."]
     with (
-        running(folder, models=f"english,other={SMALL}", worker="thread") as server,
+        running(folder, models=f"english,other={SMALL}") as server,
         server.client() as client,
     ):
         for model, others in (("english", tokens), ("other", ["I", "can", "'t", "."])):

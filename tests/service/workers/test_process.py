@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.workers.child_process import ChildProcess, DescriptorSender, Parent
+from elmo_serve.workers.process import (
+    BlockingChannel,
+    Channel,
+    ChildProcess,
+    DescriptorSender,
+    Parent,
+)
 from elmo_serve.workers.shared_memory import Bytes, Segment, SharedMemoryPool
 from tests.support.processes import is_alive
 
@@ -247,9 +253,9 @@ async def test_a_fault_in_the_handler_of_a_message_is_the_reason_of_the_end() ->
 
 ORPHAN = """
 import asyncio
-from elmo_serve.workers.child_process import ChildProcess
+from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from tests.service.workers.test_child_process import hang
+from tests.service.workers.test_process import hang
 
 async def main():
     child = ChildProcess("test", hang, (), SharedMemoryPool())
@@ -271,3 +277,113 @@ def test_a_child_that_is_busy_ends_with_a_server_that_is_killed() -> None:
         while is_alive(pid):
             assert time.monotonic() < deadline, "it lives on"
             time.sleep(0.01)
+
+
+class Pair:
+    """The two ends of a channel, and the messages that the server's end has passed on."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[Any] = asyncio.Queue()
+        self.end, child_end = socket.socketpair()
+        self.channel = Channel(self.messages.put_nowait)
+        self.child_end = child_end
+        self.child = BlockingChannel(child_end)
+
+    async def open(self) -> None:
+        await self.channel.open(self.end)
+
+    async def close(self) -> None:
+        self.channel.close()
+        await self.channel.closed.wait()
+        self.child_end.close()
+
+
+async def test_messages_arrive_in_order_in_both_directions() -> None:
+    pair = Pair()
+    await pair.open()
+    for number in range(100):
+        pair.channel.send({"number": number})
+        pair.child.send([number] * 100)
+
+    assert [(await asyncio.to_thread(pair.child.receive))["number"] for _ in range(100)] == [
+        *range(100)
+    ]
+    assert [(await pair.messages.get())[0] for _ in range(100)] == [*range(100)]
+    await pair.close()
+
+
+async def test_a_message_that_arrives_byte_by_byte_is_passed_on_once() -> None:
+    pair, other = Pair(), Pair()
+    await pair.open()
+    other.child.send("whole")
+    frame = other.end.recv(1_000)
+    for index in range(len(frame)):
+        pair.child_end.send(frame[index : index + 1])
+
+    assert await pair.messages.get() == "whole"
+    assert pair.messages.empty()
+    await pair.close()
+    for end in (other.end, other.child_end):
+        end.close()
+
+
+async def test_messages_sent_before_the_channel_is_open_are_kept() -> None:
+    pair = Pair()
+    pair.channel.send("early")
+    await pair.open()
+
+    assert await asyncio.to_thread(pair.child.receive) == "early"
+    await pair.close()
+
+
+async def test_a_large_message_does_not_block_the_sender() -> None:
+    pair = Pair()
+    await pair.open()
+    large = bytes(1 << 24)
+    pair.channel.send(large)
+
+    assert await asyncio.to_thread(pair.child.receive) == large
+    await pair.close()
+
+
+async def test_the_child_reads_an_end_of_file_after_the_last_message() -> None:
+    pair = Pair()
+    await pair.open()
+    pair.channel.send("last")
+    pair.channel.close()
+
+    assert await asyncio.to_thread(pair.child.receive) == "last"
+    with pytest.raises(EOFError):
+        pair.child.receive()
+    await pair.close()
+
+
+async def test_a_channel_that_is_closed_before_it_is_open_closes_at_once() -> None:
+    pair = Pair()
+    pair.channel.close()
+    await pair.open()
+    await pair.channel.closed.wait()
+
+    with pytest.raises(EOFError):
+        pair.child.receive()
+    pair.child_end.close()
+
+
+async def test_a_fault_in_the_handler_closes_the_channel_and_is_kept() -> None:
+    handled: list[str] = []
+
+    def fail(message: str) -> None:
+        handled.append(message)
+        raise MemoryError
+
+    pair = Pair()
+    pair.channel = Channel(fail)
+    await pair.open()
+    pair.child.send("first")
+    await pair.channel.closed.wait()
+
+    assert handled == ["first"]
+    assert isinstance(pair.channel.error, MemoryError)
+    with pytest.raises(EOFError):
+        pair.child.receive()
+    pair.child_end.close()

@@ -1,4 +1,7 @@
-"""The supervisor of child processes: starts, watches, kills and replaces one child a slot."""
+"""A slot for one child process: it is started, watched, killed when it hangs, and replaced.
+
+The slot also keeps the size that a task may have: a batch that ran out of memory makes it smaller.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from elmo_serve.workers.clock import EVENT_LOOP_CLOCK, Clock, Timer
-from elmo_serve.workers.watchdog import LatencyEstimate, Timeouts, Watchdog
+from elmo_serve.workers.shared_memory import Segment
+from elmo_serve.workers.watchdog import (
+    EVENT_LOOP_CLOCK,
+    Clock,
+    LatencyEstimate,
+    Timeouts,
+    Timer,
+    Watchdog,
+)
 
 _log = logging.getLogger("elmo_serve.workers")
 
@@ -26,31 +36,38 @@ value protects them, a smaller one brings its capacity back sooner.
 LONGEST_OUTAGE_DELAY = 1.0
 """Seconds of delay at most while no child of the pool is ready: no request can be answered then."""
 
-SOUND_SECONDS = 60.0
+RECOVERED_SECONDS = 60.0
 """A child that was ready for so long has recovered: its loss is the first in a row."""
 
-HOPELESS_STARTS = 10
-"""Starts that fail in a row before a slot counts as hopeless. It is started again all the same."""
+MAX_FAILED_STARTS = 10
+"""Starts that fail in a row before a slot reports that it has given up: the server is then not
+healthy. It starts the child again all the same, after the longest delay."""
+
+_PROBATION_TASKS = 32
+"""Large tasks without a failure before a larger one is tried.
+
+A larger value grows back later, a smaller one runs out of memory more often.
+"""
+
+_GROWTH = 8
+"""The budget grows by one part in so many at a time."""
 
 State = Literal["loading", "ready", "down"]
 
-MessageT_co = TypeVar("MessageT_co", covariant=True)
-MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
-MessageT = TypeVar("MessageT")
 TaskT = TypeVar("TaskT")
-ChildT = TypeVar("ChildT", bound="Child[Any]")
 
 
-class Child(Protocol[MessageT_co]):
-    """A process or a thread that can be supervised."""
+class Child(Protocol):
+    """A process that can be supervised: a `ChildProcess`."""
 
-    def start(
-        self, on_message: Callable[[MessageT_co], None], on_exit: Callable[[str], None], /
-    ) -> None:
+    def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None], /) -> None:
         """Start it. `on_message` gets each of its messages, `on_exit` the reason of its end, once.
 
         Both are called on the event loop, and nothing after `on_exit`.
         """
+
+    def send(self, message: Any, /, *segments: Segment) -> None:
+        """Queue a message that names these segments, behind those sent before."""
 
     def kill(self) -> None:
         """End it now, whatever it does; `on_exit` follows."""
@@ -60,8 +77,8 @@ class Child(Protocol[MessageT_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Loss(Generic[TaskT]):
-    """The end of a child that was not asked to end.
+class LostTasks(Generic[TaskT]):
+    """The tasks of a child that has ended without being asked to.
 
     `running` is the task it was working on, `waiting` are those it had not begun.
     """
@@ -73,63 +90,97 @@ class Loss(Generic[TaskT]):
     waiting: Sequence[TaskT]
 
 
-class SlotListener(Protocol[MessageT_contra, TaskT]):
-    """Is called when something happens to the child in a slot: a pool.
+class SlotListener(Protocol[TaskT]):
+    """Is called when something happens to the child in a slot: a pool of such slots.
 
-    A slot has finished its own bookkeeping before it calls.
+    A slot has finished its own bookkeeping before it calls, so the listener may give it the next
+    task from within any of these methods.
     """
 
-    def on_message(self, message: MessageT_contra) -> None:
+    def on_message(self, slot: Slot[TaskT], message: Any) -> None:
         """Handle a message of the child."""
 
-    def on_lost(self, loss: Loss[TaskT]) -> None:
+    def on_lost(self, slot: Slot[TaskT], lost: LostTasks[TaskT]) -> None:
         """Handle the end of the child. The next one is scheduled."""
 
-    def on_restart(self) -> None:
+    def on_restart(self, slot: Slot[TaskT]) -> None:
         """Handle that the next child is about to start."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChildSpec(Generic[ChildT]):
+class SlotSpec:
     """How to make a child, and how to supervise it.
 
     `name` is for log lines and reasons, `labels` are added to its log lines; `loading` is the
-    reason why a child that starts is not ready. A task is given time for `minimum_size` units at
-    least.
+    reason why a child that starts is not ready. `make` is given the message with which the last
+    child in the slot was ready, None for the first one. A task is given time for `minimum_size`
+    units at least; `largest_size` is the most that it may have, 0 where there is no limit.
     """
 
     name: str
     loading: str
-    make: Callable[[], ChildT]
+    make: Callable[[Any], Child]
     timeouts: Timeouts
     minimum_size: int
+    largest_size: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class ChildSlot(Generic[ChildT, MessageT, TaskT]):
+class BatchBudget:
+    """The size that a task may have, at most `largest`; smaller after one ran out of memory."""
+
+    def __init__(self, largest: int) -> None:
+        self.size = largest
+        self._largest = largest
+        self._large_tasks = 0  # in a row, without a failure
+
+    def shrink(self, failed_size: int) -> None:
+        """Allow half of a task that ran out of memory.
+
+        Not half of the budget: a task that was cut before the last halving tells nothing new.
+        """
+        self.size = max(1, min(self.size, failed_size // 2))
+        self._large_tasks = 0
+
+    def grow(self, size: int) -> None:
+        """Count a task that had enough memory; after many large ones allow a little more."""
+        if self.size == self._largest or 2 * size <= self.size:
+            return
+        self._large_tasks += 1
+        if self._large_tasks >= _PROBATION_TASKS:
+            self._large_tasks = 0
+            self.size = min(self._largest, self.size + self.size // _GROWTH + 1)
+
+
+class Slot(Generic[TaskT]):
     """A place for one child at a time, and the tasks that were given to it.
 
     The child works on one task at a time, in the order of `assign`. It is killed when a task, or
-    its start, takes too long, and replaced whenever it ends. `peers` are all slots of the pool:
+    its start, takes too long, and replaced whenever it ends. `all_slots` are those of the pool:
     while none of them is ready, replacements start without a long delay.
     """
 
     def __init__(
         self,
-        spec: ChildSpec[ChildT],
-        listener: SlotListener[MessageT, TaskT],
-        peers: list[ChildSlot[ChildT, MessageT, TaskT]],
+        spec: SlotSpec,
+        listener: SlotListener[TaskT],
+        all_slots: list[Slot[TaskT]],
         clock: Clock = EVENT_LOOP_CLOCK,
     ) -> None:
         self.state: State = "loading"
         self.reason = spec.loading  # why it is not ready
         self.failed_starts = 0  # in a row
         self.start_failure = ""  # why the last start failed
-        self.child = spec.make()
+        self.seconds = 0.0  # of the last task, its way to the child and back included
+        self.labels = spec.labels
+        self.child = spec.make(None)
         self._spec = spec
         self._listener = listener
-        self._peers = peers
+        self._all_slots = all_slots
         self._clock = clock
+        self._report: Any = None  # with which a child was ready
+        self._budget = BatchBudget(spec.largest_size)
+        self._full_pace = 0.0  # seconds a unit, of the last task that was about full
         self._tasks: deque[tuple[TaskT, int]] = deque()
         self._watchdog = Watchdog(self._kill_hung, clock)
         self._latency = LatencyEstimate(spec.timeouts, spec.minimum_size)
@@ -140,7 +191,7 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
         self._restart: Timer | None = None
         self._restart_at = 0.0
         self._is_stopping = False
-        peers.append(self)
+        all_slots.append(self)
 
     @property
     def is_ready(self) -> bool:
@@ -148,9 +199,14 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
         return self.state == "ready"
 
     @property
-    def is_hopeless(self) -> bool:
+    def has_given_up(self) -> bool:
         """Tell whether many starts in a row have failed."""
-        return self.failed_starts >= HOPELESS_STARTS
+        return self.failed_starts >= MAX_FAILED_STARTS
+
+    @property
+    def budget(self) -> int:
+        """The largest size that a task may have; 0 where there is no limit."""
+        return self._budget.size
 
     @property
     def task_count(self) -> int:
@@ -163,26 +219,39 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
         return self._tasks[0][0] if self._tasks else None
 
     @property
-    def running_seconds(self) -> float:
-        """Seconds since the task that runs began."""
-        return self._clock.now() - self._began
+    def full_seconds(self) -> float:
+        """Return about how long a full task takes; 0 while nothing is known."""
+        return self._full_pace * self.budget
+
+    @property
+    def seconds_left(self) -> float:
+        """Return about how long the task that runs still takes; 0 while nothing is known."""
+        if not self._tasks:
+            return 0.0
+        running = self._clock.now() - self._began
+        return max(0.0, self._full_pace * self._tasks[0][1] - running)
 
     def start(self) -> None:
         """Start the child."""
         self.state, self.reason = "loading", self._spec.loading
         self._watchdog.wait(self._spec.timeouts.load)
-        child = self.child
+        child, listener = self.child, self._listener
         child.start(
-            lambda message: self._listener.on_message(message) if child is self.child else None,
+            lambda message: listener.on_message(self, message) if child is self.child else None,
             lambda reason: self._on_exit(reason) if child is self.child else None,
         )
 
-    def mark_ready(self, seconds_per_unit: float = 0.0) -> None:
-        """Note that the child has started; its warm-up took so long per unit of size, if known."""
+    def mark_ready(self, report: Any = None, seconds_per_unit: float = 0.0) -> None:
+        """Note that the child has started; its warm-up took so long per unit of size, if known.
+
+        `report` is given to the maker of the next child.
+        """
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
+        self._report = report
         self._ready_since = self._clock.now()
         self._watchdog.cancel()
+        self._full_pace = self._full_pace or seconds_per_unit
         if seconds_per_unit:
             self._latency.calibrate(seconds_per_unit)
 
@@ -197,14 +266,25 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
             self._began = self._clock.now()
             self.renew()
 
-    def finish(self) -> tuple[TaskT, float]:
-        """Note that the first task is done; return it and the seconds it took."""
+    def finish(self) -> TaskT:
+        """Note that the first task is done, and return it."""
         task, size = self._tasks.popleft()
         now = self._clock.now()
-        seconds, self._began = now - self._began, now
-        self._latency.learn(size, seconds)
+        self.seconds, self._began = now - self._began, now
+        if 2 * size >= max(1, self.budget):
+            self._full_pace = self.seconds / size
+        self._latency.learn(size, self.seconds)
         self.renew()
-        return task, seconds
+        return task
+
+    def fit_budget(self, size: int, *, was_memory_short: bool) -> bool:
+        """Learn the budget from a task of this size; return whether the budget has changed."""
+        before = self.budget
+        if was_memory_short:
+            self._budget.shrink(size)
+        else:
+            self._budget.grow(size)
+        return self.budget != before
 
     def renew(self) -> None:
         """Give the task that runs its full time from now on."""
@@ -242,23 +322,23 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
         self._watchdog.cancel()
         if self._is_stopping:
             return
-        loss = self._loss(reason)
-        self._log(logging.ERROR, "lost", reason=loss.reason)
-        if loss.was_ready and self._clock.now() - self._ready_since > SOUND_SECONDS:
+        lost = self._lost_tasks(reason)
+        self._log(logging.ERROR, "lost", reason=lost.reason)
+        if lost.was_ready and self._clock.now() - self._ready_since > RECOVERED_SECONDS:
             self._losses = 0
         self._losses += 1
-        if not loss.was_ready:
+        if not lost.was_ready:
             self.failed_starts += 1
-            self.start_failure = loss.reason
-        self.state, self.reason = "down", loss.reason
+            self.start_failure = lost.reason
+        self.state, self.reason = "down", lost.reason
         self._tasks.clear()
         self._silence = 0.0
         self._schedule_restart(min(FIRST_DELAY * 2 ** min(self._losses - 1, 10), LONGEST_DELAY))
-        for peer in self._peers:
-            peer.limit_outage()
-        self._listener.on_lost(loss)
+        for slot in self._all_slots:
+            slot.restart_soon()
+        self._listener.on_lost(self, lost)
 
-    def _loss(self, exit_reason: str) -> Loss[TaskT]:
+    def _lost_tasks(self, exit_reason: str) -> LostTasks[TaskT]:
         was_ready = self.state == "ready"
         if was_ready or self.reason == self._spec.loading:
             reason = f"the {self._spec.name} {exit_reason}"
@@ -268,14 +348,14 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
             reason = self.reason  # given by the child itself
         tasks = [task for task, _ in self._tasks]
         running = tasks.pop(0) if was_ready and tasks else None
-        return Loss(reason, was_ready, bool(self._silence), running, tasks)
+        return LostTasks(reason, was_ready, bool(self._silence), running, tasks)
 
-    def limit_outage(self) -> None:
+    def restart_soon(self) -> None:
         """Start the replacement soon if no slot of the pool is ready."""
         left = self._restart_at - self._clock.now()
         if self._restart is None or left <= LONGEST_OUTAGE_DELAY:
             return
-        if not any(peer.is_ready for peer in self._peers):
+        if not any(slot.is_ready for slot in self._all_slots):
             self._restart.cancel()
             self._schedule_restart(LONGEST_OUTAGE_DELAY)
 
@@ -285,8 +365,8 @@ class ChildSlot(Generic[ChildT, MessageT, TaskT]):
 
     def _replace(self) -> None:
         self._restart = None
-        self.child = self._spec.make()
-        self._listener.on_restart()
+        self.child = self._spec.make(self._report)
+        self._listener.on_restart(self)
         self.start()
 
     def _log(self, level: int, what: str, **extra: object) -> None:

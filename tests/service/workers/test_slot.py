@@ -1,0 +1,409 @@
+"""A slot keeps one child running: watched, killed when it hangs, replaced, given what it can do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from elmo_serve.workers.shared_memory import Segment
+from elmo_serve.workers.slot import (
+    LONGEST_DELAY,
+    LONGEST_OUTAGE_DELAY,
+    MAX_FAILED_STARTS,
+    RECOVERED_SECONDS,
+    BatchBudget,
+    LostTasks,
+    Slot,
+    SlotSpec,
+)
+from elmo_serve.workers.watchdog import Timeouts
+from tests.support.clock import FakeClock
+
+TIMEOUTS = Timeouts(load=100, first_batch=50, batch=5)
+
+
+class FakeChild:
+    """A child that does only what a test makes it do."""
+
+    is_started = False
+    is_killed = False
+    is_stopped = False
+
+    def start(self, on_message: Callable[[str], None], on_exit: Callable[[str], None]) -> None:
+        self.is_started = True
+        self.say, self.end = on_message, on_exit
+
+    def send(self, message: Any, /, *segments: Segment) -> None:
+        raise AssertionError("a slot sends nothing by itself")
+
+    def kill(self) -> None:
+        self.is_killed = True
+        self.end("was killed by SIGKILL")
+
+    async def stop(self) -> None:
+        self.is_stopped = True
+
+
+@dataclass
+class Listener:
+    """Marks a slot ready when its child sends "ready", and records the rest."""
+
+    messages: list[str] = field(default_factory=list)
+    losses: list[LostTasks[str]] = field(default_factory=list)
+    restarts: int = 0
+
+    def on_message(self, slot: Slot[str], message: str) -> None:
+        self.messages.append(message)
+        if message == "ready":
+            slot.mark_ready(f"{len(self.messages)} messages")
+        elif message.startswith("cannot"):
+            slot.mark_failed(message)
+
+    def on_lost(self, slot: Slot[str], lost: LostTasks[str]) -> None:
+        self.losses.append(lost)
+
+    def on_restart(self, slot: Slot[str]) -> None:
+        self.restarts += 1
+
+
+class Bench:
+    """Some slots of one pool, started, on a fake clock. A task has at most 1,000 units."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.clock, self.listener = FakeClock(), Listener()
+        self.slots: list[Slot[str]] = []
+        self.children: dict[str, FakeChild] = {}
+        self.reports: list[str | None] = []
+        for number in range(count):
+            make = partial(self._make, str(number))
+            labels = {"device": str(number)}
+            spec = SlotSpec("worker", "it loads", make, TIMEOUTS, 1, 1_000, labels)
+            Slot(spec, self.listener, self.slots, self.clock).start()
+
+    def _make(self, device: str, report: str | None) -> FakeChild:
+        self.reports.append(report)
+        self.children[device] = FakeChild()
+        return self.children[device]
+
+    @property
+    def slot(self) -> Slot[str]:
+        return self.slots[0]
+
+    @property
+    def child(self) -> FakeChild:
+        """The child that is in the first slot now."""
+        return self.children["0"]
+
+    @property
+    def losses(self) -> list[LostTasks[str]]:
+        return self.listener.losses
+
+    def outage(self) -> float:
+        """Move the clock until the first slot has a new child; return the seconds that took."""
+        lost, start = self.child, self.clock.time
+        while self.child is lost:
+            self.clock.advance(0.05)
+        return self.clock.time - start
+
+    def run(self, seconds: float, size: int = 1_000) -> None:
+        """Let the first child take so long for a task."""
+        self.slot.assign("task", size)
+        self.clock.advance(seconds)
+        self.slot.finish()
+
+
+def test_a_slot_is_ready_when_its_child_is() -> None:
+    bench = Bench()
+    assert (bench.slot.state, bench.slot.reason) == ("loading", "it loads")
+    bench.child.say("ready")
+
+    assert (bench.slot.state, bench.slot.reason) == ("ready", "")
+
+
+def test_a_child_that_dies_as_soon_as_it_is_ready_is_always_back_soon() -> None:
+    """With no other child there is nothing to spare: the outage stays short."""
+    bench = Bench()
+    outages = []
+    for _ in range(50):
+        bench.child.say("ready")
+        bench.child.end("was killed by SIGKILL")
+        assert bench.slot.state == "down"
+        outages.append(bench.outage())
+
+    assert max(outages) <= LONGEST_OUTAGE_DELAY + 0.1
+    assert outages[0] < 0.2
+    assert bench.listener.restarts == 50
+
+
+def test_beside_a_child_that_is_ready_the_delay_grows() -> None:
+    bench = Bench(2)
+    other = bench.children["1"]
+    other.say("ready")
+    outages = []
+    for _ in range(12):
+        bench.child.say("ready")
+        bench.child.end("was killed by SIGKILL")
+        outages.append(bench.outage())
+
+    assert all(after >= before - 0.1 for before, after in itertools.pairwise(outages))
+    assert outages[-1] == pytest.approx(LONGEST_DELAY, abs=0.1)
+
+
+def test_the_loss_of_the_last_child_shortens_the_delay_of_the_others() -> None:
+    bench = Bench(2)
+    other = bench.children["1"]
+    other.say("ready")
+    for _ in range(12):
+        bench.child.say("ready")
+        bench.child.end("was killed by SIGKILL")
+        bench.outage()
+    bench.child.end("exited with status 1")
+    other.end("was killed by SIGKILL")
+
+    assert bench.outage() <= LONGEST_OUTAGE_DELAY + 0.1
+
+
+def test_a_child_that_lived_long_is_replaced_without_delay_again() -> None:
+    bench = Bench()
+    for _ in range(10):
+        bench.child.say("ready")
+        bench.child.end("was killed by SIGKILL")
+        bench.outage()
+    bench.child.say("ready")
+    bench.clock.advance(RECOVERED_SECONDS + 1)
+    bench.child.end("was killed by SIGKILL")
+
+    assert bench.outage() < 0.2
+
+
+def test_a_loss_names_the_task_that_ran_and_those_that_waited() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    for task in ("one", "two", "three"):
+        bench.slot.assign(task, 1)
+    assert bench.slot.finish() == "one"
+    bench.child.end("exited with status 1")
+
+    (lost,) = bench.losses
+    assert (lost.running, list(lost.waiting)) == ("two", ["three"])
+    assert (lost.was_ready, lost.was_hung) == (True, False)
+    assert lost.reason == bench.slot.reason == "the worker exited with status 1"
+    assert bench.slot.task_count == 0
+
+
+def test_a_child_that_is_silent_for_too_long_is_killed_and_the_reason_tells() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("first", 1)
+    bench.clock.advance(1)
+    bench.slot.finish()
+    child = bench.child
+    bench.slot.assign("hangs", 1)
+    bench.clock.advance(9)
+    assert not child.is_killed
+    bench.clock.advance(1)
+
+    assert child.is_killed
+    assert bench.losses[0].was_hung
+    assert bench.losses[0].reason == (
+        "the worker was killed by SIGKILL after 10.0 s without a message"
+    )
+    assert bench.losses[0].running == "hangs"
+
+
+def test_the_time_that_a_task_took_begins_when_the_one_before_it_ends() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("one", 1)
+    bench.slot.assign("two", 1)
+    bench.clock.advance(3)
+    assert (bench.slot.finish(), bench.slot.seconds) == ("one", 3)
+    bench.clock.advance(2)
+
+    assert (bench.slot.finish(), bench.slot.seconds) == ("two", 2)
+
+
+def test_progress_renews_the_time_of_a_task() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("long", 1)
+    for _ in range(10):
+        bench.clock.advance(TIMEOUTS.first_batch - 1)
+        bench.slot.renew()
+
+    assert bench.losses == []
+
+
+def test_a_suspended_machine_kills_no_child() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("task", 1)
+    bench.clock.suspend(10_000)
+
+    assert bench.losses == []
+
+
+def test_a_start_that_takes_too_long_is_ended() -> None:
+    bench = Bench()
+    child = bench.child
+    bench.clock.advance(TIMEOUTS.load)
+
+    assert child.is_killed
+    assert not bench.losses[0].was_ready
+
+
+def test_the_reason_that_a_child_gives_for_its_failed_start_is_kept() -> None:
+    bench = Bench()
+    bench.child.say("cannot read the model")
+    bench.child.end("exited with status 0")
+
+    assert bench.slot.start_failure == bench.slot.reason == "cannot read the model"
+    assert bench.slot.failed_starts == 1
+
+
+def test_a_slot_has_given_up_after_many_failed_starts_until_one_succeeds() -> None:
+    bench = Bench()
+    for start in range(MAX_FAILED_STARTS):
+        assert not bench.slot.has_given_up, start
+        bench.child.end("exited with status 1")
+        bench.outage()
+    assert bench.slot.has_given_up
+    bench.child.say("ready")
+
+    assert not bench.slot.has_given_up
+
+
+def test_messages_of_a_child_that_was_replaced_are_dropped() -> None:
+    bench = Bench()
+    before = bench.child
+    before.end("exited with status 1")
+    bench.outage()
+    before.say("ready")
+    before.end("exited twice")
+
+    assert bench.slot.state == "loading"
+    assert len(bench.losses) == 1
+
+
+@pytest.mark.parametrize("moment", ["loading", "ready", "down"])
+async def test_a_slot_that_is_stopped_starts_no_child(moment: str) -> None:
+    bench = Bench()
+    child = bench.child
+    if moment == "ready":
+        child.say("ready")
+    if moment == "down":
+        child.end("exited with status 1")
+    await bench.slot.stop()
+    child.end("exited with status 0")
+    bench.clock.advance(1_000)
+
+    assert bench.child is child
+    assert child.is_killed == (moment == "loading")
+    assert len(bench.losses) == (moment == "down")
+
+
+def test_a_slot_that_is_killed_reports_no_loss() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("task", 1)
+    bench.slot.kill()
+    bench.clock.advance(1_000)
+
+    assert bench.child.is_killed
+    assert bench.losses == []
+
+
+def test_the_next_child_is_made_from_the_report_of_the_last_one_that_was_ready() -> None:
+    bench = Bench()
+    bench.child.end("exited with status 1")
+    bench.outage()
+    bench.child.say("ready")
+    bench.child.end("exited with status 1")
+    bench.outage()
+
+    assert bench.reports == [None, None, "1 messages"]
+
+
+def test_the_time_left_is_estimated_from_the_last_full_task() -> None:
+    bench = Bench()
+    bench.slot.mark_ready(seconds_per_unit=1e-3)
+    assert bench.slot.full_seconds == pytest.approx(1.0)
+    bench.run(seconds=2.0)
+    assert bench.slot.seconds == 2.0
+    assert bench.slot.full_seconds == pytest.approx(2.0)
+    bench.run(seconds=4.0, size=10)  # a short task is bound by latency
+    assert bench.slot.full_seconds == pytest.approx(2.0)
+
+    bench.slot.assign("half", 500)
+    bench.clock.advance(0.25)
+    assert bench.slot.seconds_left == pytest.approx(0.75)
+    bench.clock.advance(2)
+    assert bench.slot.seconds_left == 0
+
+
+def test_a_task_without_size_is_no_measure() -> None:
+    bench = Bench()
+    bench.run(seconds=1.0, size=0)
+
+    assert bench.slot.full_seconds == 0
+
+
+def test_half_of_a_failed_batch_is_allowed() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(800)
+
+    assert budget.size == 400
+
+
+def test_a_failed_batch_that_was_cut_earlier_tells_nothing_new() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(400)
+    budget.shrink(1_000)
+
+    assert budget.size == 200
+
+
+def test_a_batch_of_one_token_stays_possible() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(1)
+
+    assert budget.size == 1
+
+
+def test_it_grows_back_to_the_largest_after_many_large_batches() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(200)
+    for _ in range(31):
+        budget.grow(100)
+    assert budget.size == 100
+    budget.grow(100)
+    assert budget.size == 113
+    for _ in range(32 * 40):
+        budget.grow(budget.size)
+
+    assert budget.size == 1_000
+
+
+def test_small_batches_prove_nothing() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(200)
+    for _ in range(1_000):
+        budget.grow(50)
+
+    assert budget.size == 100
+
+
+def test_a_failure_starts_the_probation_again() -> None:
+    budget = BatchBudget(1_000)
+    budget.shrink(200)
+    for _ in range(31):
+        budget.grow(100)
+    budget.shrink(200)
+    budget.grow(100)
+
+    assert budget.size == 100
