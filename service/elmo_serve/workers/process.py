@@ -13,10 +13,10 @@ import signal
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,8 +32,8 @@ _EXIT_GRACE_SECONDS = 5.0
 
 
 _RESEND_SECONDS = 0.05
-"""Pause after the kernel has refused a descriptor, for want of memory or because too many are on
-their way to processes that are slow to take them."""
+"""Pause after the kernel has refused a descriptor, because it is out of memory or because too many
+are on their way to processes that are slow to take them."""
 
 _SPAWNING = ThreadPoolExecutor(1, "elmo-spawn")
 """The thread that spawns every process. Its own, so that work for requests, which may hang on a
@@ -43,12 +43,23 @@ children of a thread that ends, see `_end_with_parent`."""
 _PR_SET_PDEATHSIG = 1
 
 _LENGTH = struct.Struct("<I")
+_INT = struct.Struct("i")
+_EMPTY_FRAME = _LENGTH.pack(0)
+
+_READ_BYTES = 1 << 18
+"""Most bytes of a child that are read in one turn of the event loop."""
+
+_DESCRIPTORS = 253
+"""Most descriptors that Linux passes at a time (`SCM_MAX_FD`)."""
 
 _log = logging.getLogger("elmo_serve.workers")
 
 
-class Channel(asyncio.Protocol):
+class Channel:
     """The server's end of a socket pair. It never blocks the event loop.
+
+    A message may pass the descriptors of segments. They arrive before it: they are sent with its
+    first byte, or with empty frames ahead of it, because the kernel takes few at a time.
 
     `error` is why the channel was closed from this side: the socket failed, or `on_message` raised.
     """
@@ -57,101 +68,122 @@ class Channel(asyncio.Protocol):
         self.closed = asyncio.Event()
         self.error: Exception | None = None
         self._on_message = on_message
-        self._buffer = bytearray()
-        self._transport: asyncio.WriteTransport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._end: socket.socket | None = None
+        self._chunk = memoryview(bytearray(_READ_BYTES))
+        self._received = bytearray()
+        self._unsent: deque[tuple[memoryview, Sequence[Segment]]] = deque()
+        self._waits_for_room = False
         self._is_closing = False
-        self._unsent: list[bytes] = []
 
-    async def open(self, end: socket.socket) -> None:
-        """Take over one end of a socket pair."""
-        loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self, sock=end)
+    def open(self, end: socket.socket) -> None:
+        """Take over one end of a socket pair, and send what is waiting."""
+        end.setblocking(False)
+        self._end = end
+        self._loop.add_reader(end, self._read)
+        self._flush()
 
-    def send(self, message: object) -> None:
-        """Queue a message. The transport keeps the bytes that the child has not read yet."""
-        frame = _frame(message)
-        if self._transport is None:
-            self._unsent.append(frame)
-        else:
-            self._transport.write(frame)
+    def send(self, message: object, segments: Sequence[Segment] = ()) -> None:
+        """Queue a message behind the descriptors of these segments."""
+        is_idle = not self._unsent
+        while len(segments) > _DESCRIPTORS:
+            self._unsent.append((memoryview(_EMPTY_FRAME), segments[:_DESCRIPTORS]))
+            segments = segments[_DESCRIPTORS:]
+        self._unsent.append((memoryview(_frame(message)), segments))
+        if is_idle:
+            self._flush()
 
     def close(self) -> None:
         """Close this end. The child reads an end of file after the messages that were sent."""
         self._is_closing = True
-        if self._transport is not None:
-            self._transport.close()
+        if self._end is not None:
+            self._loop.remove_reader(self._end)
+            self._flush()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the messages that were queued before the channel was open."""
-        # uvloop's transports do not derive from asyncio's.
-        self._transport = cast(asyncio.WriteTransport, transport)
-        for frame in self._unsent:
-            self._transport.write(frame)
+    def _abort(self) -> None:
+        """Close this end now."""
         self._unsent.clear()
-        if self._is_closing:
-            self._transport.close()
+        self.close()
 
-    def data_received(self, data: bytes) -> None:
-        """Pass every message that is complete to `on_message`.
+    def _flush(self) -> None:
+        """Send what is waiting, until the socket is full."""
+        end = self._end
+        while self._unsent and end is not None:
+            data, segments = self._unsent[0]
+            try:
+                count = _send(end, data, segments)
+            except BlockingIOError:
+                self._wait_for_room(end)
+                return
+            except ConnectionError:  # the child has ended, which `_read` finds as well
+                self._unsent.clear()
+            except OSError:
+                self._stop_waiting(end)
+                self._loop.call_later(_RESEND_SECONDS, self._flush)
+                return
+            else:
+                self._unsent.popleft()
+                if count < len(data):
+                    self._unsent.appendleft((data[count:], ()))
+        if end is not None:
+            self._stop_waiting(end)
+            if self._is_closing:
+                self._loop.remove_reader(end)
+                end.close()
+                self._end = None
+                self.closed.set()
 
-        When that raises, the channel is closed: the message is lost, and the supervisor replaces
-        the child and repeats its work. The event loop alone would close the socket without a word.
+    def _wait_for_room(self, end: socket.socket) -> None:
+        if not self._waits_for_room:
+            self._waits_for_room = True
+            self._loop.add_writer(end, self._flush)
+
+    def _stop_waiting(self, end: socket.socket) -> None:
+        if self._waits_for_room:
+            self._waits_for_room = False
+            self._loop.remove_writer(end)
+
+    def _read(self) -> None:
+        """Take bytes, and pass every message that is complete to `on_message`.
+
+        When that raises, the channel is closed: the message is lost, and the slot replaces the
+        child and repeats its work. The event loop alone would go on without a word.
         """
+        assert self._end is not None
         try:
-            self._buffer += data
+            count = self._end.recv_into(self._chunk)
+        except BlockingIOError:
+            return
+        except ConnectionError:  # the child has ended without reading all messages
+            count = 0
+        if not count:
+            self._abort()
+            return
+        try:
+            self._received += self._chunk[:count]
             self._pass_messages()
-        except Exception as error:  # any fault of the receiver, a want of memory among them
+        except Exception as error:  # any fault of the receiver, a lack of memory among them
             self.error = error
             _log.exception("a message of a child process could not be handled")
-            self._is_closing = True
-            if self._transport is not None:
-                self._transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the socket is closed, by either side."""
-        self.error = self.error or exc
-        self.closed.set()
+            self._abort()
 
     def _pass_messages(self) -> None:
         start = 0
-        while not self._is_closing and len(self._buffer) - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._buffer, start)
+        while not self._is_closing and len(self._received) - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._received, start)
             end = start + _LENGTH.size + size
-            if len(self._buffer) < end:
+            if len(self._received) < end:
                 break
-            self._on_message(pickle.loads(memoryview(self._buffer)[start + _LENGTH.size : end]))
+            self._on_message(pickle.loads(memoryview(self._received)[start + _LENGTH.size : end]))
             start = end
-        del self._buffer[:start]
+        del self._received[:start]
 
 
-class BlockingChannel:
-    """The child's end of a socket pair."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-
-    def receive(self) -> Any:
-        """Wait for the next message.
-
-        Raises:
-            EOFError: the server has closed its end.
-        """
-        (size,) = _LENGTH.unpack(self._read(_LENGTH.size))
-        return pickle.loads(self._read(size))
-
-    def send(self, message: object) -> None:
-        """Send a message; block while the socket is full."""
-        self._end.sendall(_frame(message))
-
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
-        while view:
-            count = self._end.recv_into(view)
-            if not count:
-                raise EOFError
-            view = view[count:]
-        return data
+def _send(end: socket.socket, data: memoryview, segments: Sequence[Segment]) -> int:
+    """Send some bytes, and the descriptors with the first of them; return the number of bytes."""
+    if not segments:
+        return end.send(data)
+    return socket.send_fds(end, [data], [segment.descriptor for segment in segments])
 
 
 def _frame(message: object) -> bytes:
@@ -169,9 +201,9 @@ class Segments(Protocol):
 class ChildProcess:
     """Runs `main(parent, *arguments)` in a spawned process.
 
-    A descriptor travels on a second socket, with the segment's id. It may arrive after the first
-    message that names the segment, because a socket holds few descriptors and the event loop must
-    not wait for room.
+    The descriptor of a segment is passed with the first message that names it. The child cannot
+    open it under the `/proc` of the server in every place: not where the server has dropped root's
+    rights by itself, and not in every container.
 
     A `niceness` other than 0 is the priority of the process, of its interpreter's start as well.
     """
@@ -187,7 +219,6 @@ class ChildProcess:
         self._name, self._main, self._arguments = name, main, arguments
         self._niceness = niceness
         self._segments = segments
-        self._sender = DescriptorSender()
         self._passed: set[int] = set()  # ids of segments whose descriptor the child was sent
         self._process: SpawnProcess | None = None  # from the moment it is spawned
         self._channel: Channel | None = None
@@ -213,11 +244,10 @@ class ChildProcess:
         """Send a message that names these segments."""
         if self._channel is None or self._exited.is_set():
             return
-        for segment in segments:
-            if segment.id not in self._passed:
-                self._passed.add(segment.id)
-                self._sender.send(segment)
-        self._channel.send((self._freed(), message))
+        new = {segment.id: segment for segment in segments if segment.id not in self._passed}
+        freed = self._freed()
+        self._passed.update(new)
+        self._channel.send((tuple(new), freed, message), tuple(new.values()))
 
     def kill(self) -> None:
         """Send SIGKILL, also to a process that is just being spawned. `on_exit` follows."""
@@ -244,7 +274,6 @@ class ChildProcess:
         except Exception as error:  # the supervisor has to learn of any end: it would wait for ever
             self.kill()
             reason = f"could not be run: {_cause(error)}"
-        self._sender.close()
         self._exited.set()
         on_exit(reason)
 
@@ -256,10 +285,9 @@ class ChildProcess:
         """
         with contextlib.ExitStack() as sockets:
             end, child_end = map(sockets.enter_context, socket.socketpair())
-            descriptors, child_descriptors = map(sockets.enter_context, socket.socketpair())
             process = multiprocessing.get_context("spawn").Process(
                 target=_child_main,
-                args=(child_end, child_descriptors, self._niceness, self._main, self._arguments),
+                args=(child_end, self._niceness, self._main, self._arguments),
                 name=self._name,
                 daemon=True,
             )
@@ -269,12 +297,9 @@ class ChildProcess:
             self._process = process
             if self._is_killed:
                 process.kill()
-            await channel.open(end)
-            descriptors.setblocking(False)
-            self._sender.open(descriptors)
+            channel.open(end)
             sockets.pop_all()
         child_end.close()
-        child_descriptors.close()
         return process
 
     def _freed(self) -> tuple[int, ...]:
@@ -284,58 +309,13 @@ class ChildProcess:
         return gone
 
 
-class DescriptorSender:
-    """Sends file descriptors over a socket, as fast as the other side takes them."""
-
-    def __init__(self) -> None:
-        self._unsent: deque[Segment] = deque()
-        self._socket: socket.socket | None = None
-
-    def open(self, end: socket.socket) -> None:
-        """Take over a socket that does not block, and send what is waiting."""
-        self._socket = end
-        self._flush(end)
-
-    def send(self, segment: Segment) -> None:
-        """Queue the descriptor of a segment."""
-        self._unsent.append(segment)
-        if len(self._unsent) == 1 and self._socket is not None:
-            self._flush(self._socket)
-
-    def close(self) -> None:
-        """Close the socket and drop what was not sent."""
-        self._unsent.clear()
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_writer(self._socket)
-            self._socket.close()
-            self._socket = None
-
-    def _flush(self, end: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while self._unsent and self._socket is end:
-            segment = self._unsent[0]
-            try:
-                socket.send_fds(end, [segment.id.to_bytes(8, "little")], [segment.descriptor])
-            except BlockingIOError:
-                loop.add_writer(end, self._flush, end)
-                return
-            except (BrokenPipeError, ConnectionResetError):  # its channel reports that it died
-                pass
-            except OSError:
-                loop.remove_writer(end)
-                loop.call_later(_RESEND_SECONDS, self._flush, end)
-                return
-            self._unsent.popleft()
-        loop.remove_writer(end)
-
-
 class Parent:
     """The child's view of the server: messages in order, shared memory by id."""
 
-    def __init__(self, end: socket.socket, descriptors: socket.socket) -> None:
-        self._channel = BlockingChannel(end)
-        self._descriptors = descriptors
-        self._received: dict[int, int] = {}
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._passed: deque[int] = deque()  # descriptors that no message has named yet
+        self._descriptors: dict[int, int] = {}  # of segments that are not mapped yet, by their id
         self._mapped: dict[int, Bytes] = {}
 
     def receive(self) -> Any:
@@ -344,35 +324,44 @@ class Parent:
         Raises:
             EOFError: the server has closed the channel.
         """
-        freed, message = self._channel.receive()
+        size = 0
+        while not size:  # an empty frame has only descriptors
+            (size,) = _LENGTH.unpack(self._read(_LENGTH.size))
+        passed, freed, message = pickle.loads(self._read(size))
         for segment_id in freed:
             self._mapped.pop(segment_id, None)
-            self._received.pop(segment_id, None)
+            if segment_id in self._descriptors:
+                os.close(self._descriptors.pop(segment_id))
+        for segment_id in passed:
+            self._descriptors[segment_id] = self._passed.popleft()
         return message
 
     def send(self, message: object) -> None:
-        """Send a message to the server."""
-        self._channel.send(message)
+        """Send a message to the server; block while the socket is full."""
+        self._end.sendall(_frame(message))
 
     def memory(self, segment: SegmentHandle | Segment) -> Bytes:
-        """Return the bytes of the segment that a message names.
-
-        Raises:
-            EOFError: the server has closed the socket of descriptors.
-        """
+        """Return the bytes of a segment that a message has named."""
         if segment.id not in self._mapped:
-            while segment.id not in self._received:
-                data, descriptors, _, _ = socket.recv_fds(self._descriptors, 8, 1)
-                if not data:
-                    raise EOFError
-                self._received[int.from_bytes(data, "little")] = descriptors[0]
-            descriptor = self._received.pop(segment.id)
+            descriptor = self._descriptors.pop(segment.id)
             try:
                 memory = map_descriptor(descriptor, segment.size)
             finally:
                 os.close(descriptor)
             self._mapped[segment.id] = np.frombuffer(memory, np.uint8)
         return self._mapped[segment.id]
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view, room = memoryview(data), socket.CMSG_SPACE(_DESCRIPTORS * _INT.size)
+        while view:
+            count, passed, _, _ = self._end.recvmsg_into([view], room)
+            if not count:
+                raise EOFError
+            for _, _, numbers in passed:
+                self._passed += (number for (number,) in _INT.iter_unpack(numbers))
+            view = view[count:]
+        return data
 
 
 def exit_reason(code: int) -> str:
@@ -391,7 +380,6 @@ def _start(process: SpawnProcess, niceness: int) -> None:
 
 def _child_main(
     end: socket.socket,
-    descriptors: socket.socket,
     niceness: int,
     main: Callable[..., None],
     arguments: tuple[Any, ...],
@@ -404,7 +392,7 @@ def _child_main(
     if niceness:  # the server may not have come to it yet
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        main(Parent(end, descriptors), *arguments)
+        main(Parent(end), *arguments)
 
 
 def _end_with_parent() -> None:

@@ -18,13 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.workers.process import (
-    BlockingChannel,
-    Channel,
-    ChildProcess,
-    DescriptorSender,
-    Parent,
-)
+from elmo_serve.workers.process import Channel, ChildProcess, Parent
 from elmo_serve.workers.shared_memory import Bytes, Segment, SharedMemoryPool
 from tests.support.processes import is_alive
 
@@ -65,6 +59,11 @@ class Refusing(socket.socket):
             self.refused += 1
             raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
         return super().sendmsg(*arguments)
+
+
+def open_files() -> int:
+    """Return the number of descriptors of this process."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 class Front:
@@ -135,33 +134,6 @@ async def test_a_stopped_child_does_not_block_the_server() -> None:
 
         expected = sum(number % 7 for number in range(20))
         assert [await f.message() for _ in range(50)] == [expected] * 50
-
-
-async def test_a_descriptor_that_the_kernel_refuses_is_sent_again() -> None:
-    """It was dropped as if the child had died, which waited for it until it was killed."""
-    ours, theirs = socket.socketpair()
-    sender, segments = DescriptorSender(), SharedMemoryPool()
-    with theirs:
-        refusing = Refusing(fileno=ours.detach())
-        refusing.setblocking(False)
-        sender.open(refusing)
-        held = [segments.acquire(1) for _ in range(2)]
-        for segment, _ in held:
-            sender.send(segment)
-        theirs.setblocking(False)
-        found: list[int] = []
-        deadline = time.monotonic() + 60
-        while len(found) < 2:
-            assert time.monotonic() < deadline, "a descriptor was dropped"
-            with contextlib.suppress(BlockingIOError):
-                data, descriptors, _, _ = socket.recv_fds(theirs, 8, 1)
-                os.close(*descriptors)
-                found.append(int.from_bytes(data, "little"))
-            await asyncio.sleep(0)
-        sender.close()
-
-    assert refusing.refused == 1
-    assert found == [segment.id for segment, _ in held]
 
 
 async def test_a_killed_child_is_reported_once_with_its_signal() -> None:
@@ -287,10 +259,20 @@ class Pair:
         self.end, child_end = socket.socketpair()
         self.channel = Channel(self.messages.put_nowait)
         self.child_end = child_end
-        self.child = BlockingChannel(child_end)
+        self.child = Parent(child_end)
 
-    async def open(self) -> None:
-        await self.channel.open(self.end)
+    def open(self) -> None:
+        self.channel.open(self.end)
+
+    def send(self, message: object, *segments: Segment) -> None:
+        """Send a message as a `ChildProcess` does."""
+        passed = tuple(segment.id for segment in segments)
+        self.channel.send((passed, (), message), segments)
+
+    async def receive(self) -> Any:
+        """Return the next message at the child's end."""
+        async with asyncio.timeout(60):
+            return await asyncio.to_thread(self.child.receive)
 
     async def close(self) -> None:
         self.channel.close()
@@ -300,21 +282,19 @@ class Pair:
 
 async def test_messages_arrive_in_order_in_both_directions() -> None:
     pair = Pair()
-    await pair.open()
+    pair.open()
     for number in range(100):
-        pair.channel.send({"number": number})
+        pair.send({"number": number})
         pair.child.send([number] * 100)
 
-    assert [(await asyncio.to_thread(pair.child.receive))["number"] for _ in range(100)] == [
-        *range(100)
-    ]
+    assert [(await pair.receive())["number"] for _ in range(100)] == [*range(100)]
     assert [(await pair.messages.get())[0] for _ in range(100)] == [*range(100)]
     await pair.close()
 
 
 async def test_a_message_that_arrives_byte_by_byte_is_passed_on_once() -> None:
     pair, other = Pair(), Pair()
-    await pair.open()
+    pair.open()
     other.child.send("whole")
     frame = other.end.recv(1_000)
     for index in range(len(frame)):
@@ -327,32 +307,77 @@ async def test_a_message_that_arrives_byte_by_byte_is_passed_on_once() -> None:
         end.close()
 
 
+async def test_a_descriptor_that_the_kernel_refuses_is_sent_again() -> None:
+    """It was dropped as if the child had died, which waited for it until it was killed."""
+    pair, segments = Pair(), SharedMemoryPool()
+    refusing = Refusing(fileno=pair.end.detach())
+    pair.channel.open(refusing)
+    (one, first), (two, second) = segments.acquire(1), segments.acquire(1)
+    first[0], second[0] = 1, 2
+    pair.send(one, one)
+    pair.send(two, two)
+    assert refusing.refused == 1
+    received = [pair.child.memory(await pair.receive())[0] for _ in range(2)]
+
+    assert received == [1, 2]
+    await pair.close()
+
+
+async def test_descriptors_that_are_never_mapped_are_closed_with_their_segment() -> None:
+    pair, segments = Pair(), SharedMemoryPool()
+    pair.open()
+    held = [segments.acquire(1) for _ in range(20)]
+    ids = tuple(segment.id for segment, _ in held)
+    before = open_files()
+    pair.send("unread", *(segment for segment, _ in held))
+    await pair.receive()
+    assert open_files() == before + 20
+    pair.channel.send(((), ids, "freed"))
+    await pair.receive()
+
+    assert open_files() == before
+    await pair.close()
+
+
+async def test_a_segment_that_is_dropped_while_its_message_waits_reaches_the_child() -> None:
+    """Another file may have its number by then."""
+    pair, segments = Pair(), SharedMemoryPool()
+    segment, array = segments.acquire(1)
+    array[0] = 7
+    pair.send(segment, segment)
+    del segment, array, segments
+    pair.open()
+
+    assert pair.child.memory(await pair.receive())[0] == 7
+    await pair.close()
+
+
 async def test_messages_sent_before_the_channel_is_open_are_kept() -> None:
     pair = Pair()
-    pair.channel.send("early")
-    await pair.open()
+    pair.send("early")
+    pair.open()
 
-    assert await asyncio.to_thread(pair.child.receive) == "early"
+    assert await pair.receive() == "early"
     await pair.close()
 
 
 async def test_a_large_message_does_not_block_the_sender() -> None:
     pair = Pair()
-    await pair.open()
+    pair.open()
     large = bytes(1 << 24)
-    pair.channel.send(large)
+    pair.send(large)
 
-    assert await asyncio.to_thread(pair.child.receive) == large
+    assert await pair.receive() == large
     await pair.close()
 
 
 async def test_the_child_reads_an_end_of_file_after_the_last_message() -> None:
     pair = Pair()
-    await pair.open()
-    pair.channel.send("last")
+    pair.open()
+    pair.send("last")
     pair.channel.close()
 
-    assert await asyncio.to_thread(pair.child.receive) == "last"
+    assert await pair.receive() == "last"
     with pytest.raises(EOFError):
         pair.child.receive()
     await pair.close()
@@ -361,7 +386,7 @@ async def test_the_child_reads_an_end_of_file_after_the_last_message() -> None:
 async def test_a_channel_that_is_closed_before_it_is_open_closes_at_once() -> None:
     pair = Pair()
     pair.channel.close()
-    await pair.open()
+    pair.open()
     await pair.channel.closed.wait()
 
     with pytest.raises(EOFError):
@@ -378,7 +403,7 @@ async def test_a_fault_in_the_handler_closes_the_channel_and_is_kept() -> None:
 
     pair = Pair()
     pair.channel = Channel(fail)
-    await pair.open()
+    pair.open()
     pair.child.send("first")
     await pair.channel.closed.wait()
 
