@@ -51,8 +51,8 @@ class LoopFailureHandler:
     def _give_up(self) -> None:
         try:
             _log.critical(
-                "the event loop has failed %d times within %g seconds for want of memory or of "
-                "file descriptors: the server ends",
+                "the event loop has failed %d times within %g seconds, out of memory or file "
+                "descriptors: the server ends",
                 _FAILURES,
                 _SECONDS,
             )

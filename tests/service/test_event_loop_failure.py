@@ -47,8 +47,8 @@ def test_a_callback_that_fails_for_ever_ends_the_process(loop: str) -> None:
     assert run.returncode == 1
     lines = [line for line in run.stderr.splitlines() if "CRITICAL" in line]
     assert lines == [
-        "CRITICAL the event loop has failed 100 times within 10 seconds for want of memory or of "
-        "file descriptors: the server ends"
+        "CRITICAL the event loop has failed 100 times within 10 seconds, out of memory or file "
+        "descriptors: the server ends"
     ]
     assert len(run.stderr) < 200_000
 

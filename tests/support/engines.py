@@ -14,6 +14,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Embedded, Engine
+from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.workers.messages import Batch
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -38,6 +39,16 @@ class Bench:
     engine: Engine
     metrics: Metrics
     workers: list[GatedWorker]
+
+    @property
+    def pool(self) -> WorkerPool:
+        """The workers of the model."""
+        return self.engine.pool_of(MODEL)
+
+    @property
+    def queue(self) -> ModelQueue:
+        """The queue of the model."""
+        return self.engine.queues[MODEL]
 
     @property
     def batches(self) -> list[Batch]:
@@ -73,7 +84,7 @@ class Bench:
     def everything_given_back(self) -> None:
         """Assert that no queue, budget or table holds anything of a request that has ended."""
         admission = self.engine.admission
-        assert (self.engine.queued_sentences, self.engine.queued_tokens) == (0, 0)
+        assert (self.queue.sentences, self.queue.tokens) == (0, 0)
         assert (admission.requests, admission.outstanding, admission.clients) == (0, 0, 0)
         assert admission.reserved_bytes == 0
 
@@ -110,12 +121,12 @@ async def bench(
         clock,
     )
     engine.start()
-    await engine.pool.wait_for_start()
     found = Bench(engine, metrics, workers)
+    await found.pool.wait_for_start()
     yield found
     await turns()  # sentences of long requests are withdrawn in slices
     found.everything_given_back()
-    await engine.pool.stop()
+    await found.pool.stop()
 
 
 def spec_of(

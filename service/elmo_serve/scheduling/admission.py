@@ -14,7 +14,7 @@ from elmo_serve.scheduling.request import cost_of
 _LONGEST_RETRY_SECONDS = 60.0
 """Upper limit of `Retry-After`: an estimate for longer is over a queue that will have changed."""
 
-_STRETCH = 8.0
+_MAX_SLOWDOWN = 8.0
 """Virtual duration of a request, in multiples of the time that it takes on idle workers. Raising it
 lets short requests overtake more of a long one (`benchmarks.fairness`)."""
 
@@ -55,12 +55,12 @@ class Backlog(Protocol):
 class Admitted:
     """The account of an admitted request.
 
-    `tokens` are given back as sentences are answered, and the rest by `close`. `spacing` is the
-    number of seconds between the virtual start times of two consecutive tokens.
+    `tokens` are given back as sentences are answered, and the rest by `close`.
+    `virtual_seconds_per_token` lie between the virtual start times of two consecutive tokens.
     """
 
     tokens: Hold
-    spacing: float
+    virtual_seconds_per_token: float
     _others: tuple[Hold, ...]
 
     def close(self) -> None:
@@ -164,9 +164,9 @@ class Admission:
             )
         if (refusal := self.refusal(cost, timeout_seconds, model)) is not None:
             raise refusal
-        spacing = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
+        virtual_seconds_per_token = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
         others = (self._requests.hold(1), self._clients.hold(client, cost))
-        return Admitted(self._tokens.hold(cost), spacing, others)
+        return Admitted(self._tokens.hold(cost), virtual_seconds_per_token, others)
 
     def refusal(
         self, cost: int, timeout_seconds: float, model: str | None = None
@@ -270,7 +270,7 @@ def _tokens_until_in_time(backlog: Backlog, cost: int, due: float, planned: floa
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:
     """Return the virtual duration of a request that takes `alone` seconds on idle workers.
 
-    It is `_STRETCH` times as long, or less where the deadline is nearer: such a request gets a
+    It is `_MAX_SLOWDOWN` times as long, or less where the deadline is nearer: such a request gets a
     larger share of the workers.
     """
-    return min(_STRETCH * alone, max(alone, _PLANNED_SHARE * timeout_seconds))
+    return min(_MAX_SLOWDOWN * alone, max(alone, _PLANNED_SHARE * timeout_seconds))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.scheduling.model_queue import ModelQueue, halves
+from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
-from elmo_serve.scheduling.running_batch import RunningBatch
-from elmo_serve.scheduling.throughput import ThroughputEstimate
 from elmo_serve.workers.messages import Batch, Done, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
-from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import Clock, Timer
 
 _log = logging.getLogger("elmo_serve.engine")
@@ -21,6 +20,104 @@ _log = logging.getLogger("elmo_serve.engine")
 _SHORTAGE_SECONDS = 0.1
 """Pause after a batch for which there was no shared memory. Meanwhile answers are sent and free
 theirs. A longer pause leaves workers idle, a shorter one fails more requests."""
+
+_ALIGNMENT = 64
+"""Bytes: the results of each sentence begin at a multiple of it, which suits every element type."""
+
+_DECAY = 0.9
+"""Weight of earlier batches when one more is counted. Higher values follow changes more slowly."""
+
+_UNMEASURED_SECONDS_PER_TOKEN = 1e-3
+"""Assumed until a worker has reported the time of its warm-up."""
+
+_FRESH_SECONDS = 60.0
+"""Age at which a measurement is not trusted any more. Without this limit, a wrong estimate could
+refuse every request whose batch would correct it."""
+
+
+class ThroughputEstimate:
+    """Seconds per token of one worker: a moving average over batches at least half full.
+
+    Smaller batches are bound by latency and would make a long queue look slower than it is.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._tokens = 0.0
+        self._seconds = 0.0
+        self._measured_at = 0.0
+        self._warm_up = _UNMEASURED_SECONDS_PER_TOKEN
+
+    def start_from(self, seconds_per_token: float) -> None:
+        """Use the time of a worker's warm-up until batches were measured; 0 is no measurement."""
+        if seconds_per_token:
+            self._warm_up = seconds_per_token
+
+    def add(self, tokens: int, seconds: float, *, fullness: float) -> None:
+        """Count a batch that took `seconds`; `fullness` is its padded size by its budget."""
+        if fullness >= 0.5:
+            self._tokens = _DECAY * self._tokens + tokens
+            self._seconds = _DECAY * self._seconds + seconds
+            self._measured_at = self._clock()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a batch was measured recently."""
+        return self._tokens > 0 and self._clock() - self._measured_at < _FRESH_SECONDS
+
+    @property
+    def seconds_per_token(self) -> float:
+        """The seconds that one worker takes for a token."""
+        return self._seconds / self._tokens if self.is_measured else self._warm_up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningBatch:
+    """The jobs of a batch, in its order. `array` keeps the batch's segment from being reused."""
+
+    batch: Batch
+    jobs: Sequence[SentenceJob]
+    array: Bytes
+    shapes: Sequence[tuple[int, ...]]
+
+    @classmethod
+    def of(
+        cls, jobs: Sequence[SentenceJob], number: int, dimension: int, memory: SharedMemoryPool
+    ) -> RunningBatch:
+        """Return a batch with room for vectors of `dimension` numbers.
+
+        Raises Unavailable when there is no shared memory, or no file descriptor for it.
+        """
+        offsets, shapes, size = [], [], 0
+        for job in jobs:
+            offsets.append(size)
+            shapes.append(job.output.shape(job.tokens, dimension))
+            size += -(-job.output.size(job.tokens, dimension) // _ALIGNMENT) * _ALIGNMENT
+        segment, array = memory.acquire(max(size, _ALIGNMENT))
+        batch = Batch(
+            id=number,
+            sentences=tuple(job.sentence for job in jobs),
+            outputs=tuple(job.output for job in jobs),
+            offsets=tuple(offsets),
+            tokens=sum(job.cost for job in jobs),
+            padded_tokens=padded_tokens(jobs),
+            segment=segment,
+        )
+        return cls(batch, jobs, array, shapes)
+
+    def vectors(self, index: int, unknown: int = 0) -> Vectors:
+        """Return the vectors of one sentence, which the worker has written.
+
+        `unknown` is the number of its tokens without a word vector.
+        """
+        return Vectors(
+            self.array,
+            self.batch.segment,
+            self.batch.offsets[index],
+            self.shapes[index],
+            self.jobs[index].output.dtype,
+            unknown,
+        )
 
 
 class Dispatcher:

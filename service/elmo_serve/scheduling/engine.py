@@ -15,7 +15,6 @@ from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.scheduling.request import Request
-from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
@@ -69,11 +68,6 @@ class Engine:
         pools = (dispatcher.pool for dispatcher in self._dispatchers.values())
         await asyncio.gather(*(pool.stop() for pool in pools))
 
-    @property
-    def pool(self) -> WorkerPool:
-        """The workers of the default model."""
-        return self._dispatchers[self.default].pool
-
     def pool_of(self, model: str) -> WorkerPool:
         """Return the workers of a model."""
         return self._dispatchers[model].pool
@@ -87,21 +81,6 @@ class Engine:
     def queues(self) -> Mapping[str, ModelQueue]:
         """The queue of each model."""
         return {model: dispatcher.queue for model, dispatcher in self._dispatchers.items()}
-
-    @property
-    def info(self) -> ModelInfo | None:
-        """The default model, once a worker has loaded it."""
-        return self.pool.info
-
-    @property
-    def queued_sentences(self) -> int:
-        """Sentences that wait for a worker."""
-        return sum(dispatcher.queue.sentences for dispatcher in self._dispatchers.values())
-
-    @property
-    def queued_tokens(self) -> int:
-        """Their tokens, boundaries included."""
-        return sum(dispatcher.queue.tokens for dispatcher in self._dispatchers.values())
 
     def unavailable_reason(self, model: str | None = None) -> str | None:
         """Return the reason why no request to a model can be answered now; None when it can."""
@@ -177,7 +156,7 @@ class Engine:
             output,
             admitted.tokens,
             now,
-            admitted.spacing,
+            admitted.virtual_seconds_per_token,
             on_end,
             is_bulk,
         )

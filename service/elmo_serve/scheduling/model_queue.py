@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from elmo_serve.output import Output
 from elmo_serve.scheduling.fair_queue import FairQueue
-from elmo_serve.scheduling.request import Place, Request, SentenceJob
+from elmo_serve.scheduling.request import JobState, Request, SentenceJob
 
 
 class Withdrawn(NamedTuple):
-    """The number of sentences that no request wants any more, by the place of their jobs."""
+    """The number of sentences that no request wants any more, by the state of their jobs."""
 
     queued: int
     running: int
@@ -50,7 +50,8 @@ class ModelQueue:
     def add(self, request: Request, most: int) -> None:
         """Queue at most so many sentences of a request: those that follow the ones queued before.
 
-        The virtual start times of a request ascend from its arrival, `spacing` for each token.
+        The virtual start times of a request ascend from its arrival, by
+        `virtual_seconds_per_token`.
         """
         start = len(request.jobs)
         known = self._jobs.setdefault(request.output, {})
@@ -64,11 +65,11 @@ class ModelQueue:
                     sentence, request.output, request.lengths[index], virtual_start, request.cost
                 )
                 new.append(job)
-            elif job.place is Place.QUEUED and virtual_start < job.virtual_start:
+            elif job.state is JobState.QUEUED and virtual_start < job.virtual_start:
                 self._fair.advance(job, virtual_start)
             job.add(request, index)
             request.jobs.append(job)
-            virtual_start += request.spacing * job.cost
+            virtual_start += request.virtual_seconds_per_token * job.cost
         request.next_virtual_start = virtual_start
         self._fair.add(new)
 
@@ -85,12 +86,12 @@ class ModelQueue:
             job.remove(request)
             if job.waiting:
                 continue
-            if job.place is Place.RUNNING:
+            if job.state is JobState.RUNNING:
                 running += 1
                 continue
             queued += 1
             self.forget(job)
-            if job.place is Place.QUEUED:
+            if job.state is JobState.QUEUED:
                 self._fair.remove(job)
             else:
                 has_dropped_retry = True
@@ -117,7 +118,7 @@ class ModelQueue:
             wanted = [job for job in jobs if job.waiting]
             for job in jobs:
                 if job.waiting:
-                    job.place = Place.RETRY
+                    job.state = JobState.RETRY
                 else:
                     self.forget(job)
             if wanted:

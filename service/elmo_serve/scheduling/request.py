@@ -33,7 +33,7 @@ class Request:
         output: the layers or mixture that is computed of each sentence.
         held: tokens of the queue's budget that are in use until their sentences are answered.
         arrived_at: when the request was admitted.
-        spacing: seconds between the virtual start times of two consecutive tokens.
+        virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
         is_bulk: whether the request is bulk however small it is.
         cost: its tokens, boundaries included, or `BULK_COST`; it orders the queue.
@@ -44,7 +44,7 @@ class Request:
     output: Output
     held: Hold
     arrived_at: float
-    spacing: float
+    virtual_seconds_per_token: float
     on_end: Callable[[], None]
     is_bulk: bool = False
     cost: int = field(init=False)
@@ -97,8 +97,8 @@ class Request:
         self.held.release()
 
 
-class Place(Enum):
-    """The place of a job: in the fair queue, in a batch to be run again, or with a worker."""
+class JobState(Enum):
+    """Where a job is: in the fair queue, in a batch to be run again, or with a worker."""
 
     QUEUED = auto()
     RETRY = auto()
@@ -126,7 +126,7 @@ class SentenceJob:
     virtual_start: float
     request_cost: int
     waiting: list[tuple[Request, int]] = field(default_factory=list)
-    place: Place = Place.QUEUED
+    state: JobState = JobState.QUEUED
     times_skipped: int = 0
     was_lost: bool = False
     cost: int = field(init=False)
@@ -141,7 +141,7 @@ class SentenceJob:
 
     def start(self, now: float) -> list[float]:
         """Record that the job leaves the queue; return the seconds that each request waited."""
-        self.place = Place.RUNNING
+        self.state = JobState.RUNNING
         for request, _ in self.waiting:
             request.start(now)
         return [now - request.arrived_at for request, _ in self.waiting]

@@ -69,7 +69,6 @@ class SharedMemoryPool:
     def __init__(self) -> None:
         self._free: list[Segment] = []
         self._all: dict[int, Segment] = {}
-        self._in_use: weakref.WeakValueDictionary[int, Bytes] = weakref.WeakValueDictionary()
         self._last_id = 0
         # Arrays are freed in any thread, in the middle of any function: the finaliser only appends.
         self._released: deque[Segment] = deque()
@@ -89,16 +88,7 @@ class SharedMemoryPool:
         segment = self._reuse(size) or self._create(size)
         array = np.frombuffer(segment.memory, np.uint8)
         weakref.finalize(array, self._released.append, segment).atexit = False
-        self._in_use[segment.id] = array
         return segment, array
-
-    def share(self, segment: Segment) -> Bytes:
-        """Return the array that keeps a segment in use, for a second holder.
-
-        Raises:
-            KeyError: the segment is not in use.
-        """
-        return self._in_use[segment.id]
 
     def holds(self, segment_id: int) -> bool:
         """Tell whether a segment is in use or kept for reuse."""

@@ -111,13 +111,13 @@ def test_retry_after_is_at_most_a_minute() -> None:
 
 
 def test_a_short_request_is_spread_over_eight_times_its_time() -> None:
-    assert admission_of().admit([8] * 10, 60.0).spacing == pytest.approx(8e-3)
+    assert admission_of().admit([8] * 10, 60.0).virtual_seconds_per_token == pytest.approx(8e-3)
 
 
 def test_a_request_with_a_near_deadline_is_spread_over_the_time_that_is_left() -> None:
     # 0.5 s by itself, and half of its timeout is planned with
-    assert admission_of().admit([8] * 50, 2.0).spacing == pytest.approx(1.0 / 500)
-    assert admission_of().admit([8] * 50, 0.6).spacing == pytest.approx(0.5 / 500)
+    assert admission_of().admit([8] * 50, 2.0).virtual_seconds_per_token == pytest.approx(1.0 / 500)
+    assert admission_of().admit([8] * 50, 0.6).virtual_seconds_per_token == pytest.approx(0.5 / 500)
 
 
 def test_one_clients_quota_is_nobody_elses() -> None:

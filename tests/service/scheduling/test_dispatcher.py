@@ -295,7 +295,7 @@ async def test_a_worker_that_never_ends_loading_is_replaced() -> None:
     kinds = iter([GatedWorker(loads=False), GatedWorker(), GatedWorker()])
     async with bench(GatedWorker, lambda: next(kinds), timeouts=Timeouts(load=0.1)) as b:
         await until(lambda: len(b.workers) == 3)
-        await until(lambda: b.engine.pool.ready_count == 2)
+        await until(lambda: b.pool.ready_count == 2)
 
 
 # There is no memory
@@ -309,7 +309,7 @@ async def test_a_batch_without_device_memory_is_halved_and_the_budget_follows() 
 
         too_large = [batch for batch in b.batches if batch.padded_tokens > 20]
         assert 1 <= len(too_large) <= 4  # of 64 and of 32: one that ran, one prefetched
-        learned = b.engine.pool.slots[0].budget
+        learned = b.pool.slots[0].budget
         assert 16 <= learned <= 20
         assert b.count("elmo_batch_budget_tokens", device="cpu") == learned
 
@@ -318,13 +318,13 @@ async def test_a_batch_without_device_memory_is_halved_and_the_budget_follows() 
 async def test_the_budget_grows_back_when_there_is_device_memory_again() -> None:
     async with bench(lambda: GatedWorker(memory_tokens=20), budget=64) as b:
         await b.ask(same_length("s", 40, 2))
-        low = b.engine.pool.slots[0].budget
+        low = b.pool.slots[0].budget
         b.workers[0].memory_tokens = math.inf
         many = same_length("t", 7_000, 2)
         check(await b.ask(many), many)
 
         assert low <= 20
-        assert b.engine.pool.slots[0].budget == 64
+        assert b.pool.slots[0].budget == 64
 
 
 @in_virtual_time

@@ -143,7 +143,7 @@ async def test_a_batch_that_runs_counts_as_queued_before_a_new_request() -> None
     async with bench(lambda: GatedWorker(is_open=False), budget=4_000) as b:
         task = b.ask(same_length("a", 400))  # 3,200 tokens in one batch
         await turns()
-        assert b.engine.queued_tokens == 0
+        assert b.queue.tokens == 0
         with pytest.raises(Overloaded, match=r"queue is about 3\.2 s long"):
             await b.ask([["small"]], timeout=5.0)
         b.workers[0].open()
@@ -211,7 +211,7 @@ async def test_a_batch_that_returns_before_its_request_is_withdrawn_gives_tokens
             task.cancel()
             while b.engine.admission.requests:  # the exact turn in which the request ends
                 await turns(1)
-            assert b.engine.queued_sentences > 0, "all slices were withdrawn: nothing is tested"
+            assert b.queue.sentences > 0, "all slices were withdrawn: nothing is tested"
             b.workers[0].finish()
             await turns()
 
@@ -293,12 +293,12 @@ async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_reque
         await until(lambda: len(b.workers[0].queue) == 2)
         b.workers[0].die("was killed by SIGKILL")
         await until(lambda: b.engine.unavailable_reason() is not None)
-        assert b.engine.queued_sentences == 12, "the batch that waited with the worker is replayed"
+        assert b.queue.sentences == 12, "the batch that waited with the worker is replayed"
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-        assert (b.engine.queued_sentences, b.engine.queued_tokens) == (0, 0)
+        assert (b.queue.sentences, b.queue.tokens) == (0, 0)
 
 
 # Draining

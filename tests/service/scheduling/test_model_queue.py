@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from elmo_serve.errors import Unavailable
 from elmo_serve.scheduling.model_queue import ModelQueue, Withdrawn, halves, padded_tokens
 from elmo_serve.scheduling.quotas import Budget
-from elmo_serve.scheduling.request import Place, Request, SentenceJob
+from elmo_serve.scheduling.request import JobState, Request, SentenceJob
 from tests.support.requests import request_of, vectors_of
 
 VECTORS = vectors_of(1.0)
@@ -79,7 +79,7 @@ def test_retries_come_first_in_their_order() -> None:
     run(one + two)
     queue.retry(one, two)
 
-    assert {job.place for job in one + two} == {Place.RETRY}
+    assert {job.state for job in one + two} == {JobState.RETRY}
     assert (queue.sentences, queue.tokens) == (20, 100)
     assert [queue.next_jobs(20), queue.next_jobs(20)] == [one, two]
     assert len(queue.next_jobs(20)) == 4

@@ -4,7 +4,7 @@ import pytest
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.scheduling.quotas import Budget
-from elmo_serve.scheduling.request import Place, Request, SentenceJob, cost_of
+from elmo_serve.scheduling.request import JobState, Request, SentenceJob, cost_of
 from tests.support.requests import OUTPUT, request_of, vectors_of
 
 VECTORS = vectors_of(1.0)
@@ -73,7 +73,7 @@ def test_a_job_answers_every_request_that_waits_for_it() -> None:
     assert waits == [4.0, 4.0]
     assert [request.started_at for request in requests] == [4.0, 4.0]
     assert [request.missing for request in requests] == [0, 1]
-    assert (job.place, job.waiting) == (Place.RUNNING, [])
+    assert (job.state, job.waiting) == (JobState.RUNNING, [])
 
 
 def test_a_job_fails_every_request_with_an_error_of_its_own() -> None:

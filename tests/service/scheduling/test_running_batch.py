@@ -3,8 +3,8 @@
 import numpy as np
 
 from elmo_serve.output import Output
+from elmo_serve.scheduling.dispatcher import RunningBatch
 from elmo_serve.scheduling.request import SentenceJob
-from elmo_serve.scheduling.running_batch import RunningBatch
 from elmo_serve.workers.shared_memory import SharedMemoryPool, view
 
 OUTPUTS = [

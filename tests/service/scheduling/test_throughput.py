@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_serve.scheduling.throughput import ThroughputEstimate
+from elmo_serve.scheduling.dispatcher import ThroughputEstimate
 
 
 class Clock:

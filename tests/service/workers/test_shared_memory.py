@@ -87,19 +87,6 @@ def test_many_unused_segments_do_not_hold_descriptors() -> None:
     del kept
 
 
-def test_a_shared_array_keeps_its_segment_in_use() -> None:
-    pool = SharedMemoryPool()
-    segment, array = pool.acquire(1_000)
-    other = pool.share(segment)
-    del array
-    assert pool.acquire(1_000)[0].id != segment.id
-    del other
-    gc.collect()
-
-    with pytest.raises(KeyError):
-        pool.share(segment)
-
-
 def test_want_of_descriptors_is_unavailable_and_leaks_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -63,7 +63,7 @@ def translated(error: Exception, request: Request) -> ServiceError:
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if is_shortage(error):
-        _log.error("a request failed for want of memory or descriptors: %s", error)
+        _log.error("a request failed, out of memory or file descriptors: %s", error)
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
     _log.error("unexpected error", exc_info=error)
     return InternalError()
