@@ -3,13 +3,14 @@
 #   docker build -t elmo-serve .                               CPU
 #   docker build -t elmo-serve:cuda --build-arg TORCH_INDEX= . CUDA, several gigabytes larger
 #
-# Build arguments: TORCH_INDEX is the package index of torch alone (default: PyTorch's CPU builds;
+# Build arguments: BASE is the Python image; a release names it by its digest
+# (--build-arg BASE=python@sha256:...), so that it can be built again. TORCH_INDEX is the package index of torch alone (default: PyTorch's CPU builds;
 # empty: pip's own index, whose x86-64 build of torch is CUDA). PIP_INDEX_URL, PIP_EXTRA_INDEX_URL
 # and PIP_FIND_LINKS are pip's own variables, for builds behind a mirror.
 
-ARG PYTHON_VERSION=3.11
+ARG BASE=python:3.11-slim
 
-FROM python:${PYTHON_VERSION}-slim AS build
+FROM ${BASE} AS build
 SHELL ["/bin/sh", "-eu", "-c"]
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
@@ -41,16 +42,23 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/elmo/bin/pip install --build-constraint constraints.txt --no-deps ./client .; \
     /opt/elmo/bin/pip uninstall --yes pip
 
-FROM python:${PYTHON_VERSION}-slim
+FROM ${BASE}
+ARG BASE
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG CREATED=unknown
+ARG SOURCE=unknown
 LABEL org.opencontainers.image.title="elmo-serve" \
       org.opencontainers.image.description="ELMo embeddings over HTTP" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
-# A new volume that is mounted on one of these folders takes over its owner.
-RUN install -d -o 10001 -g 10001 /models /tasks /cache
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.base.name="${BASE}"
+# A new volume that is mounted on one of these folders takes over its owner. Group 0 may write, for
+# OpenShift runs the image as any user of that group.
+RUN install -d -o 10001 -g 0 -m 0775 /models /tasks /cache
 COPY --from=build /opt/elmo /opt/elmo
 COPY --chmod=0644 docker/healthcheck.py /opt/elmo/healthcheck.py
 # USER and HOME are set because user 10001 has no entry in /etc/passwd; only /tmp is always writable.
@@ -63,7 +71,7 @@ ENV PATH=/opt/elmo/bin:$PATH \
     ELMO_PORT=8000 \
     ELMO_TASKS=/tasks \
     ELMO_CACHE=/cache
-USER 10001:10001
+USER 10001:0
 WORKDIR /models
 EXPOSE 8000
 STOPSIGNAL SIGTERM

