@@ -23,7 +23,7 @@ from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry
 from elmo_serve.workers.shared_memory import Segment, map_descriptor
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.slot import Started
 from tests.support.fits import body
 from tests.support.gated_worker import INFO
 

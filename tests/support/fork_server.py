@@ -40,10 +40,10 @@ _MODULES = (
     "elmo_serve.http.server",
     "elmo_serve.files.in_process",
     "elmo_serve.jobs.fit_training",
-    "elmo_serve.workers.json_worker",
+    "elmo_serve.http.helpers.json_pool",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
-    "elmo_serve.workers.text_worker",
+    "elmo_serve.http.helpers.text_pool",
     "h5py",
 )
 """What the commands and their children import when they run."""

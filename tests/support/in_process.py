@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
-import orjson
 from fastapi import FastAPI
 
 from elmo_serve.http.app import create_app
-from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.helpers.fit_pool import FitParser
+from elmo_serve.http.helpers.json_pool import JsonWorkerPool
+from elmo_serve.http.helpers.pool import HelperPool, InSlices, Memory
+from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
-from elmo_serve.jobs.fit_body import read_fit
 from elmo_serve.jobs.fit_child import SpawnFit
-from elmo_serve.jobs.fit_parser import FitParser
-from elmo_serve.jobs.fit_plan import FitPlan, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
-from elmo_serve.workers import text_worker
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.json_pool import JsonWorkerPool
-from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
-from elmo_serve.workers.text_pool import TextWorkerPool
+from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.engines import turns, until
 from tests.support.fit_tasks import FitHere
 from tests.support.gated_worker import GatedWorker, ModelWorker
 from tests.support.servers import SMALL
 
 
-class NoJsonProcesses(JsonWorkerPool):
-    """Writes JSON a few turns of the event loop after it was asked to, in this process."""
+class _Here(HelperPool):
+    """Runs functions in this process, a few turns of the event loop after it was asked to."""
 
     def start(self) -> None:
         """Start nothing."""
@@ -40,37 +38,30 @@ class NoJsonProcesses(JsonWorkerPool):
     async def stop(self) -> None:
         """Stop nothing."""
 
-    async def write(self, vectors: Sequence[Vectors], *, as_objects: bool = False) -> list[Chunk]:
-        """Return the JSON of the vectors, as the processes write it."""
-        await turns(5)
-        texts = [orjson.dumps(each.numpy().tolist()) for each in vectors]
-        if as_objects:
-            texts = [
-                b'{"object":"embedding","index":%d,"embedding":%b}' % each
-                for each in enumerate(texts)
-            ]
-        return [b",".join(texts)]
+    def run(
+        self, function: Callable[..., Any], *arguments: object, size: int, first: bool = False
+    ) -> asyncio.Future[Any]:
+        """Return what a process would."""
+        given = [each.array if isinstance(each, Memory) else each for each in arguments]
+
+        async def result() -> Any:
+            await turns(5)
+            found = function(*given)
+            return found.result if isinstance(found, InSlices) else found
+
+        return asyncio.ensure_future(result())
 
 
-class NoTextProcesses(TextWorkerPool):
+class NoJsonProcesses(_Here, JsonWorkerPool):
+    """Parses and writes JSON in this process."""
+
+
+class NoTextProcesses(_Here, TextWorkerPool):
     """Splits texts in this process."""
 
-    def start(self) -> None:
-        """Start nothing."""
 
-    async def tokenize(
-        self, task: text_worker.Tokenize
-    ) -> text_worker.TokenizedTexts | text_worker.TextRefused:
-        """Return the tokens, as a text process does."""
-        return text_worker.tokenize(task)
-
-
-class NoBodyProcess(FitParser):
+class NoBodyProcess(_Here, FitParser):
     """Parses bodies of fits in this process."""
-
-    async def parse(self, body: bytes, source: FitSource) -> FitPlan:
-        """Return the plan of a fit, as a process does."""
-        return read_fit(body, source).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +95,10 @@ async def in_process(
         }
     )
     server = assemble(given, lambda *_: worker, hardware=Hardware(0), spawn_fit=spawn_fit)
-    server.fit_parser = NoBodyProcess(SharedMemoryPool(), Metrics())
-    server.json_workers = NoJsonProcesses(1, SharedMemoryPool(), Metrics())
-    server.text_workers = NoTextProcesses(1, SharedMemoryPool(), Metrics())
+    segments, metrics = SharedMemoryPool(), Metrics()
+    server.fit_parser = NoBodyProcess(segments, metrics)
+    server.json_workers = NoJsonProcesses(1, segments, metrics)
+    server.text_workers = NoTextProcesses(1, segments, metrics)
     app = create_app(server)
     async with (
         app.router.lifespan_context(app),

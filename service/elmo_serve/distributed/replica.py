@@ -10,10 +10,10 @@ from elmo_model.word_vectors.cache import map_folder
 from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
 from elmo_serve.distributed.located import located
 from elmo_serve.http.app import create_app
+from elmo_serve.http.helpers.pool import default_count
 from elmo_serve.http.state import Server
 from elmo_serve.model_cache import cache_settings, with_cache
 from elmo_serve.settings import Settings
-from elmo_serve.workers.task_pool import default_count
 
 _REQUEST_ID = b"x-request-id"
 

@@ -9,6 +9,9 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from elmo_serve.http.helpers.fit_pool import FitParser
+from elmo_serve.http.helpers.json_pool import JsonWorkerPool
+from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request.body import ReceivingBudget
 from elmo_serve.http.request.metrics import RequestMetrics
@@ -16,15 +19,12 @@ from elmo_serve.http.request.parsing import RequestLimits
 from elmo_serve.http.request.wait import RequestWaits
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
-from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
-from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.text_pool import TextWorkerPool
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
 

@@ -2,6 +2,9 @@
 
 from functools import partial
 
+from elmo_serve.http.helpers.fit_pool import FitParser
+from elmo_serve.http.helpers.json_pool import JsonWorkerPool
+from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.request.body import ReceivingBudget
 from elmo_serve.http.request.metrics import RequestMetrics
@@ -10,7 +13,6 @@ from elmo_serve.http.state import Server
 from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.fit_child import SpawnFit, spawner
 from elmo_serve.jobs.fit_jobs import FitJobs
-from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.fit_run import FitHost
 from elmo_serve.jobs.job_limits import JobLimits
 from elmo_serve.metrics import Metrics
@@ -20,11 +22,9 @@ from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.specs import TIMEOUTS, MakeWorker, worker_process, worker_specs
-from elmo_serve.workers.text_pool import TextWorkerPool
 from elmo_serve.workers.watchdog import Timeouts
 
 

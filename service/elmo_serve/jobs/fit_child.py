@@ -18,8 +18,7 @@ from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment
-from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
 from elmo_serve.workers.watchdog import Timeouts
 
 _ATTEMPTS = 2

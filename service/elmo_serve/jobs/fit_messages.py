@@ -8,7 +8,7 @@ from typing import Any
 
 from elmo_serve.jobs.fit_plan import FitSource
 from elmo_serve.workers.shared_memory import Segment, SegmentHandle
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.slot import Started
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from elmo_serve import logs
 from elmo_serve.jobs.fit_messages import Train
 from elmo_serve.workers.process import Parent
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.slot import Started
 
 PROCESS_NAME = "elmo-fit"
 """Name of the process in `ps` and `top`."""

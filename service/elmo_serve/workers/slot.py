@@ -57,6 +57,11 @@ State = Literal["loading", "ready", "down"]
 TaskT = TypeVar("TaskT")
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first message of a child: it can take tasks."""
+
+
 class Child(Protocol):
     """A process that can be supervised: a `ChildProcess`."""
 

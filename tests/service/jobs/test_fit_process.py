@@ -9,7 +9,7 @@ from elmo_serve.jobs.fit_child import spawner
 from elmo_serve.jobs.fit_messages import Fits, Scored, Trained
 from elmo_serve.jobs.scratch_files import ScratchFiles
 from elmo_serve.workers.process import ChildProcess
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.slot import Started
 from tests.support.fit_tasks import fit_task
 
 

@@ -105,7 +105,7 @@ async def _parsed_body(
         if body.size <= SMALL_BODY_BYTES:
             parsed = parse(body.content, limits)
         else:
-            parsed = await server.json_workers.parse(body, limits)
+            parsed = await server.json_workers.parse(parse, body, limits)
         if parsed.text is not None:
             step = "The text was not split into tokens"
             parsed = await _tokenized(server, parsed, parsed.text)

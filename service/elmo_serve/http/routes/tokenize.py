@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded
 from elmo_serve.http.errors.problem_details import BODY_ERRORS, REQUEST_ID, documented
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types.encoder import json_array
 from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.request import headers
@@ -18,7 +19,6 @@ from elmo_serve.http.routes.embed_document import WARNINGS, component, json_requ
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.http.text.splitting import text_warnings, tokenize
-from elmo_serve.workers.text_worker import TokenizedTexts
 
 router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
@@ -68,7 +68,7 @@ async def _tokenized(server: Server, body: Body) -> tuple[str, TokenizedTexts]:
     if body.size <= SMALL_BODY_BYTES:
         asked = parse_tokenize(body.content, server.request_limits)
     else:
-        asked = await server.json_workers.parse_tokenize(body, server.request_limits)
+        asked = await server.json_workers.parse(parse_tokenize, body, server.request_limits)
     model = server.models.get(asked.model).info
     found = await tokenize(server, asked.texts, asked.tokenizer, model=model)
     return asked.tokenizer or model.tokenizer, found

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, get_args
 import orjson
 
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
+from elmo_serve.http.helpers.text_pool import Side
 from elmo_serve.http.request.parsing import RequestLimits, refuse_rivals
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.validation import spelled, validated, without_nulls
-from elmo_serve.workers.text_worker import Side
 
 Form = Literal["/v1/embeddings", "/tei/embed", "/similarity", "/neighbours"]
 """The form of a body, called by a route that takes it."""

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import DeadlineExceeded, FieldError, InvalidRequest, SentenceFailed
+from elmo_serve.http.helpers.text_pool import Side
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.media_types.response import send_chunks
@@ -28,7 +29,6 @@ from elmo_serve.http.text.bodies import Form, TextBody
 from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.workers.text_worker import Side
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class TextCall:
             await body.receive(self._receive)
             if body.size <= SMALL_BODY_BYTES:
                 return text_bodies.parse(body.content, limits, form)
-            return await server.json_workers.parse_form(body, limits, form)
+            return await server.json_workers.parse(text_bodies.parse, body, limits, form)
 
     async def embed(
         self,

@@ -7,12 +7,12 @@ from typing import Final
 
 from elmo_model.tokenizers import TOKENIZERS
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, shown
+from elmo_serve.http.helpers.text_pool import Side, TextRefused, Tokenize, TokenizedTexts
 from elmo_serve.http.request.parsing import check_texts, text_pointer
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.token_warnings import TokenWarnings
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.text_worker import Side, TextRefused, Tokenize, TokenizedTexts
 
 _PART_CHARACTERS: Final = 1 << 12
 """Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a

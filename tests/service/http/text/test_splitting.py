@@ -7,13 +7,13 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, ServiceError, TooLarge
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.shared_memory import SharedMemoryPool
-from elmo_serve.workers.text_worker import TokenizedTexts
 from tests.support.in_process import NoTextProcesses
 
 MODEL = ModelInfo("small", "1", "none", 3, 4, 0, "float32")

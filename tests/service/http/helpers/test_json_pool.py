@@ -11,16 +11,18 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import orjson
 import pytest
 from starlette.types import Message
 
+from elmo_serve.errors import InvalidRequest
+from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.request.body import Body, ReceivingBudget
-from elmo_serve.http.request.parsing import RequestLimits
+from elmo_serve.http.request.parsing import RequestLimits, parse, parse_tokenize
+from elmo_serve.http.text import bodies
 from elmo_serve.metrics import Metrics
-from elmo_serve.workers.json_pool import JsonWorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive
@@ -106,18 +108,22 @@ async def test_a_lost_process_is_replaced_and_its_task_done_again() -> None:
         assert (b.count("json_lost"), b.count("json_hung")) == (1, 0)
 
 
-async def _whole(content: bytes) -> Message:
-    return {"type": "http.request", "body": content}
+async def _body(members: dict[str, Any]) -> Body:
+    async def whole() -> Message:
+        return {"type": "http.request", "body": orjson.dumps(members)}
+
+    body = Body({"headers": []}, ReceivingBudget(1 << 30))
+    await body.receive(whole)
+    return body
 
 
 async def test_a_request_is_parsed_although_its_process_hangs() -> None:
     async with bench() as b:
         (struck,) = pids()
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
-        body = Body({"headers": []}, ReceivingBudget(1 << 30))
-        await body.receive(partial(_whole, orjson.dumps({"sentences": sentences})))
+        body = await _body({"sentences": sentences})
         os.kill(struck, signal.SIGSTOP)
-        parsing = asyncio.ensure_future(b.pool.parse(body, LIMITS))
+        parsing = asyncio.ensure_future(b.pool.parse(parse, body, LIMITS))
         await turns()
         b.clock.advance(HANG_SECONDS)
         await b.replace()
@@ -125,6 +131,23 @@ async def test_a_request_is_parsed_although_its_process_hangs() -> None:
 
         assert [orjson.loads(sentence) for sentence in parsed.sentences] == sentences
         assert (b.count("json_lost"), b.count("json_hung")) == (0, 1)
+
+
+async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
+    """More texts than a message holds, of each kind of body."""
+    texts = [f"text {number}" for number in range(2_500)]
+    async with bench() as b:
+        embed = await b.pool.parse(parse, await _body({"text": texts}), LIMITS)
+        tokenized = await b.pool.parse(parse_tokenize, await _body({"text": texts}), LIMITS)
+        openai = await _body({"model": "m", "input": texts})
+        asked = await b.pool.parse(bodies.parse, openai, LIMITS, "/v1/embeddings")
+        with pytest.raises(InvalidRequest) as refusal:
+            await b.pool.parse(parse, await _body({"sentences": [["a", 1]]}), LIMITS)
+
+    assert embed.text is not None and embed.text.texts == texts
+    assert tokenized.texts == texts
+    assert [text.decode() for text in asked.sentences] == texts
+    assert refusal.value.errors[0].pointer == "/sentences/0/1"
 
 
 async def test_memory_that_a_late_process_may_write_to_is_not_given_to_others() -> None:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from elmo_serve.errors import InvalidRequest, MalformedBody
+from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_parser import FitParser
 from elmo_serve.jobs.fit_plan import FitLimits, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.shared_memory import SharedMemoryPool

@@ -1,4 +1,4 @@
-"""The child's side of a text worker: it splits texts into tokens.
+"""The text processes: they split texts into tokens.
 
 Tokenizers are Python code that takes up to 10 microseconds a character and holds the GIL: in a
 thread of the server they would starve its event loop.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
 
 from elmo_model.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
+from elmo_serve.http.helpers.pool import HelperKind, HelperPool
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
-from elmo_serve.workers.process import Parent
-from elmo_serve.workers.task_messages import Started
+from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.watchdog import Timeouts
+
+if TYPE_CHECKING:  # the processes import this module and keep no metrics
+    from elmo_serve.metrics import Metrics
 
 _UNUSED: Final = ("scipy", "sklearn")
 """Libraries that NLTK imports where they are installed, for parts that no tokenizer uses. Without
@@ -80,15 +84,41 @@ class TextRefused:
     too_long: bool = False
 
 
-def work(parent: Parent) -> None:
-    """Do tasks until the server closes the channel."""
+def _prepare() -> None:
+    """Import the libraries of all tokenizers."""
     for unused in _UNUSED:
         sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
     for name in TOKENIZERS:
-        tokenizer(name)("")  # imports its library
-    parent.send(Started())
-    while True:
-        parent.send(tokenize(parent.receive()))
+        tokenizer(name)("")
+
+
+_KIND = HelperKind(
+    name="text",
+    title="text process",
+    refusal="The text could not be split",
+    timeouts=Timeouts(load=120.0, first_batch=30.0, batch=5.0),
+    minimum_size=4_096,
+    prepare=_prepare,
+    lazy=True,
+)
+
+
+class TextWorkerPool(HelperPool):
+    """A few processes that are spawned for the first text: many servers are sent tokens alone."""
+
+    def __init__(self, count: int | None, segments: SharedMemoryPool, metrics: Metrics) -> None:
+        super().__init__(_KIND, count, segments, metrics)
+
+    async def tokenize(self, task: Tokenize) -> TokenizedTexts | TextRefused:
+        """Return the tokens of some texts, or the text that cannot be split.
+
+        Raises:
+            Unavailable: two processes were lost over it, or none can be started.
+        """
+        found: TokenizedTexts | TextRefused = await self.run(
+            tokenize, task, size=sum(map(len, task.texts))
+        )
+        return found
 
 
 def tokenize(task: Tokenize) -> TokenizedTexts | TextRefused:

@@ -1,0 +1,61 @@
+"""The process that parses the bodies of fits: of 8 MiB, or of text, it takes up to minutes.
+
+A process of its own, so that no response in JSON and no text of `POST /embed` waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elmo_serve.http.helpers.pool import HelperKind, HelperPool, InSlices, Memory
+from elmo_serve.jobs.fit_body import read_fit
+from elmo_serve.jobs.fit_plan import FitPlan, FitSource
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
+from elmo_serve.workers.watchdog import Timeouts
+
+if TYPE_CHECKING:  # the process imports this module and keeps no metrics
+    from elmo_serve.metrics import Metrics
+
+
+def _prepare() -> None:
+    """Do nothing: the process needs the imports of this module."""
+
+
+_KIND = HelperKind(
+    name="body",
+    title="body parser",
+    refusal="The body could not be read",
+    # Moses splits some 100,000 characters a second, and a body may have 8 MiB of them.
+    timeouts=Timeouts(load=120.0, first_batch=600.0, batch=600.0),
+    minimum_size=1 << 20,
+    prepare=_prepare,
+    lazy=True,
+)
+
+
+class FitParser(HelperPool):
+    """One process, spawned for the first body."""
+
+    def __init__(self, segments: SharedMemoryPool, metrics: Metrics) -> None:
+        super().__init__(_KIND, 1, segments, metrics)
+
+    async def parse(self, body: bytes, source: FitSource) -> FitPlan:
+        """Return the plan of a fit.
+
+        Raises:
+            ServiceError: the error that `read_fit` raises.
+            Unavailable: two processes were lost over it, none can be started, or memory is short.
+        """
+        segment, array = self.segments.acquire(max(len(body), 1))
+        array[: len(body)] = np.frombuffer(body, np.uint8)
+        plan: FitPlan = await self.run(
+            _plan, Memory(segment, array), len(body), source, size=len(body)
+        )
+        return plan
+
+
+def _plan(memory: Bytes, size: int, source: FitSource) -> InSlices:
+    """Parse the first `size` bytes of `memory`."""
+    return InSlices(read_fit(memory.data[:size], source).plan(), ("sentences",))

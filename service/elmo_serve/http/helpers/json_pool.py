@@ -1,0 +1,168 @@
+"""The JSON processes: they parse large requests and write answers as JSON.
+
+JSON costs so much processor time that it would block the event loop of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from elmo_serve.http.helpers.pool import HelperKind, HelperPool, InSlices, Memory
+from elmo_serve.http.media_types import json_text
+from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.request.body import Body
+from elmo_serve.http.request.parsing import Parsed, TextRequest
+from elmo_serve.http.text.bodies import TextBody
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors, view
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
+
+if TYPE_CHECKING:  # the processes import this module and keep no metrics
+    from elmo_serve.metrics import Metrics
+
+ParsedT = TypeVar("ParsedT", Parsed, TextRequest, TextBody)
+
+_PART_BYTES = 1 << 19
+"""Bytes of float32 vectors in one call, some 3 ms of writing: one answer uses all processes."""
+
+_PART_SENTENCES = 256
+"""Sentences in one call: to name a sentence in a message costs time as well."""
+
+_ITEM_BYTES = 4  # a float16 takes as long to write as a float32
+_NUMBER_BYTES = 25  # at most: "-1.1754943508222875e-38," and brackets
+
+_OBJECT_BYTES = 64
+"""Bytes of an embedding object around its numbers, its index included, or of an empty sentence."""
+
+
+def _prepare() -> None:
+    """Do nothing: the imports of this module take longer than a body to parse."""
+
+
+_KIND = HelperKind(
+    name="json",
+    title="JSON process",
+    refusal="The JSON could not be read or written",
+    timeouts=Timeouts(load=60.0, first_batch=5.0, batch=3.0),
+    minimum_size=_PART_BYTES,
+    prepare=_prepare,
+)
+
+
+class JsonWorkerPool(HelperPool):
+    """A few processes for JSON."""
+
+    def __init__(
+        self,
+        count: int | None,
+        segments: SharedMemoryPool,
+        metrics: Metrics,
+        clock: Clock = EVENT_LOOP_CLOCK,
+    ) -> None:
+        super().__init__(_KIND, count, segments, metrics, clock)
+
+    async def write(self, vectors: Sequence[Vectors], *, as_objects: bool = False) -> list[Chunk]:
+        """Return the JSON of some sentences, with commas between them, in pieces.
+
+        With `as_objects` each is an embedding object of OpenAI.
+
+        Raises:
+            Unavailable: two processes were lost over it, none can be started, or memory is short.
+        """
+        parts: list[asyncio.Future[memoryview]] = []
+        try:
+            start = 0
+            for part in _parts(vectors):
+                first = start if as_objects else None
+                parts.append(asyncio.ensure_future(self._write_part(part, first)))
+                start += len(part)
+                await asyncio.sleep(0)
+            texts = await asyncio.gather(*parts)
+        except BaseException:
+            for unfinished in parts:
+                unfinished.cancel()
+            raise
+        pieces: list[Chunk] = []
+        for text in texts:
+            if pieces:
+                pieces.append(b",")
+            pieces.append(text)
+        return pieces
+
+    async def parse(self, parse: Callable[..., ParsedT], body: Body, *arguments: object) -> ParsedT:
+        """Return `parse(body, *arguments)`, and free the pieces of the body.
+
+        A request is parsed before long answers are written.
+
+        Raises:
+            ServiceError: the error that `parse` raises.
+            Unavailable: two processes were lost over it, none can be started, or memory is short.
+        """
+        segment, array = self.segments.acquire(body.size)
+        body.move_to(array)
+        memory = Memory(segment, array)
+        parsed: ParsedT = await self.run(
+            _parsed, memory, body.size, parse, *arguments, size=body.size, first=True
+        )
+        return parsed
+
+    async def _write_part(self, vectors: Sequence[Vectors], first: int | None) -> memoryview:
+        numbers = sum(math.prod(v.shape) for v in vectors)
+        brackets = sum(2 * math.prod(v.shape[:-1]) + _OBJECT_BYTES for v in vectors)
+        target, array = self.segments.acquire(numbers * _NUMBER_BYTES + 2 * brackets)
+        read = {v.segment.id: Memory(v.segment, v.array) for v in vectors}
+        number = {segment_id: number for number, segment_id in enumerate(read)}
+        sources = [(number[v.segment.id], v.offset, v.shape, v.dtype) for v in vectors]
+        written = Memory(target, array)
+        size: int = await self.run(
+            _write, first, sources, written, *read.values(), size=numbers * _ITEM_BYTES
+        )
+        return array[:size].data
+
+
+def _parsed(
+    memory: Bytes, size: int, parse: Callable[..., ParsedT], *arguments: object
+) -> InSlices:
+    """Parse the first `size` bytes of `memory`."""
+    parsed = parse(memory.data[:size], *arguments)
+    match parsed:
+        case Parsed(text=TextRequest()):
+            return InSlices(parsed, ("text", "texts"))
+        case TextRequest():
+            return InSlices(parsed, ("texts",))
+        case _:
+            return InSlices(parsed, ("sentences",))
+
+
+def _write(
+    first: int | None,
+    sources: Sequence[tuple[int, int, tuple[int, ...], str]],
+    target: Bytes,
+    *memory: Bytes,
+) -> int:
+    """Write vectors to `target` as JSON, with commas between sentences; return its size in bytes.
+
+    A source is the number of its memory, and the offset, shape and type of the vectors in it. With
+    `first` each is an embedding object of OpenAI, numbered from `first` on.
+    """
+    arrays = (view(memory[number], start, shape, dtype) for number, start, shape, dtype in sources)
+    texts = json_text.texts(arrays)
+    written, end = target.data, 0
+    for text in texts if first is None else json_text.embedding_objects(texts, first):
+        start, end = end, end + len(text)
+        written[start:end] = text
+    return end
+
+
+def _parts(vectors: Sequence[Vectors]) -> Iterator[Sequence[Vectors]]:
+    """Cut sentences into runs of about the same number of bytes, and not too many sentences."""
+    start, size = 0, 0
+    for index, one in enumerate(vectors):
+        size += math.prod(one.shape) * _ITEM_BYTES
+        if size >= _PART_BYTES or index - start + 1 == _PART_SENTENCES:
+            yield vectors[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(vectors):
+        yield vectors[start:]

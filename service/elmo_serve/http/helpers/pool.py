@@ -1,0 +1,325 @@
+"""A pool of helper processes: functions run in them that would block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from elmo_serve.errors import ServiceError, Unavailable
+from elmo_serve.workers.devices import cores
+from elmo_serve.workers.process import ChildProcess, Parent
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool
+from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
+
+if TYPE_CHECKING:  # the processes import this module and keep no metrics
+    from elmo_serve.metrics import Metrics
+
+_CALLS_AHEAD = 2
+"""Calls given to one process: one runs and one waits. More would wait behind a slow process."""
+
+_ATTEMPTS = 2
+"""Processes that may be lost over one call before its request is refused."""
+
+_SLICE_BYTES, _SLICE_ITEMS = 1 << 18, 1_000
+"""Bytes and items of a long list in one message.
+
+The event loop unpickles a message in one go: larger slices block it longer, smaller ones cost more
+messages (`benchmarks/event_loop.py`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperKind:
+    """The kind of functions that a pool runs.
+
+    `name` is the label of its processes, log lines and failures: `json` for `elmo-json`,
+    `JSON process` and `json_lost`. `refusal` opens the message for a call that cannot be done now.
+    `minimum_size` is the size below which calls take equally long. A process calls `prepare` before
+    it is ready, which imports the module of it. Processes of a `lazy` kind are spawned for the
+    first call.
+    """
+
+    name: str
+    title: str
+    refusal: str
+    timeouts: Timeouts
+    minimum_size: int
+    prepare: Callable[[], None]
+    lazy: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """A segment as an argument, and the array that keeps it in use. A function gets its bytes."""
+
+    segment: Segment
+    array: Bytes
+
+    def __reduce__(self) -> tuple[type[SegmentHandle], tuple[int, int]]:
+        return self.segment.__reduce__()
+
+
+@dataclass(frozen=True, slots=True)
+class InSlices:
+    """A result, a dataclass, whose long list at `path` is sent ahead of it in slices.
+
+    `path` names the member, or the member of a member. A function returns it with the list in
+    place; the caller of `HelperPool.run` gets the result itself.
+    """
+
+    result: Any
+    path: tuple[str, ...]
+
+    def with_list(self, items: list[Any]) -> Any:
+        """Return the result with another list."""
+        return _replaced(self.result, self.path, items)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The message that gives a process its next function; memory among `arguments` is named."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A slice of the long list of a result. The message that ends the call follows."""
+
+    items: Sequence[bytes | str]
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A call and the future of its result.
+
+    A process continues its call after the request has ended: until then the memory among the
+    arguments stays in use, or it would write into memory of another request. `size` is in the unit
+    of the pool, for the watchdog. `items` are those of all slices so far. Calls that are `first`
+    are begun before all others.
+    """
+
+    call: Call
+    size: int
+    future: asyncio.Future[Any]
+    first: bool = False
+    items: list[Any] = field(default_factory=list)
+    attempts: int = 0
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments that the arguments name."""
+        return [each.segment for each in self.call.arguments if isinstance(each, Memory)]
+
+    def finish(self, message: object) -> None:
+        """Pass the result, or the error, to the caller."""
+        if self.future.done():
+            return
+        if isinstance(message, ServiceError):
+            self.future.set_exception(message)
+        elif isinstance(message, InSlices):
+            self.future.set_result(message.with_list(self.items))
+        else:
+            self.future.set_result(message)
+
+
+class HelperPool:
+    """A few processes, and the calls that wait for one of them.
+
+    Calls wait in two queues, each first in, first out. `make` makes other processes.
+    """
+
+    def __init__(
+        self,
+        kind: HelperKind,
+        count: int | None,
+        segments: SharedMemoryPool,
+        metrics: Metrics,
+        clock: Clock = EVENT_LOOP_CLOCK,
+        make: Callable[[], Child] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.segments = segments
+        self._metrics = metrics
+        self._is_started = False
+        self._first: deque[Pending] = deque()
+        self._others: deque[Pending] = deque()
+        make = make or partial(ChildProcess, f"elmo-{kind.name}", work, (kind.prepare,), segments)
+        spec = SlotSpec(
+            name=kind.title,
+            loading="it is starting",
+            make=lambda _: make(),
+            timeouts=kind.timeouts,
+            minimum_size=kind.minimum_size,
+        )
+        self._slots: list[Slot[Pending]] = []
+        for _ in range(count or default_count(cores())):
+            Slot(spec, self, self._slots, clock)  # it adds itself to the slots
+
+    def start(self) -> None:
+        """Spawn the processes, unless they are spawned for the first call."""
+        if not self.kind.lazy:
+            self._start()
+
+    async def stop(self) -> None:
+        """End the processes."""
+        await asyncio.gather(*(slot.stop() for slot in self._slots))
+
+    @property
+    def ready_count(self) -> int:
+        """Processes that can take calls."""
+        return sum(slot.is_ready for slot in self._slots)
+
+    def run(
+        self, function: Callable[..., Any], *arguments: object, size: int, first: bool = False
+    ) -> asyncio.Future[Any]:
+        """Queue `function(*arguments)`, with `first` before all calls that are not `first`.
+
+        The function is one of a module, and the arguments can be pickled. `Memory` among them
+        reaches the function as bytes and stays in use until the process has done with it.
+
+        When the future is cancelled, the call is not begun. A process that has begun it gets the
+        shortest timeout of a call to end it, and is replaced otherwise. The future raises:
+
+            ServiceError: the one that the function raises.
+            Unavailable: two processes were lost over the call, or none can be started.
+        """
+        future = asyncio.get_running_loop().create_future()
+        pending = Pending(Call(function, arguments), size, future, first)
+        future.add_done_callback(partial(self._on_done, pending))
+        self._queue(pending).append(pending)
+        if not self._is_started:
+            self._start()
+        self.dispatch()
+        return future
+
+    def dispatch(self) -> None:
+        """Give waiting calls to the processes that are ready and have the fewest."""
+        ready = [slot for slot in self._slots if slot.is_ready]
+        while (waiting := self._first or self._others) and ready:
+            slot = min(ready, key=lambda slot: slot.task_count)
+            if slot.task_count >= _CALLS_AHEAD:
+                return
+            pending = waiting.popleft()
+            if not pending.future.done():
+                slot.assign(pending, pending.size)
+                slot.child.send(pending.call, *pending.segments)
+
+    def on_message(self, slot: Slot[Pending], message: object) -> None:
+        """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
+        match message:
+            case Started():
+                slot.mark_ready()
+            case Part(items):
+                if slot.running is not None:
+                    slot.running.items += items
+                slot.renew()
+                _hurry(slot)
+                return
+            case _:
+                slot.finish().finish(message)
+                _hurry(slot)
+        self.dispatch()
+
+    def on_restart(self, slot: Slot[Pending]) -> None:
+        """Count nothing: the loss is counted."""
+
+    def on_lost(self, slot: Slot[Pending], lost: LostTasks[Pending]) -> None:
+        """Count the loss of a process, and queue its calls again.
+
+        The call that it was working on may have killed it, and is tried once more at most. While no
+        process can be started, nothing waits.
+        """
+        how = "hung" if lost.was_hung else "lost"
+        self._metrics.failures.labels(f"{self.kind.name}_{how}").inc()
+        calls = list(lost.waiting)
+        if lost.running is not None:
+            calls.insert(0, lost.running)
+            lost.running.attempts += 1
+        for pending in reversed(calls):
+            pending.items.clear()
+            if pending.attempts < _ATTEMPTS:
+                self._queue(pending).appendleft(pending)
+            else:
+                self._refuse(pending, lost.reason)
+        if all(slot.failed_starts for slot in self._slots):
+            for pending in (*self._first, *self._others):
+                self._refuse(pending, lost.reason)
+            self._first.clear()
+            self._others.clear()
+        self.dispatch()
+
+    def _start(self) -> None:
+        self._is_started = True
+        for slot in self._slots:
+            slot.start()
+
+    def _queue(self, pending: Pending) -> deque[Pending]:
+        return self._first if pending.first else self._others
+
+    def _on_done(self, pending: Pending, _: asyncio.Future[Any]) -> None:
+        for slot in self._slots:
+            if slot.running is pending:
+                _hurry(slot)
+
+    def _refuse(self, pending: Pending, reason: str) -> None:
+        """Fail the request for now."""
+        pending.finish(Unavailable(f"{self.kind.refusal}: {reason}.", retry_after=1))
+
+
+def _hurry(slot: Slot[Pending]) -> None:
+    """Give a process little more time for a call whose result nobody waits for."""
+    if slot.running is not None and slot.running.future.cancelled():
+        slot.hurry()
+
+
+def work(parent: Parent, prepare: Callable[[], None]) -> None:
+    """Run functions in a process until the server closes the channel."""
+    prepare()
+    parent.send(Started())
+    while True:
+        call: Call = parent.receive()
+        arguments = [
+            parent.memory(each) if isinstance(each, SegmentHandle) else each
+            for each in call.arguments
+        ]
+        try:
+            result = call.function(*arguments)
+        except ServiceError as error:
+            result = error
+        if isinstance(result, InSlices):
+            items: list[bytes | str] = result.result
+            for name in result.path:
+                items = getattr(items, name)
+            for some in _slices(items):
+                parent.send(Part(some))
+            result = replace(result, result=result.with_list([]))
+        parent.send(result)
+
+
+def default_count(cores: int) -> int:
+    """Return half the cores: few clients use these processes, and the network uses all cores."""
+    return max(1, min(8, cores // 2))
+
+
+def _slices(items: Sequence[bytes | str]) -> Iterator[Sequence[bytes | str]]:
+    start, size = 0, 0
+    for index, item in enumerate(items):
+        size += len(item)
+        if size >= _SLICE_BYTES or index - start + 1 == _SLICE_ITEMS:
+            yield items[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(items):
+        yield items[start:]
+
+
+def _replaced(value: Any, path: tuple[str, ...], items: list[Any]) -> Any:
+    name, *rest = path
+    member = _replaced(getattr(value, name), tuple(rest), items) if rest else items
+    return replace(value, **{name: member})
