@@ -8,7 +8,7 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,23 +111,18 @@ class TaskRegistry:
         self._check_free(name)
 
     def put(
-        self,
-        task: Task,
-        fit: Mapping[str, Any] | None = None,
-        prepare: Callable[[], None] = lambda: None,
+        self, task: Task, fit: Mapping[str, Any] | None = None, files: Path | None = None
     ) -> bool:
         """Write a task file, in place of any other of its name; return whether there was no task.
 
         `fit` says what the weights were learned from; without it, `NAME.fit` of an earlier task is
-        deleted. `prepare` is called when the name is known to be free, under the lock of the
-        folder, before the task file is written: it writes the files that belong to the task. When
-        this returns, the whole file is on the disk.
+        deleted. The files in the folder `files`, head and report, are copied to `NAME.fit` first.
+        When this returns, the whole file is on the disk.
 
         Raises:
             InvalidRequest: the task is impossible for this model; each fault is listed.
             Conflict: no task of this name can be kept here.
             Unavailable: the folder cannot be read or written at present.
-            Any error of `prepare`.
         """
         data = encode(task, self.owner, fit)
         check(data, task.name, self.owner)
@@ -143,7 +138,8 @@ class TaskRegistry:
                     self._check_free(task.name)
                     if fit is None:
                         _delete_fit(folder, task.name)
-                    prepare()
+                    if files is not None:
+                        _copy_fit(files, folder, task.name)
                     if path.is_dir() and not path.is_symlink():
                         path.rmdir()  # a file cannot replace a folder
                     atomic_files.write_bytes(path, data)
@@ -304,6 +300,14 @@ class TaskRegistry:
         more = len(names) - _NAMES_SHOWN
         known = ", ".join(map(repr, names[:_NAMES_SHOWN])) + (f" and {more} more" * (more > 0))
         return f"{start}; registered: {known}{broken}"
+
+
+def _copy_fit(files: Path, folder: Path, name: str) -> None:
+    """Copy head and report to the folder of a fitted task, each file whole. Raises OSError."""
+    target = folder / f"{name}{FIT_SUFFIX}"
+    target.mkdir(exist_ok=True)
+    for path in sorted(files.iterdir()):
+        atomic_files.write_bytes(target / path.name, path.read_bytes())
 
 
 def _delete_fit(folder: Path, name: str) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_child import SpawnFit
-from elmo_serve.jobs.fit_messages import FitMessage, Fits, Train
-from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
-from elmo_serve.jobs.fit_run import FitHost, FitModel
-from elmo_serve.jobs.fit_training import train
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.jobs.bodies import read_fit
+from elmo_serve.jobs.bulk_queue import BulkQueue
+from elmo_serve.jobs.child import ScratchFile, SpawnFit
+from elmo_serve.jobs.messages import FitMessage, Fits, Train
+from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.run import FitHost
+from elmo_serve.jobs.training import train
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.task_file import TaskOwner
@@ -32,27 +31,16 @@ Pause = Callable[[float], Awaitable[object]]
 SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
 
 
-@dataclass(frozen=True, slots=True)
-class FitTask:
-    """A task and the files that it names."""
-
-    train: Train
-    segments: tuple[Segment, Segment]
-
-
-def fit_task(files: ScratchFiles, folder: Path, **options: object) -> FitTask:
-    """Write body and vectors of a fit of 40 sentences to `files`; its results go to `folder`."""
-    text = json.dumps(body(**options)).encode()  # type: ignore[arg-type]
-    rows = read_fit(text, SOURCE).starts[-1]
+def fit_task(file: ScratchFile, folder: Path, **options: object) -> Train:
+    """Write the vectors of a fit of 40 sentences to `file`; its results go to `folder`."""
+    plan = fit_plan(**options)
+    rows = plan.starts[-1]
     vectors = np.random.default_rng(0).standard_normal((rows, 3, 4)).astype(np.float32)
-    sent, numbers = files.create(len(text)), files.create(vectors.nbytes)
-    files.write(sent, 0, text)
-    files.write(numbers, 0, vectors.data.cast("B"))
-    train = Train(
+    numbers = file.create(vectors.nbytes)
+    file.write(0, vectors.data.cast("B"))
+    return Train(
         name="mine",
-        body=sent,
-        body_size=len(text),
-        source=SOURCE,
+        request=plan.request,
         vectors=numbers,
         shape=(rows, 3, 4),
         model="fake",
@@ -60,26 +48,22 @@ def fit_task(files: ScratchFiles, folder: Path, **options: object) -> FitTask:
         format="fake",
         folder=str(folder),
     )
-    return FitTask(train, (sent, numbers))
 
 
-def fit_request(**options: object) -> tuple[bytes, FitPlan]:
-    """Return the body of a fit of 40 sentences, and its plan."""
+def fit_plan(**options: object) -> FitPlan:
+    """Return the plan of a fit of 40 sentences."""
     text = json.dumps(body(**options)).encode()  # type: ignore[arg-type]
-    return text, read_fit(text, SOURCE).plan()
+    return read_fit(text, SOURCE).plan()
 
 
-def fit_model(engine: Engine, folder: Path) -> FitModel:
-    """Return the model of an engine over gated workers, whose tasks lie in `folder`."""
-    owner = TaskOwner(INFO.layers, engine.default, revision=INFO.revision)
-    return FitModel(
-        name=engine.default,
-        info=INFO,
-        registry=TaskRegistry(folder, owner),
-        engine=engine,
-        piece_tokens=16,
-        timeout_seconds=60.0,
-    )
+def fit_queue(engine: Engine) -> BulkQueue:
+    """Return the queue of an engine over gated workers."""
+    return BulkQueue(engine, engine.default, INFO, "somebody", 16, 60.0)
+
+
+def fit_registry(engine: Engine, folder: Path) -> TaskRegistry:
+    """Return the tasks of the model of gated workers, which lie in `folder`."""
+    return TaskRegistry(folder, TaskOwner(INFO.layers, engine.default, revision=INFO.revision))
 
 
 class FitHere:
@@ -88,7 +72,7 @@ class FitHere:
     It dies with each of `deaths`, before it has trained.
     """
 
-    def __init__(self, files: ScratchFiles, deaths: list[str] | None = None) -> None:
+    def __init__(self, file: ScratchFile, deaths: list[str] | None = None) -> None:
         self.is_killed = False
         self._deaths = deaths if deaths is not None else []
 
@@ -102,7 +86,7 @@ class FitHere:
 
     def send(self, message: Train, /, *segments: Segment) -> None:
         """Fit the task soon; the event loop stands still meanwhile."""
-        self._loop.call_soon(self._work, message, segments)
+        self._loop.call_soon(self._work, message)
 
     def kill(self) -> None:
         """Do nothing more."""
@@ -113,19 +97,18 @@ class FitHere:
         """Do nothing more."""
         self.is_killed = True
 
-    def _work(self, task: Train, segments: tuple[Segment, ...]) -> None:
+    def _work(self, task: Train) -> None:
         if self.is_killed:
             return
         if self._deaths:
             self._on_message(Fits(1, 2))
             self._on_exit(self._deaths.pop(0))
             return
-        body, vectors = (
-            np.frombuffer(map_descriptor(each.descriptor, each.size), np.uint8) for each in segments
-        )
+        memory = map_descriptor(task.vectors.descriptor, task.vectors.size)
+        vectors = np.frombuffer(memory, np.uint8)
         threads = torch.get_num_threads()
         try:
-            self._on_message(train(task, body, vectors, self._on_message))
+            self._on_message(train(task, vectors, self._on_message))
         finally:
             torch.set_num_threads(threads)
 

@@ -39,7 +39,7 @@ _MODULES = (
     "elmo_serve.cli",
     "elmo_serve.http.server",
     "elmo_serve.files.in_process",
-    "elmo_serve.jobs.fit_training",
+    "elmo_serve.jobs.training",
     "elmo_serve.http.helpers.json_pool",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",

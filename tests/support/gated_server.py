@@ -19,7 +19,7 @@ from typing import Any
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
-from elmo_serve.jobs.fit_child import spawner
+from elmo_serve.jobs.child import spawner
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings_text import from_strings
 from elmo_serve.workers.messages import Message, RunnerSettings

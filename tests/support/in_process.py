@@ -18,7 +18,7 @@ from elmo_serve.http.helpers.pool import HelperPool, InSlices, Memory
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
-from elmo_serve.jobs.fit_child import SpawnFit
+from elmo_serve.jobs.child import SpawnFit
 from elmo_serve.metrics import Metrics
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from elmo_serve.http.state import Server
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.jobs.child import ScratchFile
 from tests.support.fit_tasks import FitHere
 from tests.support.fits import ENDED, body, queued
 from tests.support.gated_worker import GatedWorker
@@ -79,8 +79,8 @@ async def served(
     fits: list[FitHere] = []
     deaths: list[str] = []
 
-    def spawn(files: ScratchFiles) -> FitHere:
-        fits.append(FitHere(files, deaths))
+    def spawn(file: ScratchFile) -> FitHere:
+        fits.append(FitHere(file, deaths))
         return fits[-1]
 
     async with in_process(

@@ -28,7 +28,7 @@ from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.problems import Problem
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
-from elmo_serve.jobs.fit_schema import FitBody
+from elmo_serve.jobs.schema import FitBody
 from elmo_serve.task_schema import TaskBody
 
 DESCRIPTION: Final = """\

@@ -10,11 +10,11 @@ from elmo_serve.http.request.body import ReceivingBudget
 from elmo_serve.http.request.metrics import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
+from elmo_serve.jobs.active_jobs import JobLimits
 from elmo_serve.jobs.bulk_queue import bulk_queue
-from elmo_serve.jobs.fit_child import SpawnFit, spawner
+from elmo_serve.jobs.child import SpawnFit, spawner
 from elmo_serve.jobs.fit_jobs import FitJobs
-from elmo_serve.jobs.fit_run import FitHost
-from elmo_serve.jobs.job_limits import JobLimits
+from elmo_serve.jobs.run import FitHost
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes

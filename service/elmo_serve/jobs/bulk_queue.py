@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from elmo_serve.errors import (
     ClientOverShare,
     DeadlineExceeded,
     Overloaded,
+    SentenceFailed,
     TooLarge,
     Unavailable,
 )
 from elmo_serve.output import ITEM_SIZES, Output
 from elmo_serve.scheduling.engine import Embedded, Engine
-from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
 
-AHEAD = 2
+_AHEAD = 2
 """Pieces of one work that are queued at once: a worker finds the next one when it is done. More of
 them take more memory for their vectors (`benchmarks/RESULTS.md`)."""
 
@@ -44,8 +44,22 @@ def piece_tokens_of(settings: Settings, info: ModelInfo, budget: int) -> int:
     return min(most, settings.max_client_tokens or most, budget)
 
 
-class BulkFailedError(Exception):
-    """A piece is never answered, or too large; the message is one line."""
+class WorkFailedError(Exception):
+    """Work for which no client waits cannot be done; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Sentences that are queued together.
+
+    `numbers` are theirs in the whole work, `sentences` the JSON texts of their lists of tokens,
+    `lengths` the numbers of these. `output` is the vectors to compute.
+    """
+
+    numbers: Sequence[int]
+    sentences: Sequence[bytes]
+    lengths: Sequence[int]
+    output: Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ class BulkQueue:
 
     `model` is the name of the model, `info` its description, `client` the name that the quota of
     the work is counted under. A piece has at most `piece_tokens` tokens, boundaries included, or
-    one sentence.
+    one sentence. `in_thread` runs a function that waits for the disk.
     """
 
     engine: Engine
@@ -63,69 +77,94 @@ class BulkQueue:
     client: str
     piece_tokens: int
     timeout_seconds: float
+    in_thread: Callable[..., Awaitable[None]] = asyncio.to_thread
 
     @property
     def row_bytes(self) -> int:
         """Bytes of all layers of one token: (L + 1, 2P) in float32."""
         return self.info.layers * self.info.dimension * ITEM_SIZES["float32"]
 
-    async def embed(
-        self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int
-    ) -> tuple[Embedded, Hold]:
-        """Return the vectors of a piece, and their bytes, which count as an answer until released.
+    async def run(
+        self,
+        pieces: Iterable[Piece],
+        write: Callable[[Piece, Embedded], None],
+        on_tokens: Callable[[int], None],
+    ) -> None:
+        """Compute all pieces and pass the vectors of each to `write`, in a thread.
 
-        A refused piece is queued again. `size` is the number of bytes.
+        Each piece is a bulk request of its own, so that interactive requests wait for one batch of
+        it at most. A refused piece is queued again. The bytes of a piece count as an answer until
+        they are written. `on_tokens` is called with the tokens of each piece.
 
         Raises:
-            BulkFailedError: the piece is too large, or is never answered; or no worker has been
-                ready for some minutes, or may recover.
-            SentenceFailed: the model fails on a sentence.
+            WorkFailedError: a piece is too large, or is never answered; or no worker has been ready
+                for some minutes, or may recover.
+            SentenceFailed: the model fails on a sentence, whose number in the whole work is
+                `index`.
+            Any error of `write`.
         """
+        waiting = iter(pieces)
+
+        async def work() -> None:
+            for piece in waiting:
+                await self._compute(piece, write)
+                on_tokens(sum(piece.lengths))
+
+        tasks = [asyncio.ensure_future(work()) for _ in range(_AHEAD)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _compute(self, piece: Piece, write: Callable[[Piece, Embedded], None]) -> None:
+        """Compute a piece, again where it is refused, and write it."""
         failures = 0
         while True:
             await self._ready()
             try:
-                return await self._attempt(sentences, lengths, output, size)
+                return await self._attempt(piece, write)
+            except SentenceFailed as error:
+                raise SentenceFailed(error.detail, piece.numbers[error.index]) from error
             except TooLarge as error:
-                raise BulkFailedError(error.detail) from error
+                raise WorkFailedError(error.detail) from error
             except (Overloaded, ClientOverShare) as error:  # the queue is full: everybody waits
                 await asyncio.sleep(error.retry_after)
             except (DeadlineExceeded, Unavailable) as error:
                 failures += 1
                 if failures == _ATTEMPTS:
-                    raise BulkFailedError(f"no vectors came: {error.detail}") from error
+                    raise WorkFailedError(f"no vectors came: {error.detail}") from error
                 if isinstance(error, Unavailable):  # memory is short, for one: it may pass
                     await asyncio.sleep(error.retry_after)
 
     async def _ready(self) -> None:
-        """Wait until a worker is ready. Raises BulkFailedError."""
+        """Wait until a worker is ready. Raises WorkFailedError."""
         waited = 0.0
         while (reason := self.engine.unavailable_reason(self.model)) is not None:
             if not self.engine.pool_of(self.model).can_recover:
-                raise BulkFailedError(f"no vectors came: {reason}")
+                raise WorkFailedError(f"no vectors came: {reason}")
             if waited >= _OUTAGE_SECONDS:
-                raise BulkFailedError(f"no vectors came: {reason}, for {waited:.0f} s")
+                raise WorkFailedError(f"no vectors came: {reason}, for {waited:.0f} s")
             await asyncio.sleep(_READY_SECONDS)
             waited += _READY_SECONDS
 
-    async def _attempt(
-        self, sentences: Sequence[bytes], lengths: Sequence[int], output: Output, size: int
-    ) -> tuple[Embedded, Hold]:
+    async def _attempt(self, piece: Piece, write: Callable[[Piece, Embedded], None]) -> None:
+        size = sum(piece.output.size(tokens, self.info.dimension) for tokens in piece.lengths)
         held = self.engine.admission.reserve(size, self.model)
         try:
-            found = await self.engine.embed(
-                sentences,
-                lengths,
-                output,
+            embedded = await self.engine.embed(
+                piece.sentences,
+                piece.lengths,
+                piece.output,
                 self.timeout_seconds,
                 self.client,
                 self.model,
                 is_bulk=True,
             )
-        except BaseException:
+            await self.in_thread(write, piece, embedded)
+        finally:
             held.release()
-            raise
-        return found, held
 
 
 def bulk_queue(engine: Engine, model: str, settings: Settings, client: str) -> BulkQueue:

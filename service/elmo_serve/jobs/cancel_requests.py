@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from elmo_serve.errors import ServiceError, Unavailable, UnknownJob
-from elmo_serve.jobs.job import Job
-from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.jobs.store import Job, JobFolder
 from elmo_serve.task_folder import in_folder_thread
 
 POLL_SECONDS: Final = 0.5

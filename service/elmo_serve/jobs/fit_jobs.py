@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
-from elmo_serve.jobs.active_job import ActiveJob
+from elmo_serve.jobs.active_jobs import ActiveJob, JobLimits, JobSlots, Slot
+from elmo_serve.jobs.bulk_queue import BulkQueue, WorkFailedError
 from elmo_serve.jobs.cancel_requests import CancelRequests
-from elmo_serve.jobs.fit_plan import FitPlan, FitSource
-from elmo_serve.jobs.fit_run import FitHost, FitModel, FitRun, FitStoppedError
-from elmo_serve.jobs.job import Job, State, refuse_twin
-from elmo_serve.jobs.job_folder import JobFolder
-from elmo_serve.jobs.job_limits import JobLimits, JobSlot, JobSlots
+from elmo_serve.jobs.plan import FitPlan
+from elmo_serve.jobs.run import FitHost, FitRun
+from elmo_serve.jobs.store import Job, JobFolder, State, refuse_duplicate
 from elmo_serve.metrics import Metrics
 from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.tasks import TaskRegistry
@@ -90,46 +89,42 @@ class FitJobs:
         if self._folder is not None:
             await in_folder_thread(self._folder.close)
 
-    async def check_name(self, name: str, registry: TaskRegistry) -> None:
-        """Raise Conflict while a fit of this name waits or runs, on any server of the folder.
+    def check_name(self, name: str, registry: TaskRegistry) -> None:
+        """Raise Conflict while a fit of this name waits or runs on this server.
 
         Also raises Conflict where no task of this name can be kept, Unavailable before the folder
-        is known.
+        is known. Fits of other servers are found by `submit`, which reads the folder.
         """
+        self._known_folder()
         registry.check_name(name)
-        refuse_twin(name, await self.list())
+        refuse_duplicate(name, [active.job for active in self._active.values()])
 
     async def submit(
-        self,
-        name: str,
-        model: FitModel,
-        plan: FitPlan,
-        body: bytes,
-        source: FitSource,
-        slot: JobSlot,
+        self, name: str, queue: BulkQueue, registry: TaskRegistry, plan: FitPlan, slot: Slot
     ) -> Job:
-        """Queue a fit. `slot` counts it until it ends.
+        """Queue a fit on the model of `queue`. `slot` counts it until it ends.
 
         Raises:
             TooLarge: its vectors take too much room.
+            Conflict: a fit of this name waits or runs on any server of the folder.
             Conflict, Unavailable: the job cannot be kept; nothing was written.
         """
-        await self.check_name(name, model.registry)
+        self.check_name(name, registry)
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
-        self._limits.check_size(plan.starts[-1] * model.row_bytes)
+        self._limits.check_size(plan.starts[-1] * queue.row_bytes)
         await self._write_ends()
         job = Job(
             id=secrets.token_hex(8),
             name=name,
-            model=model.name,
+            model=queue.model,
             kind=plan.kind,
             owner=folder.owner,
             created_at=time.time(),
             examples=plan.examples,
             tokens=plan.tokens,
         )
-        work = FitRun(job.id, name, model, plan, body, source, folder, self._host)
+        work = FitRun(job.id, name, queue, registry, plan, folder, self._host)
         active = ActiveJob(job, work, slot)
         self._active[job.id] = active
         try:
@@ -227,7 +222,7 @@ class FitJobs:
         match active.running.exception():
             case None:
                 await self._end(active, "done", task=active.running.result(), progress=1.0)
-            case FitStoppedError() as error:
+            case WorkFailedError() as error:
                 await self._end(active, "failed", reason=str(error))
             case ServiceError() as error:
                 await self._end(active, "failed", reason=error.detail)
@@ -240,7 +235,7 @@ class FitJobs:
     async def _end(self, active: ActiveJob, state: State, **changes: Any) -> None:
         changes.setdefault("scores", active.work.scores)
         active.job = replace(active.job, state=state, ended_at=time.time(), **changes)
-        active.slot.release()
+        active.slot.close()
         self._metrics.jobs_ended.labels(state).inc()
         _log.info(
             "job ended",

@@ -24,13 +24,15 @@ from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.neighbour_index import NeighbourIndex
 from elmo_model.neighbours.part_writer import PartWriter
 from elmo_model.sentence_batches import by_length
-from elmo_serve.jobs.bulk_queue import AHEAD, BulkQueue
+from elmo_serve.jobs.bulk_queue import BulkQueue, Piece
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import ModelInfo
 
 _LEFTOVER_SECONDS: Final = 86_400
 """Age of a temporary folder at which it is removed."""
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _IN_MEMORY: Final = "the index of uses is kept in memory alone: %s"
 """The warning, with its reason, where the cache cannot take an index."""
@@ -63,12 +65,11 @@ async def embed_uses(
 ) -> NeighbourIndex:
     """Embed the text that comes with the program; return its index, kept in the folder `cache`.
 
-    Where the folder cannot be written to, is None, or holds an index of another user that can
-    neither be read nor replaced, the index is kept in memory, and a warning is logged. `on_tokens`
-    is called with the tokens of each piece.
+    Where the folder is None, or cannot take the index for any reason but a full disk, the index is
+    kept in memory, and a warning is logged. `on_tokens` is called with the tokens of each piece.
 
     Raises:
-        BulkFailedError, SentenceFailed: see `BulkQueue.embed`.
+        WorkFailedError, SentenceFailed: see `BulkQueue.run`.
         IndexFolderError: the vectors do not fit into an index.
         OSError: the disk is full.
     """
@@ -124,63 +125,52 @@ async def _embed(
 ) -> None:
     """Compute the layers of all sentences, in pieces of similar length, and write them."""
     output = Output(layers=tuple(range(queue.info.layers)), stacked=True)
-    pieces = by_length(range(len(text)), text, queue.piece_tokens)
+    pieces = (
+        Piece(
+            numbers,
+            [orjson.dumps(text[number]) for number in numbers],
+            [len(text[number]) for number in numbers],
+            output,
+        )
+        for numbers in by_length(range(len(text)), text, queue.piece_tokens)
+    )
 
-    async def work() -> None:
-        for piece in pieces:
-            lengths = [len(text[number]) for number in piece]
-            sentences = [orjson.dumps(text[number]) for number in piece]
-            size = sum(lengths) * queue.row_bytes
-            embedded, held = await queue.embed(sentences, lengths, output, size)
-            try:
-                await asyncio.to_thread(_write, part, piece, embedded)
-            finally:
-                held.release()
-            on_tokens(sum(lengths))
+    def write(piece: Piece, embedded: Embedded) -> None:
+        for number, vectors in zip(piece.numbers, embedded.vectors, strict=True):
+            part.write(number, vectors.numpy())
 
-    tasks = [asyncio.ensure_future(work()) for _ in range(AHEAD)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _write(part: PartWriter, piece: Sequence[int], embedded: Embedded) -> None:
-    for number, vectors in zip(piece, embedded.vectors, strict=True):
-        part.write(number, vectors.numpy())
+    await queue.run(pieces, write, on_tokens)
 
 
 def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
     """Finish the index in `folder` and return it: from `target` where it can be kept there.
 
-    The index of another user, which can neither be read nor replaced, stays at `target`.
+    Raises OSError where the disk is full.
     """
     text = uses.sentences()
     index.add(new, len(text), uses.digest())
     index.finish()
     try:
         return _published(folder, target)
-    except PermissionError as error:
+    except OSError as error:
+        if error.errno in _FULL:
+            raise
         _log.warning(_IN_MEMORY, error)
         return open_index(folder)  # its files are mapped: they outlive the folder
 
 
 def _published(folder: Path, target: Path) -> NeighbourIndex:
-    """Rename `folder` to `target`, unless a whole index is there; return what is there then."""
-    while True:
-        try:
-            atomic_files.publish(folder, target)
-        except OSError as error:
-            # EPERM: the same in a folder with the sticky bit, where `target` is of another user.
-            is_taken = error.errno in (errno.ENOTEMPTY, errno.EEXIST)
-            if not is_taken and not (error.errno == errno.EPERM and target.exists()):
-                raise
-        try:
-            return open_index(target)  # or that of another server, which was faster
-        except IndexFolderError:
-            if not folder.exists():
-                raise
-            with contextlib.suppress(FileNotFoundError):  # another server is as far
-                shutil.rmtree(target)
+    """Rename `folder` to `target`, in place of a damaged index; return the index at `target`.
+
+    A whole one stays: it is of another server, which was faster. Raises OSError.
+    """
+    try:
+        atomic_files.publish(folder, target)
+    except OSError:
+        if not target.exists():
+            raise
+        with contextlib.suppress(IndexFolderError):
+            return open_index(target)
+        shutil.rmtree(target, ignore_errors=True)
+        atomic_files.publish(folder, target)
+    return open_index(target)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
 
 from elmo_serve.errors import SentenceFailed
-from elmo_serve.jobs.bulk_queue import BulkFailedError, BulkQueue, bulk_queue, piece_tokens_of
+from elmo_serve.jobs.bulk_queue import (
+    BulkQueue,
+    Piece,
+    WorkFailedError,
+    bulk_queue,
+    piece_tokens_of,
+)
+from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import Message
 from elmo_serve.workers.watchdog import Timeouts
@@ -21,13 +30,28 @@ OnMessage = Callable[[Message], None]
 OnExit = Callable[[str], None]
 
 
-async def answer(queue: BulkQueue, sentences: list[list[str]], size: int = 100) -> None:
-    """Compute a piece, and check that it is answered and held."""
+async def at_once(write: Callable[..., None], *arguments: Any) -> None:
+    """Write without a thread: virtual time would not wait for it."""
+    write(*arguments)
+
+
+async def answer(queue: BulkQueue, sentences: list[list[str]]) -> None:
+    """Compute a piece, and check that it is answered once and held while it is written."""
+    lengths = list(map(len, sentences))
     texts = [orjson.dumps(sentence) for sentence in sentences]
-    embedded, held = await queue.embed(texts, list(map(len, sentences)), ALL, size)
-    check(embedded, sentences, ALL)
-    assert queue.engine.admission.reserved_bytes == size
-    held.release()
+    piece = Piece(range(7, 7 + len(sentences)), texts, lengths, ALL)
+    written: list[Piece] = []
+    done: list[int] = []
+
+    def write(piece: Piece, embedded: Embedded) -> None:
+        check(embedded, sentences, ALL)
+        size = sum(ALL.size(tokens, INFO.dimension) for tokens in lengths)
+        assert queue.engine.admission.reserved_bytes == size
+        written.append(piece)
+
+    await replace(queue, in_thread=at_once).run([piece], write, done.append)
+    assert (written, done) == ([piece], [sum(lengths)])
+    assert not queue.engine.admission.reserved_bytes
 
 
 @in_virtual_time
@@ -51,7 +75,7 @@ async def test_a_piece_waits_for_room_in_the_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "error"), [(RAISES, SentenceFailed), (DIES, BulkFailedError)], ids=["raises", "dies"]
+    ("word", "error"), [(RAISES, SentenceFailed), (DIES, WorkFailedError)], ids=["raises", "dies"]
 )
 @in_virtual_time
 async def test_a_piece_that_is_never_answered_fails(word: str, error: type[Exception]) -> None:
@@ -89,7 +113,7 @@ async def test_a_piece_waits_some_minutes_for_a_worker() -> None:
         await asyncio.sleep(590)
         assert not work.done()
         await asyncio.sleep(20)
-        with pytest.raises(BulkFailedError, match=r"no vectors came: cpu: .* for 600 s"):
+        with pytest.raises(WorkFailedError, match=r"no vectors came: cpu: .* for 600 s"):
             await asyncio.wait_for(work, 60)
 
 
@@ -106,7 +130,7 @@ async def test_a_piece_does_not_wait_for_a_model_that_cannot_recover() -> None:
         await asyncio.sleep(120)
         assert not b.pool.can_recover
         assert work.done()
-        with pytest.raises(BulkFailedError, match=r"no vectors came: cpu: .*exited with status 1"):
+        with pytest.raises(WorkFailedError, match=r"no vectors came: cpu: .*exited with status 1"):
             await asyncio.wait_for(work, 60)
 
 
@@ -114,7 +138,7 @@ async def test_a_piece_does_not_wait_for_a_model_that_cannot_recover() -> None:
 async def test_a_piece_beyond_the_queue_fails_at_once() -> None:
     async with bench(queue_tokens=10) as b:
         queue = BulkQueue(b.engine, MODEL, INFO, "work", 40, 60.0)
-        with pytest.raises(BulkFailedError, match="ELMO_MAX_QUEUE_TOKENS"):
+        with pytest.raises(WorkFailedError, match="ELMO_MAX_QUEUE_TOKENS"):
             await answer(queue, same_length("a", 3))
 
 

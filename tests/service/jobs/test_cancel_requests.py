@@ -10,8 +10,7 @@ import pytest
 
 from elmo_serve.errors import Unavailable, UnknownJob
 from elmo_serve.jobs.cancel_requests import CancelRequests
-from elmo_serve.jobs.job import Job
-from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.jobs.store import Job, JobFolder
 
 
 class Owner:

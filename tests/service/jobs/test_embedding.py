@@ -11,10 +11,10 @@ import numpy as np
 import orjson
 import pytest
 
-from elmo_serve.jobs.bulk_queue import BulkQueue
-from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
-from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitPlan
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.jobs.bulk_queue import BulkQueue, WorkFailedError
+from elmo_serve.jobs.child import ScratchFile
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitPlan
+from elmo_serve.jobs.run import embed
 from elmo_serve.workers.shared_memory import Segment
 from tests.support.engines import Bench, bench, same_length, turns, until
 from tests.support.gated_worker import DIES, DIMENSION, INFO, RAISES, GatedWorker, mark
@@ -37,23 +37,23 @@ def plan_of(sentences: list[list[str]], kept: list[int]) -> FitPlan:
     )
 
 
-def queue_of(b: Bench, piece_tokens: int = 10) -> BulkQueue:
-    return BulkQueue(b.engine, b.engine.default, INFO, "fit x", piece_tokens, 60.0)
-
-
 async def at_once(write: Callable[..., None], *arguments: Any) -> None:
     """Write without a thread: virtual time would not wait for it."""
     write(*arguments)
+
+
+def queue_of(b: Bench, piece_tokens: int = 10) -> BulkQueue:
+    return BulkQueue(b.engine, b.engine.default, INFO, "fit x", piece_tokens, 60.0, at_once)
 
 
 @asynccontextmanager
 async def filled(b: Bench, plan: FitPlan, folder: Path) -> AsyncIterator[np.ndarray]:
     """Embed a plan and yield its rows (rows, L + 1, 2P)."""
     done: list[int] = []
-    with ScratchFiles(folder) as files:
+    with ScratchFile(folder) as file:
         queue = queue_of(b)
-        target = files.create(plan.starts[-1] * queue.row_bytes)
-        await embed(plan, queue, files, target, done.append, at_once)
+        target = file.create(plan.starts[-1] * queue.row_bytes)
+        await embed(plan, queue, file, done.append)
         assert sum(done) == plan.tokens
         yield rows(target)
 
@@ -83,10 +83,10 @@ async def test_a_small_request_passes_the_pieces_of_a_fit(tmp_path: Path) -> Non
     plan = plan_of(same_length("fit", 60), [MEAN] * 60)
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         worker = b.workers[0]
-        with ScratchFiles(tmp_path) as files:
+        with ScratchFile(tmp_path) as file:
             queue = queue_of(b, piece_tokens=48)
-            target = files.create(plan.starts[-1] * queue.row_bytes)
-            work = asyncio.ensure_future(embed(plan, queue, files, target, drop, at_once))
+            file.create(plan.starts[-1] * queue.row_bytes)
+            work = asyncio.ensure_future(embed(plan, queue, file, drop))
             await until(lambda: len(worker.batches) == 1)
             assert b.engine.admission.outstanding <= 2 * 48
             small = b.ask([["small"]])
@@ -131,7 +131,7 @@ async def test_a_sentence_that_cannot_be_computed_ends_the_job(
 ) -> None:
     plan = plan_of([["a"], ["b"], [word, "c"]], [MEAN] * 3)
     async with bench() as b:
-        with pytest.raises(EmbeddingFailedError, match=reason):
+        with pytest.raises(WorkFailedError, match=reason):
             async with filled(b, plan, tmp_path):
                 pass
 
@@ -140,9 +140,9 @@ async def test_a_sentence_that_cannot_be_computed_ends_the_job(
 async def test_a_cancelled_job_gives_everything_back(tmp_path: Path) -> None:
     plan = plan_of(same_length("fit", 60), [MEAN] * 60)
     async with bench(lambda: GatedWorker(is_open=False)) as b:
-        with ScratchFiles(tmp_path) as files:
-            target = files.create(plan.starts[-1] * queue_of(b).row_bytes)
-            work = asyncio.ensure_future(embed(plan, queue_of(b), files, target, drop, at_once))
+        with ScratchFile(tmp_path) as file:
+            file.create(plan.starts[-1] * queue_of(b).row_bytes)
+            work = asyncio.ensure_future(embed(plan, queue_of(b), file, drop))
             await until(lambda: len(b.workers[0].batches) == 1)
             assert b.engine.admission.reserved_bytes
             work.cancel()

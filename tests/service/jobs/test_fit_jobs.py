@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Conflict, TooLarge, Unavailable, UnknownJob
+from elmo_serve.jobs.active_jobs import JobLimits
+from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED, FitJobs
-from elmo_serve.jobs.fit_run import FitModel
-from elmo_serve.jobs.job import Job
-from elmo_serve.jobs.job_folder import JobFolder
-from elmo_serve.jobs.job_limits import JobLimits
+from elmo_serve.jobs.store import Job, JobFolder
 from elmo_serve.metrics import Metrics
+from elmo_serve.tasks import TaskRegistry
 from tests.support.engines import bench
-from tests.support.fit_tasks import SOURCE, fit_host, fit_model, fit_request
+from tests.support.fit_tasks import fit_host, fit_plan, fit_queue, fit_registry
 from tests.support.gated_worker import GatedWorker
 
 LIMITS = JobLimits(jobs=3, client_jobs=3, job_bytes=1 << 20, keep_seconds=3_600)
@@ -26,17 +26,14 @@ LIMITS = JobLimits(jobs=3, client_jobs=3, job_bytes=1 << 20, keep_seconds=3_600)
 class Jobs:
     """The jobs of one model, over a worker that waits until it is opened."""
 
-    def __init__(self, jobs: FitJobs, model: FitModel, worker: GatedWorker) -> None:
-        self.jobs, self.model, self.worker = jobs, model, worker
+    def __init__(
+        self, jobs: FitJobs, queue: BulkQueue, registry: TaskRegistry, worker: GatedWorker
+    ) -> None:
+        self.jobs, self.queue, self.registry, self.worker = jobs, queue, registry, worker
 
     async def submit(self, name: str) -> Job:
-        text, plan = fit_request()
-        slot = self.jobs.slots.take("somebody")
-        try:
-            return await self.jobs.submit(name, self.model, plan, text, SOURCE, slot)
-        except BaseException:
-            slot.release()
-            raise
+        with self.jobs.slots.taking("somebody") as slot:
+            return await self.jobs.submit(name, self.queue, self.registry, fit_plan(), slot)
 
     async def ended(self, job: Job) -> Job:
         while not (found := await self.jobs.get(job.id)).has_ended:  # noqa: ASYNC110
@@ -55,7 +52,7 @@ async def jobs_of(folder: Path, limits: JobLimits = LIMITS) -> AsyncIterator[Job
         made = FitJobs(limits, Metrics(), fit_host(folder / "scratch"))
         await made.open(folder)
         try:
-            yield Jobs(made, fit_model(b.engine, folder), worker)
+            yield Jobs(made, fit_queue(b.engine), fit_registry(b.engine, folder), worker)
         finally:  # a test that fails must end as well
             await made.close()
             worker.open()
@@ -74,7 +71,7 @@ async def test_jobs_run_one_after_another_and_are_listed_the_newest_first(tmp_pa
 
         assert [(await j.ended(job)).state for job in (first, second)] == ["done", "done"]
         assert len(await j.jobs.head(second.id)) > 0
-        assert j.model.registry.get("two").name == "two"
+        assert j.registry.get("two").name == "two"
 
 
 async def test_jobs_that_wait_and_run_are_cancelled(tmp_path: Path) -> None:
@@ -165,10 +162,30 @@ async def test_a_name_has_one_fit_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(Conflict, match=first.id):
             await j.submit("one")
         with pytest.raises(Conflict, match=first.id):
-            await j.jobs.check_name("one", j.model.registry)
+            j.jobs.check_name("ONE", j.registry)
 
         await j.jobs.cancel(first.id)
         await j.submit("one")
+
+
+async def test_a_new_fit_reads_the_files_of_all_jobs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder keeps a thousand of them, on a network file system."""
+    reads: list[JobFolder] = []
+    listed = JobFolder.list
+
+    def counted(folder: JobFolder) -> list[Job]:
+        reads.append(folder)
+        return listed(folder)
+
+    async with jobs_of(tmp_path) as j:
+        monkeypatch.setattr(JobFolder, "list", counted)
+        j.jobs.check_name("one", j.registry)
+        await j.submit("one")
+        monkeypatch.undo()
+
+    assert len(reads) == 1
 
 
 async def test_an_end_is_seen_on_every_server_at_once(

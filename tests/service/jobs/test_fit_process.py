@@ -5,9 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from elmo_serve.jobs.fit_child import spawner
-from elmo_serve.jobs.fit_messages import Fits, Scored, Trained
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.jobs.child import ScratchFile, spawner
+from elmo_serve.jobs.messages import Fits, Scored, Trained
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.slot import Started
 from tests.support.fit_tasks import fit_task
@@ -21,16 +20,16 @@ def shown_by_ps(pid: int) -> list[str]:
 
 async def test_the_process_reports_every_step_and_ends_with_the_server(tmp_path: Path) -> None:
     messages: asyncio.Queue[Any] = asyncio.Queue()
-    with ScratchFiles(tmp_path) as files:
-        task = fit_task(files, tmp_path / "job")
+    with ScratchFile(tmp_path) as file:
+        task = fit_task(file, tmp_path / "job")
         # At the priority of a server's fits it would wait for the other tests for minutes.
-        child = spawner(("warning", "text"), niceness=1)(files)
+        child = spawner(("warning", "text"), niceness=1)(file)
         child.start(messages.put_nowait, lambda reason: None)
         assert await messages.get() == Started()
         assert isinstance(child, ChildProcess) and child.pid is not None
         assert shown_by_ps(child.pid) == ["elmo-fit", "1"]
 
-        child.send(task.train, *task.segments)
+        child.send(task, task.vectors)
         found = [await messages.get()]
         while not isinstance(found[-1], Trained):
             found.append(await messages.get())
@@ -43,8 +42,8 @@ async def test_the_process_reports_every_step_and_ends_with_the_server(tmp_path:
 
 
 async def test_a_fit_has_the_lowest_priority(tmp_path: Path) -> None:
-    with ScratchFiles(tmp_path) as files:
-        child = spawner(("warning", "text"))(files)
+    with ScratchFile(tmp_path) as file:
+        child = spawner(("warning", "text"))(file)
         assert isinstance(child, ChildProcess)
         child.start(lambda message: None, lambda reason: None)
         while child.pid is None:  # noqa: ASYNC110  # it is spawned in a thread

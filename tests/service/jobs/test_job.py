@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elmo_serve.errors import Conflict
-from elmo_serve.jobs.job import ENDED, Job, State, decode, encode, refuse_twin
+from elmo_serve.jobs.store import ENDED, Job, State, decode, encode, refuse_duplicate
 
 JOB = Job("0123456789abcdef", "ner", "english", "token", "owner", 1.5, examples=3, tokens=4)
 
@@ -46,15 +46,15 @@ def test_only_the_last_states_have_ended() -> None:
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_a_job_that_has_not_ended_refuses_another_of_its_task(state: State) -> None:
     with pytest.raises(Conflict, match=f"{JOB.id} fits task 'ner' already; it is {state}"):
-        refuse_twin("ner", [replace(JOB, name="pos"), replace(JOB, state=state)])
+        refuse_duplicate("ner", [replace(JOB, name="pos"), replace(JOB, state=state)])
 
 
 def test_a_job_whose_task_differs_in_case_alone_is_one_of_its_task() -> None:
     """The registry refuses such a task, so that the second fit would be computed for nothing."""
     with pytest.raises(Conflict, match=f"{JOB.id} fits task 'ner' already"):
-        refuse_twin("NER", [JOB])
+        refuse_duplicate("NER", [JOB])
 
 
 def test_ended_jobs_and_jobs_of_other_tasks_are_no_reason() -> None:
-    refuse_twin("ner", [replace(JOB, state=state) for state in ENDED])
-    refuse_twin("ner", [replace(JOB, name="pos")])
+    refuse_duplicate("ner", [replace(JOB, state=state) for state in ENDED])
+    refuse_duplicate("ner", [replace(JOB, name="pos")])

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from elmo_serve.http.helpers.pool import HelperKind, HelperPool, InSlices, Memory
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_plan import FitPlan, FitSource
+from elmo_serve.http.request.body import Body
+from elmo_serve.jobs.bodies import read_fit
+from elmo_serve.jobs.plan import FitPlan, FitSource
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
 from elmo_serve.workers.watchdog import Timeouts
 
@@ -41,17 +40,17 @@ class FitParser(HelperPool):
     def __init__(self, segments: SharedMemoryPool, metrics: Metrics) -> None:
         super().__init__(_KIND, 1, segments, metrics)
 
-    async def parse(self, body: bytes, source: FitSource) -> FitPlan:
-        """Return the plan of a fit.
+    async def parse(self, body: Body, source: FitSource) -> FitPlan:
+        """Return the plan of a fit, and free the pieces of its body.
 
         Raises:
             ServiceError: the error that `read_fit` raises.
             Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
-        segment, array = self.segments.acquire(max(len(body), 1))
-        array[: len(body)] = np.frombuffer(body, np.uint8)
+        segment, array = self.segments.acquire(max(body.size, 1))
+        body.move_to(array)
         plan: FitPlan = await self.run(
-            _plan, Memory(segment, array), len(body), source, size=len(body)
+            _plan, Memory(segment, array), body.size, source, size=body.size
         )
         return plan
 

@@ -24,11 +24,10 @@ from elmo_serve.http.routes.tasks import Name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server, TheServer
-from elmo_serve.jobs.bulk_queue import piece_tokens_of
-from elmo_serve.jobs.fit_body import NDJSON
-from elmo_serve.jobs.fit_plan import FitLimits, FitPlan, FitSource
-from elmo_serve.jobs.fit_run import FitModel
-from elmo_serve.jobs.job import JOB_ID, Job
+from elmo_serve.jobs.bodies import NDJSON
+from elmo_serve.jobs.bulk_queue import bulk_queue
+from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.store import JOB_ID, Job
 from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter(tags=["Jobs"])
@@ -81,12 +80,12 @@ async def fit_task(
         raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     served = server.models.get(model)
     client = headers.client(request.scope)
-    await server.jobs.check_name(name, served.tasks)
+    server.jobs.check_name(name, served.tasks)
     with server.jobs.slots.taking(client) as slot:
-        source = _source(server, served, is_lines)
         with server.waits.begin() as wait:
-            plan, body = await _parsed_body(server, request, source, wait)
-        job = await server.jobs.submit(name, _model(server, served), plan, body, source, slot)
+            plan = await _plan(server, request, _source(server, served, is_lines), wait)
+        queue = bulk_queue(server.engine, served.name, server.settings, client)
+        job = await server.jobs.submit(name, queue, served.tasks, plan, slot)
     response.headers["Location"] = f"../../jobs/{job.id}"
     return _answer(job)
 
@@ -152,22 +151,7 @@ def _source(server: Server, served: ServedModel, is_lines: bool) -> FitSource:
     return FitSource(is_lines, limits, info.tokenizer, info.language)
 
 
-def _model(server: Server, served: ServedModel) -> FitModel:
-    settings = server.settings
-    budget = max(slot.budget for slot in served.pool.slots)
-    return FitModel(
-        name=served.name,
-        info=served.info,
-        registry=served.tasks,
-        engine=server.engine,
-        piece_tokens=piece_tokens_of(settings, served.info, budget),
-        timeout_seconds=settings.request_timeout_seconds,
-    )
-
-
-async def _parsed_body(
-    server: Server, request: Request, source: FitSource, wait: RequestWait
-) -> tuple[FitPlan, bytes]:
+async def _plan(server: Server, request: Request, source: FitSource, wait: RequestWait) -> FitPlan:
     """Receive the body and parse it in another process.
 
     Raises:
@@ -178,8 +162,7 @@ async def _parsed_body(
     wait.limit(seconds, lambda: request_body.not_received(seconds))
     with Body(request.scope, server.receiving) as body:
         await body.receive(request.receive)
-        content = body.content
-        return await server.fit_parser.parse(content, source), content
+        return await server.fit_parser.parse(body, source)
 
 
 def _answer(job: Job) -> JobResponse:

@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody
 from elmo_serve.http.helpers.fit_pool import FitParser
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_plan import FitLimits, FitSource
+from elmo_serve.http.request.body import Body, ReceivingBudget
+from elmo_serve.jobs.bodies import read_fit
+from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.fits import body
@@ -24,15 +26,25 @@ async def parser() -> AsyncIterator[FitParser]:
     await made.stop()
 
 
+async def received(content: bytes) -> Body:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": content}
+
+    body = Body({"headers": []}, ReceivingBudget(1 << 30))
+    await body.receive(receive)
+    return body
+
+
 async def test_a_plan_of_many_messages_is_that_of_the_body() -> None:
     """More sentences than one message holds, in their order."""
     sent = json.dumps(body("token", 2_500)).encode()
 
     async with parser() as found:
-        plan = await found.parse(sent, SOURCE)
+        plan = await found.parse(await received(sent), SOURCE)
 
     assert plan == read_fit(sent, SOURCE).plan()
     assert len(plan.sentences) == 2_500
+    assert FitRequest.unpacked(plan.request) == read_fit(sent, SOURCE)
 
 
 async def test_a_refusal_reaches_the_caller_and_the_next_body_is_parsed() -> None:
@@ -40,8 +52,9 @@ async def test_a_refusal_reaches_the_caller_and_the_next_body_is_parsed() -> Non
 
     async with parser() as found:
         with pytest.raises(MalformedBody):
-            await found.parse(b"", SOURCE)
+            await found.parse(await received(b""), SOURCE)
         with pytest.raises(InvalidRequest) as refusal:
-            await found.parse(b'{"kind": "token", "examples": [{"tokens": ["a"]}]}', SOURCE)
+            wrong = b'{"kind": "token", "examples": [{"tokens": ["a"]}]}'
+            await found.parse(await received(wrong), SOURCE)
         assert refusal.value.errors[0].pointer.startswith("/examples/0")
-        assert await found.parse(sent, SOURCE) == read_fit(sent, SOURCE).plan()
+        assert await found.parse(await received(sent), SOURCE) == read_fit(sent, SOURCE).plan()

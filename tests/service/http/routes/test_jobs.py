@@ -14,9 +14,9 @@ import safetensors.numpy
 
 from elmo_serve.folder_lock import locked
 from elmo_serve.http.media_types import ENCODERS, npz
-from elmo_serve.jobs.fit_body import NDJSON
+from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
-from elmo_serve.jobs.job_folder import SERVER_ENDED
+from elmo_serve.jobs.store import SERVER_ENDED
 from tests.support.engines import turns
 from tests.support.fits import body, fit, labelled
 from tests.support.gated_server import close_gate, gated

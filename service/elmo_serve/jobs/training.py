@@ -19,10 +19,8 @@ from elmo_model.fitting.features import Features
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.report import mean_weights
 from elmo_model.fitting.task_files import FittedTask
-from elmo_serve.errors import ServiceError
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
-from elmo_serve.jobs.fit_plan import FitRequest
+from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.jobs.plan import FitRequest
 from elmo_serve.workers.shared_memory import Bytes, view
 
 _THREADS = 1
@@ -31,20 +29,18 @@ _THREADS = 1
 _log = logging.getLogger(__name__)
 
 
-def train(
-    task: Train, body: Bytes, vectors: Bytes, send: Callable[[FitMessage], None]
-) -> Trained | NotTrained:
+def train(task: Train, vectors: Bytes, send: Callable[[FitMessage], None]) -> Trained | NotTrained:
     """Fit a task, send its progress, write its head and report, and return its last message."""
     torch.set_num_threads(_THREADS)
     try:
-        request = read_fit(body.data[: task.body_size], task.source)
+        request = FitRequest.unpacked(task.request)
         options = FitOptions(**request.options)
         rows = view(vectors, 0, task.shape, "float32")
         found = _compare(request, rows, options, send)
         origin = Origin(task.model, task.format, task.revision)
         fitted = FittedTask(task.name, request.kind, options, found, origin)
         fitted.write(Path(task.folder))
-    except (FitError, ServiceError, OSError) as error:
+    except (FitError, OSError) as error:
         return NotTrained(" ".join(str(error).split()))
     except (MemoryError, RuntimeError) as error:
         _log.exception("the fit of a task failed")

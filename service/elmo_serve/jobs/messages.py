@@ -6,24 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elmo_serve.jobs.fit_plan import FitSource
-from elmo_serve.workers.shared_memory import Segment, SegmentHandle
+from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.slot import Started
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """The task: a body, the vectors of its sentences, and the folder for head and report.
+    """The task: a packed `plan.FitRequest`, the vectors it needs, and the folder for its results.
 
     `vectors` holds rows of (L + 1, 2P) numbers in float32: `shape` is (rows, L + 1, 2P). `model`
     and `revision` are those of the vectors.
     """
 
     name: str
-    body: Segment | SegmentHandle
-    body_size: int
-    source: FitSource
-    vectors: Segment | SegmentHandle
+    request: bytes
+    vectors: Segment
     shape: tuple[int, int, int]
     model: str
     revision: str
@@ -33,7 +30,7 @@ class Train:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """So many fits are done, of so many in all: one for each mixture and seed."""
+    """`done` of `total` fits are done: one for each mixture and seed."""
 
     done: int
     total: int

@@ -45,7 +45,7 @@ class FitSide(_Body):
     )
 
 
-# The number of sides is checked by `fit_body`, whose message is about sides.
+# The number of sides is checked by `bodies`, whose message is about sides.
 Pair = Annotated[list[FitSide], FailFast()]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,29 @@ import pytest
 
 from elmo_model.task import Task
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownTask
-from elmo_serve.jobs.fit_run import FitHost, FitModel, FitRun, FitStoppedError
-from elmo_serve.jobs.job_folder import JobFolder
+from elmo_serve.jobs.bulk_queue import WorkFailedError
+from elmo_serve.jobs.run import FitRun
+from elmo_serve.jobs.store import JobFolder
 from elmo_serve.tasks import TaskRegistry
 from tests.support.engines import Bench, bench
-from tests.support.fit_tasks import SOURCE, Pause, fit_host, fit_model, fit_request
+from tests.support.fit_tasks import Pause, fit_host, fit_plan, fit_queue, fit_registry
 from tests.support.gated_worker import GatedWorker
 
 
 def fit_run(
     folder: Path,
-    model: FitModel,
+    b: Bench,
     *,
-    jobs: JobFolder | None = None,
-    host: FitHost | None = None,
+    registry: TaskRegistry | None = None,
+    pause: Pause = asyncio.sleep,
     **options: object,
 ) -> FitRun:
-    text, plan = fit_request(**options)
-    jobs = jobs or JobFolder(folder)
+    jobs = JobFolder(folder)
     jobs.path.mkdir()
-    host = host or fit_host(folder / "scratch")
-    return FitRun("0" * 16, "mine", model, plan, text, SOURCE, jobs, host)
+    registry = registry or fit_registry(b.engine, folder)
+    host = fit_host(folder / "scratch", pause=pause)
+    queue = fit_queue(b.engine)
+    return FitRun("0" * 16, "mine", queue, registry, fit_plan(**options), jobs, host)
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
@@ -43,8 +45,8 @@ async def test_a_fit_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
     progress: list[float] = []
 
     async with bench() as b:
-        model = fit_model(b.engine, tmp_path)
-        run = fit_run(tmp_path, model)
+        registry = fit_registry(b.engine, tmp_path)
+        run = fit_run(tmp_path, b, registry=registry)
 
         task = await run.run(lambda: progress.append(run.progress))
 
@@ -53,7 +55,7 @@ async def test_a_fit_publishes_its_task_with_the_scores(tmp_path: Path) -> None:
         *("learned", "average", "sum", "layer 0", "layer 1", "layer 2", "top")
     ]
     assert run.scores["mixtures"]["top"] == run.scores["mixtures"]["layer 2"]
-    kept = model.registry.get("mine")
+    kept = registry.get("mine")
     assert task["weights"] == list(kept.weights) and task["gamma"] == kept.gamma
     fit = json.loads((tmp_path / "mine.json").read_bytes())["fit"]
     assert fit["job"] == "0" * 16 and fit["measure"] == run.scores["measure"]
@@ -65,8 +67,8 @@ async def test_a_cancelled_fit_leaves_nothing(tmp_path: Path) -> None:
     """It is cancelled while its first piece is computed."""
     held = GatedWorker(is_open=False)
     async with bench(lambda: held) as b:
-        model = fit_model(b.engine, tmp_path)
-        running = asyncio.ensure_future(fit_run(tmp_path, model).run(lambda: None))
+        registry = fit_registry(b.engine, tmp_path)
+        running = asyncio.ensure_future(fit_run(tmp_path, b, registry=registry).run(lambda: None))
         await begun(b)
 
         running.cancel()
@@ -75,70 +77,64 @@ async def test_a_cancelled_fit_leaves_nothing(tmp_path: Path) -> None:
         held.open()
 
     with pytest.raises(UnknownTask):
-        model.registry.get("mine")
+        registry.get("mine")
     assert not files_of(tmp_path, "mine")
 
 
-class SlowFolder(JobFolder):
-    """A folder that publishes, or raises `fault`, when its gate is set."""
+class SlowRegistry(TaskRegistry):
+    """A registry that writes a task, or raises `fault`, when its gate is set."""
 
-    def __init__(self, tasks: Path, fault: Exception | None = None) -> None:
-        super().__init__(tasks)
+    def __init__(self, registry: TaskRegistry, fault: Exception | None = None) -> None:
+        super().__init__(registry.folder, registry.owner)
         self.fault = fault
         self.begun, self.gate = threading.Event(), threading.Event()
 
-    def publish(self, job_id: str, name: str) -> None:
+    def put(
+        self, task: Task, fit: Mapping[str, Any] | None = None, files: Path | None = None
+    ) -> bool:
         self.begun.set()
         self.gate.wait()
         if self.fault is not None:
             raise self.fault
-        super().publish(job_id, name)
+        return super().put(task, fit, files)
 
 
 async def cancelled_while_published(
-    running: asyncio.Future[Mapping[str, Any]], jobs: SlowFolder
+    running: asyncio.Future[Mapping[str, Any]], registry: SlowRegistry
 ) -> None:
-    await asyncio.to_thread(jobs.begun.wait, 60)
+    await asyncio.to_thread(registry.begun.wait, 60)
     for _ in range(3):
         running.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-    jobs.gate.set()
+    registry.gate.set()
 
 
 async def test_a_fit_that_is_cancelled_while_it_is_published_is_done(tmp_path: Path) -> None:
     """Every cancellation is too late, also a second one: the task is there."""
     async with bench() as b:
-        model, jobs = fit_model(b.engine, tmp_path), SlowFolder(tmp_path)
-        running = asyncio.ensure_future(fit_run(tmp_path, model, jobs=jobs).run(lambda: None))
+        registry = SlowRegistry(fit_registry(b.engine, tmp_path))
+        running = asyncio.ensure_future(fit_run(tmp_path, b, registry=registry).run(lambda: None))
 
-        await cancelled_while_published(running, jobs)
+        await cancelled_while_published(running, registry)
 
-        assert (await running)["name"] == model.registry.get("mine").name
+        assert (await running)["name"] == registry.get("mine").name
 
 
 class BusyRegistry(TaskRegistry):
     """A registry whose folder another server has locked, or whose disk is full, for some puts."""
 
-    refusals: list[int]
+    def __init__(self, registry: TaskRegistry, *refusals: int) -> None:
+        """Refuse to write a task; each refusal names the seconds to wait."""
+        super().__init__(registry.folder, registry.owner)
+        self.refusals = list(refusals)
 
     def put(
-        self,
-        task: Task,
-        fit: Mapping[str, Any] | None = None,
-        prepare: Callable[[], None] = lambda: None,
+        self, task: Task, fit: Mapping[str, Any] | None = None, files: Path | None = None
     ) -> bool:
         if self.refusals:
             raise Unavailable("locked", retry_after=self.refusals.pop(0))
-        return super().put(task, fit, prepare)
-
-
-def busy_model(b: Bench, folder: Path, *refusals: int) -> FitModel:
-    """Return a model whose tasks cannot be written; each refusal names the seconds to wait."""
-    usual = fit_model(b.engine, folder)
-    registry = BusyRegistry(folder, usual.registry.owner)
-    registry.refusals = list(refusals)
-    return FitModel("default", usual.info, registry, b.engine, 16, 60.0)
+        return super().put(task, fit, files)
 
 
 @dataclass
@@ -153,20 +149,17 @@ class Pauses:
         await self.gate.wait()
 
 
-def busy_run(folder: Path, model: FitModel, pause: Pause, jobs: JobFolder | None = None) -> FitRun:
-    return fit_run(folder, model, jobs=jobs, host=fit_host(folder / "scratch", pause=pause))
-
-
 async def test_a_task_that_cannot_be_written_at_present_is_written_later(tmp_path: Path) -> None:
     pauses = Pauses()
     pauses.gate.set()
     async with bench() as b:
-        model = busy_model(b, tmp_path, 10, 60)
+        registry = BusyRegistry(fit_registry(b.engine, tmp_path), 10, 60)
 
-        task = await busy_run(tmp_path, model, pauses.wait).run(lambda: None)
+        run = fit_run(tmp_path, b, registry=registry, pause=pauses.wait)
+        task = await run.run(lambda: None)
 
     assert pauses.seconds == [10, 60]
-    assert task["name"] == model.registry.get("mine").name
+    assert task["name"] == registry.get("mine").name
     assert (tmp_path / "mine.fit" / "head.safetensors").is_file()
 
 
@@ -174,10 +167,11 @@ async def test_a_task_that_cannot_be_written_for_long_fails_the_fit(tmp_path: Pa
     pauses = Pauses()
     pauses.gate.set()
     async with bench() as b:
-        model = busy_model(b, tmp_path, *[60] * 100)
+        registry = BusyRegistry(fit_registry(b.engine, tmp_path), *[60] * 100)
+        run = fit_run(tmp_path, b, registry=registry, pause=pauses.wait)
 
         with pytest.raises(Unavailable, match="locked"):
-            await busy_run(tmp_path, model, pauses.wait).run(lambda: None)
+            await run.run(lambda: None)
 
     assert sum(pauses.seconds) == 900
 
@@ -185,8 +179,8 @@ async def test_a_task_that_cannot_be_written_for_long_fails_the_fit(tmp_path: Pa
 async def test_a_fit_is_cancelled_between_two_attempts_to_publish_it(tmp_path: Path) -> None:
     pauses = Pauses()
     async with bench() as b:
-        model = busy_model(b, tmp_path, 10)
-        run = busy_run(tmp_path, model, pauses.wait)
+        registry = BusyRegistry(fit_registry(b.engine, tmp_path), 10)
+        run = fit_run(tmp_path, b, registry=registry, pause=pauses.wait)
         running = asyncio.ensure_future(run.run(lambda: None))
         while not (pauses.seconds or running.done()):  # noqa: ASYNC110  # the attempt is made in a thread
             await asyncio.sleep(0.001)
@@ -201,11 +195,12 @@ async def test_a_fit_is_cancelled_between_two_attempts_to_publish_it(tmp_path: P
 async def test_a_cancellation_in_an_attempt_that_fails_is_in_time(tmp_path: Path) -> None:
     pauses = Pauses()
     async with bench() as b:
-        jobs = SlowFolder(tmp_path, Unavailable("full", retry_after=10))
-        run = busy_run(tmp_path, fit_model(b.engine, tmp_path), pauses.wait, jobs)
+        full = Unavailable("full", retry_after=10)
+        registry = SlowRegistry(fit_registry(b.engine, tmp_path), full)
+        run = fit_run(tmp_path, b, registry=registry, pause=pauses.wait)
         running = asyncio.ensure_future(run.run(lambda: None))
 
-        await cancelled_while_published(running, jobs)
+        await cancelled_while_published(running, registry)
 
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -215,24 +210,24 @@ async def test_a_cancellation_in_an_attempt_that_fails_is_in_time(tmp_path: Path
 async def test_a_scratch_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "scratch").write_text("in the way")
     async with bench() as b:
-        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
+        run = fit_run(tmp_path, b)
 
-        with pytest.raises(FitStoppedError, match=r"kept in .*scratch \(ELMO_SCRATCH\): File exis"):
+        with pytest.raises(WorkFailedError, match=r"kept in .*scratch \(ELMO_SCRATCH\): File exis"):
             await run.run(lambda: None)
 
 
 async def test_a_model_that_fails_on_a_sentence_stops_the_fit(tmp_path: Path) -> None:
     examples = [{"tokens": ["!raises"], "label": "x"}, *({"tokens": [c], "label": c} for c in "ab")]
     async with bench() as b:
-        run = fit_run(tmp_path, fit_model(b.engine, tmp_path), examples=examples)
+        run = fit_run(tmp_path, b, examples=examples)
 
-        with pytest.raises(FitStoppedError, match="/examples/0: the model fails"):
+        with pytest.raises(WorkFailedError, match="/examples/0: the model fails"):
             await run.run(lambda: None)
 
 
 async def test_a_task_that_cannot_be_written_is_an_error_of_the_api(tmp_path: Path) -> None:
     async with bench() as b:
-        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
+        run = fit_run(tmp_path, b)
         (tmp_path / "mine.json" / "in the way").mkdir(parents=True)
 
         with pytest.raises(ServiceError, match="mine"):
@@ -243,7 +238,7 @@ async def test_the_files_of_another_models_task_stay_as_they_are(tmp_path: Path)
     """The other model gets its task while the fit runs."""
     head = tmp_path / "mine.fit" / "head.safetensors"
     async with bench() as b:
-        run = fit_run(tmp_path, fit_model(b.engine, tmp_path))
+        run = fit_run(tmp_path, b)
         head.parent.mkdir()
         head.write_bytes(b"of the other model")
         task = {"name": "mine", "weights": [1, 2, 3], "model": "other"}

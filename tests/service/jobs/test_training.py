@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
-from elmo_serve.jobs.fit_plan import FitLimits, FitSource
-from elmo_serve.jobs.fit_training import train
-from elmo_serve.workers.shared_memory import SegmentHandle
+from elmo_serve.jobs.bodies import read_fit
+from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.jobs.plan import FitLimits, FitSource
+from elmo_serve.jobs.training import train
+from elmo_serve.workers.shared_memory import Segment
 from tests.support.fits import body
 
 SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
@@ -31,10 +31,8 @@ def run(sent: dict[str, Any], folder: Path) -> tuple[Any, list[FitMessage]]:
     vectors[:, 1, 0] = 5 * labels
     task = Train(
         name="mine",
-        body=SegmentHandle(1, len(text)),
-        body_size=len(text),
-        source=SOURCE,
-        vectors=SegmentHandle(2, vectors.nbytes),
+        request=request.plan().request,
+        vectors=Segment(1, vectors.nbytes, -1, memoryview(b"")),
         shape=(len(labels), 3, 4),
         model="fake",
         revision="0",
@@ -42,8 +40,7 @@ def run(sent: dict[str, Any], folder: Path) -> tuple[Any, list[FitMessage]]:
         folder=str(folder),
     )
     messages: list[FitMessage] = []
-    raw = vectors.reshape(-1).view(np.uint8)
-    return train(task, np.frombuffer(text, np.uint8), raw, messages.append), messages
+    return train(task, vectors.reshape(-1).view(np.uint8), messages.append), messages
 
 
 @pytest.mark.parametrize("kind", ["token", "sentence", "pair"])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from elmo_model.fitting.examples import Place
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
-from elmo_serve.jobs.fit_body import MOST_LABELS, read_fit
-from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
+from elmo_serve.jobs.bodies import MOST_LABELS, read_fit
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
 from tests.support.fits import body
 
 LIMITS = FitLimits(examples=5_000, tokens=20_000, sentence_tokens=8)

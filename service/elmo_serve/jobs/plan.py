@@ -1,7 +1,9 @@
 """A parsed fit: its examples, and the vectors that it needs."""
 
+import pickle
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
 
@@ -40,7 +42,8 @@ class FitPlan:
 
     `sentences` are the JSON texts of lists of tokens, `lengths` their numbers of tokens. Of
     sentence i `kept[i]` is kept: ALL_TOKENS, MEAN or the number of a token. `owners[i]` is the
-    number of its example. `examples` counts labels.
+    number of its example. `examples` counts labels. `request` is the packed request, which the
+    process that fits unpacks.
     """
 
     kind: Kind
@@ -51,6 +54,7 @@ class FitPlan:
     lengths: list[int]
     kept: list[int]
     owners: list[int]
+    request: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def tokens(self) -> int:
@@ -86,12 +90,26 @@ class FitRequest:
             lengths=[len(sentence) for sentence in sentences],
             kept=self.kept,
             owners=self.owners,
+            request=self._packed(),
         )
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> "FitRequest":
+        """Return the request of a plan."""
+        request: FitRequest = pickle.loads(zlib.decompress(data))
+        return request
 
     @property
     def starts(self) -> list[int]:
         """The row of the vector file at which each sentence begins, and the number of rows."""
         return starts_of([len(each) for each in self.train.sentences], self.kept)
+
+    def _packed(self) -> bytes:
+        """Return the request as bytes, which are smaller than its body: a waiting job keeps them.
+
+        It crosses from one process of this server to another, as a message does.
+        """
+        return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL), level=1)
 
     def row_of(self, starts: Sequence[int], place: Place) -> int:
         """Return the row of a place in the vector file."""

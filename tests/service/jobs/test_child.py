@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.jobs.fit_child import FitChild, FitFailedError
-from elmo_serve.jobs.fit_messages import Fits, Scored
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.jobs.bulk_queue import WorkFailedError
+from elmo_serve.jobs.child import FitChild, ScratchFile
+from elmo_serve.jobs.messages import Fits, Scored
 from elmo_serve.metrics import Metrics
 from tests.support.fit_tasks import FitHere, fit_task
 
@@ -15,15 +15,15 @@ from tests.support.fit_tasks import FitHere, fit_task
 class Job:
     """A fit in the process of the test, whose first processes die for these reasons."""
 
-    def __init__(self, files: ScratchFiles, *deaths: str) -> None:
+    def __init__(self, file: ScratchFile, *deaths: str) -> None:
         self.metrics = Metrics()
         self.messages: list[Fits | Scored] = []
         self.processes: list[FitHere] = []
         self._deaths = list(deaths)
-        self.child = FitChild(files, self.messages.append, self.metrics, self._spawn)
+        self.child = FitChild(file, self.messages.append, self.metrics, self._spawn)
 
-    def _spawn(self, files: ScratchFiles) -> FitHere:
-        self.processes.append(FitHere(files, self._deaths))
+    def _spawn(self, file: ScratchFile) -> FitHere:
+        self.processes.append(FitHere(file, self._deaths))
         return self.processes[-1]
 
     @property
@@ -32,11 +32,11 @@ class Job:
 
 
 async def test_a_lost_process_gets_its_task_again(tmp_path: Path) -> None:
-    with ScratchFiles(tmp_path) as files:
-        task, job = fit_task(files, tmp_path / "job"), Job(files, "was killed by SIGKILL")
+    with ScratchFile(tmp_path) as file:
+        task, job = fit_task(file, tmp_path / "job"), Job(file, "was killed by SIGKILL")
         job.child.start()
 
-        found = await job.child.train(task.train, *task.segments)
+        found = await job.child.train(task)
         await job.child.stop()
 
     assert len(found.weights) == 3 and found.scored_on == "test"
@@ -45,13 +45,13 @@ async def test_a_lost_process_gets_its_task_again(tmp_path: Path) -> None:
 
 
 async def test_the_second_loss_fails_the_fit(tmp_path: Path) -> None:
-    with ScratchFiles(tmp_path) as files:
-        task = fit_task(files, tmp_path / "job")
-        job = Job(files, "was killed by SIGSEGV", "was killed by SIGKILL")
+    with ScratchFile(tmp_path) as file:
+        task = fit_task(file, tmp_path / "job")
+        job = Job(file, "was killed by SIGSEGV", "was killed by SIGKILL")
         job.child.start()
 
-        with pytest.raises(FitFailedError, match="killed by SIGKILL, the second one of this job"):
-            await job.child.train(task.train, *task.segments)
+        with pytest.raises(WorkFailedError, match="killed by SIGKILL, the second one of this job"):
+            await job.child.train(task)
         await job.child.stop()
 
     assert job.lost == 2
@@ -59,20 +59,20 @@ async def test_the_second_loss_fails_the_fit(tmp_path: Path) -> None:
 
 async def test_a_task_that_cannot_be_learned_says_why(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("in the way")
-    with ScratchFiles(tmp_path) as files:
-        task, job = fit_task(files, tmp_path / "job"), Job(files)
+    with ScratchFile(tmp_path) as file:
+        task, job = fit_task(file, tmp_path / "job"), Job(file)
         job.child.start()
 
-        with pytest.raises(FitFailedError) as found:
-            await job.child.train(task.train, *task.segments)
+        with pytest.raises(WorkFailedError) as found:
+            await job.child.train(task)
         await job.child.stop()
 
     assert "\n" not in str(found.value)
 
 
 async def test_a_stop_ends_the_process_and_the_waiting(tmp_path: Path) -> None:
-    with ScratchFiles(tmp_path) as files:
-        job = Job(files)
+    with ScratchFile(tmp_path) as file:
+        job = Job(file)
         job.child.start()
         waiting = asyncio.ensure_future(job.child.ended())
         await asyncio.sleep(0)  # it waits

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from elmo_serve.jobs.fit_schema import MAX_LABEL_CHARACTERS, MOST_SEEDS, FitBody, FitOptionsBody
+from elmo_serve.jobs.schema import MAX_LABEL_CHARACTERS, MOST_SEEDS, FitBody, FitOptionsBody
 
 EXAMPLES: list[dict[str, Any]] = [{"tokens": ["a"], "label": "x"}, {"text": "b", "label": "y"}]
 

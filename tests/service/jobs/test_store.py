@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.jobs.job import Job
-from elmo_serve.jobs.job_folder import MOST_KEPT, SERVER_ENDED, JobFolder
+from elmo_serve.jobs.store import MOST_KEPT, SERVER_ENDED, Job, JobFolder
 
 
 def job_of(folder: JobFolder, number: int = 0, **changes: object) -> Job:
@@ -102,8 +101,7 @@ def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_wait
 def test_a_killed_process_loses_its_lock(tmp_path: Path) -> None:
     program = (
         "import os, pathlib, signal\n"
-        "from elmo_serve.jobs.job import Job\n"
-        "from elmo_serve.jobs.job_folder import JobFolder\n"
+        "from elmo_serve.jobs.store import Job, JobFolder\n"
         f"folder = JobFolder(pathlib.Path({str(tmp_path)!r}))\n"
         "job = Job('f' * 16, 'ner', 'english', 'token', folder.owner, 0.0, state='running')\n"
         "folder.write(job)\n"
@@ -179,22 +177,3 @@ def test_a_folder_that_cannot_be_written_is_an_error(
     with pytest.raises(Unavailable, match="cannot be written"):
         folder.write(job_of(folder))
     assert folder.list() == []
-
-
-def test_files_of_a_job_are_copied_whole(
-    tmp_path: Path, open_folder: Callable[[], JobFolder]
-) -> None:
-    folder = open_folder()
-    folder.write(job_of(folder))
-    folder.artefacts("0" * 16).mkdir()
-    (folder.artefacts("0" * 16) / "head.safetensors").write_bytes(b"new")
-    (tmp_path / "ner.fit").mkdir()
-    (tmp_path / "ner.fit" / "head.safetensors").write_bytes(b"old")
-
-    folder.publish("0" * 16, "ner")
-
-    assert (tmp_path / "ner.fit" / "head.safetensors").read_bytes() == b"new"
-    assert folder.head("0" * 16) == b"new"
-    (tmp_path / "other.fit").write_text("in the way")
-    with pytest.raises(Unavailable):
-        folder.publish("0" * 16, "other")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_model.fitting.examples import Place
-from elmo_serve.jobs.fit_body import read_fit
-from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitLimits, FitSource, starts_of
+from elmo_serve.jobs.bodies import read_fit
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource, starts_of
 
 SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
 
@@ -40,6 +40,7 @@ def test_a_plan_has_the_sentences_of_both_parts_and_their_owners() -> None:
 
     plan = request.plan()
 
+    assert FitRequest.unpacked(plan.request) == request
     assert [json.loads(sentence) for sentence in plan.sentences] == [["a", "b"], ["c"], ["d"]]
     assert (plan.lengths, plan.owners, plan.tokens, plan.examples) == ([2, 1, 1], [0, 1, 2], 4, 4)
     assert request.row_of(plan.starts, Place(0, 1)) == 1

@@ -1,6 +1,6 @@
 """The body of `POST /tasks/{name}/fit`: JSON or NDJSON, parsed into labelled examples.
 
-No torch: the process that parses bodies imports this module, and so does the one that fits.
+No torch: a helper process parses bodies, and the server imports this module.
 """
 
 from collections import Counter
@@ -12,14 +12,14 @@ import orjson
 from elmo_model.fitting.examples import Examples, Kind, Place
 from elmo_model.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
-from elmo_serve.jobs.fit_plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
-from elmo_serve.jobs.fit_schema import FitBody, FitExample, FitSide
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
+from elmo_serve.jobs.schema import FitBody, FitExample, FitSide
 from elmo_serve.settings import variable
 from elmo_serve.validation import validated
 
 NDJSON: Final = "application/x-ndjson"
 
-OPTIONS: Final = {"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
+_OPTIONS: Final = {"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
 """Members of a body that are options of `elmo_model.fitting.fitter.FitOptions`."""
 
 MOST_LABELS: Final = 4_096
@@ -98,10 +98,7 @@ def _request(body: FitBody, source: FitSource) -> FitRequest:
     reader = _Reader(body.kind, _tokenize(body.tokenizer, source), limits)
     for number, example in enumerate(body.examples):
         reader.add(number, example)
-    options = body.model_dump(
-        include={"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
-    )
-    request = reader.request(options)
+    request = reader.request(body.model_dump(include=_OPTIONS))
     _check(request)
     return request
 

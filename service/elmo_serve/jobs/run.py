@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.sentence_batches import by_length
 from elmo_model.task import Task
-from elmo_serve.errors import TryLater
-from elmo_serve.jobs.bulk_queue import BulkQueue
-from elmo_serve.jobs.embedding import EmbeddingFailedError, embed
-from elmo_serve.jobs.fit_child import FitChild, FitFailedError, SpawnFit
-from elmo_serve.jobs.fit_messages import Fits, Scored, Train, Trained
-from elmo_serve.jobs.fit_plan import FitPlan, FitSource
-from elmo_serve.jobs.job_folder import JobFolder
-from elmo_serve.jobs.scratch_files import ScratchFiles
+from elmo_serve.errors import SentenceFailed, TryLater
+from elmo_serve.jobs.bulk_queue import BulkQueue, Piece, WorkFailedError
+from elmo_serve.jobs.child import FitChild, ScratchFile, SpawnFit
+from elmo_serve.jobs.messages import Fits, Scored, Train, Trained
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitPlan
+from elmo_serve.jobs.store import JobFolder
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import ITEM_SIZES
-from elmo_serve.scheduling.engine import Engine
+from elmo_serve.output import Output
+from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import variable
 from elmo_serve.task_folder import in_folder_thread
 from elmo_serve.tasks import TaskRegistry
-from elmo_serve.workers.messages import ModelInfo
 
 DESCRIPTION = "Learned by POST /tasks/{}/fit."
 
@@ -38,30 +39,6 @@ _EMBEDDING_SHARE = 0.5
 
 
 _log = logging.getLogger(__name__)
-
-
-class FitStoppedError(Exception):
-    """A fit cannot go on; the message is one line for the client."""
-
-
-@dataclass(frozen=True, slots=True)
-class FitModel:
-    """The model of a fit: its name in requests, its description, its tasks and its queue.
-
-    A piece of the fit has at most `piece_tokens` tokens.
-    """
-
-    name: str
-    info: ModelInfo
-    registry: TaskRegistry
-    engine: Engine
-    piece_tokens: int
-    timeout_seconds: float
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of all layers of one token: (L + 1, 2P) in float32."""
-        return self.info.layers * self.info.dimension * ITEM_SIZES["float32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +61,9 @@ class FitRun:
         self,
         job_id: str,
         name: str,
-        model: FitModel,
+        queue: BulkQueue,
+        registry: TaskRegistry,
         plan: FitPlan,
-        body: bytes,
-        source: FitSource,
         folder: JobFolder,
         host: FitHost,
     ) -> None:
@@ -95,10 +71,9 @@ class FitRun:
         self.scores: Mapping[str, Any] = {}
         self._id = job_id
         self._name = name
-        self._model = model
+        self._queue = replace(queue, client=f"fit {job_id}")
+        self._registry = registry
         self._plan = plan
-        self._body = body
-        self._source = source
         self._folder = folder
         self._host = host
         self._on_progress: Callable[[], None] = lambda: None
@@ -110,21 +85,19 @@ class FitRun:
         A task folder that cannot be written at present is tried again for some minutes.
 
         Raises:
-            FitStoppedError: nothing can be learned, or the vectors or the process were lost.
+            WorkFailedError: nothing can be learned, or the vectors or the process were lost.
             ServiceError, OSError: the task or a file cannot be written.
         """
         self._on_progress = on_progress
-        with ScratchFiles(self._host.scratch) as files:
-            child = FitChild(files, self._on_message, self._host.metrics, self._host.spawn)
+        with ScratchFile(self._host.scratch) as file:
+            child = FitChild(file, self._on_message, self._host.metrics, self._host.spawn)
             child.start()
             try:
-                trained = await self._train(child, files)
-            except (EmbeddingFailedError, FitFailedError) as error:
-                raise FitStoppedError(str(error)) from error
+                trained = await self._train(child, file)
             except OSError as error:
                 place = f"{self._host.scratch} ({variable('scratch')})"
                 reason = error.strerror or error
-                raise FitStoppedError(f"no vectors can be kept in {place}: {reason}") from error
+                raise WorkFailedError(f"no vectors can be kept in {place}: {reason}") from error
             finally:
                 await child.stop()
         waited = 0.0
@@ -155,15 +128,10 @@ class FitRun:
                     raise asyncio.CancelledError from None
                 raise
 
-    async def _train(self, child: FitChild, files: ScratchFiles) -> Trained:
-        model, plan = self._model, self._plan
-        rows = plan.starts[-1]
-        vectors = await asyncio.to_thread(files.create, rows * model.row_bytes)
-        body = await asyncio.to_thread(files.create, len(self._body))
-        await asyncio.to_thread(files.write, body, 0, self._body)
-        embedding = asyncio.ensure_future(
-            embed(plan, self._queue(), files, vectors, self._on_tokens)
-        )
+    async def _train(self, child: FitChild, file: ScratchFile) -> Trained:
+        info, rows = self._queue.info, self._plan.starts[-1]
+        vectors = await asyncio.to_thread(file.create, rows * self._queue.row_bytes)
+        embedding = asyncio.ensure_future(embed(self._plan, self._queue, file, self._on_tokens))
         ended = asyncio.ensure_future(child.ended())
         try:
             await asyncio.wait((embedding, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -172,32 +140,19 @@ class FitRun:
             embedding.result()
             task = Train(
                 name=self._name,
-                body=body,
-                body_size=len(self._body),
-                source=self._source,
+                request=self._plan.request,
                 vectors=vectors,
-                shape=(rows, model.info.layers, model.info.dimension),
-                model=model.info.name,
-                revision=model.info.revision,
-                format=model.info.format,
+                shape=(rows, info.layers, info.dimension),
+                model=info.name,
+                revision=info.revision,
+                format=info.format,
                 folder=str(self._folder.artefacts(self._id)),
             )
-            return await child.train(task, body, vectors)
+            return await child.train(task)
         finally:
             for unfinished in (embedding, ended):
                 unfinished.cancel()
             await asyncio.gather(embedding, ended, return_exceptions=True)
-
-    def _queue(self) -> BulkQueue:
-        model = self._model
-        return BulkQueue(
-            engine=model.engine,
-            model=model.name,
-            info=model.info,
-            client=f"fit {self._id}",
-            piece_tokens=model.piece_tokens,
-            timeout_seconds=model.timeout_seconds,
-        )
 
     def _on_tokens(self, tokens: int) -> None:
         self._done_tokens += tokens
@@ -210,7 +165,7 @@ class FitRun:
                 self._advance(_EMBEDDING_SHARE + (1 - _EMBEDDING_SHARE) * done / total)
             case Scored(name, scores):
                 mixtures = {**self.scores.get("mixtures", {}), name: scores}
-                if name == f"layer {self._model.info.layers - 1}":
+                if name == f"layer {self._queue.info.layers - 1}":
                     mixtures["top"] = scores
                 self.scores = {**self.scores, "mixtures": mixtures}
                 self._on_progress()
@@ -221,7 +176,7 @@ class FitRun:
         self._on_progress()
 
     def _publish(self, trained: Trained) -> Mapping[str, Any]:
-        """Write head, report and picture to `NAME.fit`, then the task file; return the task."""
+        """Write head and report to `NAME.fit`, then the task file; return the task."""
         task = Task(
             self._name,
             trained.weights,
@@ -235,14 +190,63 @@ class FitRun:
             for name, scores in self.scores["mixtures"].items()
         }
         fit = {**trained.fit, "job": self._id, "measure": trained.measure, "scores": mixtures}
-        # Not before the name is known to be free: another model's task of it may have such files.
-        self._model.registry.put(task, fit, lambda: self._folder.publish(self._id, self._name))
+        self._registry.put(task, fit, self._folder.artefacts(self._id))
         return {
             "name": task.name,
             "weights": list(task.weights),
             "gamma": task.gamma,
             "layer_norm": task.layer_norm,
             "description": task.description,
-            "model": self._model.registry.owner.name,
-            "revision": self._model.registry.owner.revision,
+            "model": self._registry.owner.name,
+            "revision": self._registry.owner.revision,
         }
+
+
+async def embed(
+    plan: FitPlan, queue: BulkQueue, file: ScratchFile, on_tokens: Callable[[int], None]
+) -> None:
+    """Compute the vectors of a plan and write them to `file`, row after row.
+
+    `on_tokens` is called with the tokens of each piece.
+
+    Raises:
+        WorkFailedError: the model fails on a sentence, or a piece is never answered.
+        OSError: the disk is full.
+    """
+    starts = plan.starts
+
+    def write(piece: Piece, embedded: Embedded) -> None:
+        for number, vectors in zip(piece.numbers, embedded.vectors, strict=True):
+            rows = _rows(vectors.numpy(), plan.kept[number])
+            if rows.size:  # an empty sentence has no row
+                file.write(starts[number] * queue.row_bytes, rows.data.cast("B"))
+
+    try:
+        await queue.run(_pieces(plan, queue), write, on_tokens)
+    except SentenceFailed as error:
+        example = plan.owners[error.index]
+        raise WorkFailedError(f"/examples/{example}: the model fails on this sentence") from error
+
+
+def _pieces(plan: FitPlan, queue: BulkQueue) -> Iterator[Piece]:
+    """Cut the sentences into pieces of similar length; those of which a mean is kept, apart."""
+    sentences = list(map(range, plan.lengths))  # `by_length` reads their lengths alone
+    usual = Output(tuple(range(queue.info.layers)), stacked=True, layer_norm=plan.layer_norm)
+    for output, is_mean in ((usual, False), (replace(usual, pooling="mean"), True)):
+        kept = [i for i, kept in enumerate(plan.kept) if (kept == MEAN) == is_mean]
+        for numbers in by_length(kept, sentences, queue.piece_tokens):
+            yield Piece(
+                numbers,
+                [plan.sentences[number] for number in numbers],
+                [plan.lengths[number] for number in numbers],
+                output,
+            )
+
+
+def _rows(vectors: NDArray[np.float32], kept: int) -> NDArray[np.float32]:
+    """Map (L + 1, n, 2P), or the mean (L + 1, 2P), to the rows (rows, L + 1, 2P) that are kept."""
+    if kept == MEAN:
+        return np.ascontiguousarray(vectors[np.newaxis])
+    if kept == ALL_TOKENS:
+        return np.ascontiguousarray(vectors.transpose(1, 0, 2))
+    return np.ascontiguousarray(vectors[np.newaxis, :, kept])

@@ -1,22 +1,33 @@
-"""The states of jobs: a file each in `.jobs` of the task folder, shared by all servers of it."""
+"""Jobs as values, and as files in `.jobs` of the task folder, shared by all servers of it."""
 
 import fcntl
+import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, Literal
 
 from elmo_model import atomic_files
+from elmo_serve.errors import Conflict
 from elmo_serve.folder_lock import ATTEMPTS, locked, without_locks
-from elmo_serve.jobs.job import JOB_ID, Job, decode, encode, refuse_twin
-from elmo_serve.tasks import FIT_SUFFIX, unwritable
+from elmo_serve.tasks import unwritable
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+
+ENDED: Final[tuple[State, ...]] = ("done", "failed", "cancelled")
+
+JOB_ID: Final = re.compile(r"[0-9a-f]{16}")
+
+_FORMAT: Final = 1
+"""Of a job file; a file of a later format is not read."""
 
 FOLDER: Final = ".jobs"
 
@@ -35,6 +46,35 @@ _CREATION: Final = ".creation"
 """Locked while a server looks for a job of the same name and writes the new one."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A fit of the task `name`, as clients see it.
+
+    `progress` goes from 0 to 1. `scores` grows while the job runs. `task` is there when it is done,
+    `reason` when it failed. `owner` is the server that runs it. Times are seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    model: str
+    kind: str
+    owner: str
+    created_at: float
+    examples: int = 0
+    tokens: int = 0
+    state: State = "queued"
+    progress: float = 0.0
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    task: Mapping[str, Any] | None = None
+    reason: str | None = None
+    ended_at: float | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing about the job will change."""
+        return self.state in ENDED
 
 
 class JobFolder:
@@ -80,7 +120,7 @@ class JobFolder:
         path = self._folder / _CREATION
         try:
             with locked(path, self._creation_attempts):
-                refuse_twin(job.name, self.list())
+                refuse_duplicate(job.name, self.list())
                 self.write(job)
         except OSError as error:
             raise unwritable(path, error) from error
@@ -117,19 +157,6 @@ class JobFolder:
     def head(self, job_id: str) -> bytes:
         """Return the head of a job that is done. Raises FileNotFoundError."""
         return (self.artefacts(job_id) / HEAD).read_bytes()
-
-    def publish(self, job_id: str, name: str) -> None:
-        """Copy head, report and picture of a job to `NAME.fit` of the task folder.
-
-        Each file is replaced whole. Raises Conflict or Unavailable where it cannot be written.
-        """
-        target = self._folder.parent / f"{name}{FIT_SUFFIX}"
-        try:
-            target.mkdir(exist_ok=True)
-            for path in sorted(self.artefacts(job_id).iterdir()):
-                atomic_files.write_bytes(target / path.name, path.read_bytes())
-        except OSError as error:
-            raise unwritable(target, error) from error
 
     def artefacts(self, job_id: str) -> Path:
         """Return the folder of a job's head and report, which may not exist."""
@@ -227,3 +254,35 @@ def _decoded(path: Path) -> Job | None:
     except (OSError, ValueError) as error:
         _log.warning("Job file %s is left out: %s", path, error)
         return None
+
+
+def encode(job: Job) -> bytes:
+    """Return the content of the job's file."""
+    return json.dumps({"format": _FORMAT, **asdict(job)}, indent=2).encode() + b"\n"
+
+
+def decode(data: bytes) -> Job:
+    """Read a job's file. Raises ValueError where it is none."""
+    try:
+        members = json.loads(data)
+        if members.pop("format") != _FORMAT:
+            raise ValueError("its format is not known")
+        job = Job(**members)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"it is no job: {error}") from error
+    if not isinstance(job.id, str) or not JOB_ID.fullmatch(job.id):
+        raise ValueError("its id is none")
+    return job
+
+
+def refuse_duplicate(name: str, jobs: Iterable[Job]) -> None:
+    """Raise Conflict where one of the jobs fits a task of this name and has not ended.
+
+    Names that differ in case alone are one: the task registry keeps only one of them.
+    """
+    for job in jobs:
+        if job.name.casefold() == name.casefold() and not job.has_ended:
+            raise Conflict(
+                f"Job {job.id} fits task {job.name!r} already; it is {job.state}. "
+                f"DELETE /jobs/{job.id} cancels it."
+            )

@@ -3,28 +3,33 @@
 import pytest
 
 from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
-from elmo_serve.jobs.job_limits import JobLimits, JobSlots
+from elmo_serve.jobs.active_jobs import JobLimits, JobSlots, Slot
 
 LIMITS = JobLimits(jobs=3, client_jobs=2, job_bytes=100, keep_seconds=1.0)
 
 
+def take(slots: JobSlots, client: str) -> Slot:
+    with slots.taking(client) as slot:
+        return slot
+
+
 def test_a_client_and_all_clients_have_a_limit_and_room_comes_back() -> None:
     slots = JobSlots(LIMITS, lambda: 41.2)
-    first, _ = slots.take("a"), slots.take("a")
+    first, _ = take(slots, "a"), take(slots, "a")
 
     with pytest.raises(ClientOverShare, match="ELMO_MAX_CLIENT_JOBS") as over:
-        slots.take("a")
+        take(slots, "a")
     assert over.value.retry_after == 42
-    slots.take("b")
+    take(slots, "b")
     with pytest.raises(Overloaded, match="ELMO_MAX_JOBS") as full:
-        slots.take("b")
+        take(slots, "b")
     assert full.value.headers["Retry-After"] == "42"
 
-    first.release()
-    first.release()
-    slots.take("a")
+    first.close()
+    first.close()
+    take(slots, "a")
     with pytest.raises(Overloaded):
-        slots.take("c")
+        take(slots, "c")
 
 
 def test_a_block_that_fails_gives_its_slot_back() -> None:
@@ -35,11 +40,11 @@ def test_a_block_that_fails_gives_its_slot_back() -> None:
 
     with slots.taking("a") as kept:
         pass
-    slots.take("a")
+    take(slots, "a")
     with pytest.raises(ClientOverShare):
-        slots.take("a")
-    kept.release()
-    slots.take("a")
+        take(slots, "a")
+    kept.close()
+    take(slots, "a")
 
 
 def test_vectors_over_the_limit_are_refused() -> None:
