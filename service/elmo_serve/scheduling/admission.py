@@ -84,10 +84,9 @@ class Admission:
         self._clock = clock
         self.on_idle: Callable[[], object] = int  # called whenever `is_idle` has become true
         self._requests = Budget(on_idle=self._note_idle)
+        self._limits = limits
         self._tokens = Budget(limits.queue_tokens)
-        self._queue_tokens = limits.queue_tokens
         self._answers = Budget(limits.answer_bytes, self._note_idle)
-        self._answer_bytes = limits.answer_bytes
         self._clients = ClientQuotas(limits.client_tokens)
 
     @property
@@ -122,15 +121,16 @@ class Admission:
             TooLarge: the answer alone is over the limit.
             Overloaded: it is not, but together with the other answers it is.
         """
-        if size > self._answer_bytes:
+        most = self._limits.answer_bytes
+        if size > most:
             raise TooLarge(
-                f"The answer would take {size} bytes and at most {self._answer_bytes} are allowed "
+                f"The answer would take {size} bytes and at most {most} are allowed "
                 "(ELMO_MAX_ANSWER_BYTES): send fewer sentences, ask for fewer layers, or pool them."
             )
         if self._answers.excess(size):
             raise Overloaded(
-                f"{self.reserved_bytes} of {self._answer_bytes} bytes of answers are waiting to be "
-                f"sent; {size} more do not fit.",
+                f"{self.reserved_bytes} of {most} bytes of answers are waiting to be sent; {size} "
+                "more do not fit.",
                 retry_after=_retry_after(self._backlogs[model or self._default], self.outstanding),
             )
         return self._answers.hold(size)
@@ -152,8 +152,8 @@ class Admission:
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
         backlog, cost = self._backlogs[model or self._default], cost_of(lengths)
-        if cost > self._queue_tokens:
-            raise _too_large(cost, self._queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
+        if cost > self._limits.queue_tokens:
+            raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
         alone = cost * backlog.seconds_per_token
         if alone > timeout_seconds and backlog.is_measured:
@@ -175,13 +175,13 @@ class Admission:
 
         A request that never has room gets None as well: `admit` raises another error for it.
         """
-        if cost > self._queue_tokens:
+        if cost > self._limits.queue_tokens:
             return None
         backlog = self._backlogs[model or self._default]
         if excess := self._tokens.excess(cost):
             return Overloaded(
-                f"{self.outstanding} of {self._queue_tokens} tokens are queued; {cost} more do "
-                "not fit.",
+                f"{self.outstanding} of {self._limits.queue_tokens} tokens are queued; {cost} more "
+                "do not fit.",
                 retry_after=self._seconds_until_free(excess, backlog),
             )
         alone = cost * backlog.seconds_per_token
