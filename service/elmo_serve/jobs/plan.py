@@ -48,7 +48,6 @@ class FitPlan:
 
     kind: Kind
     layer_norm: bool
-    seeds: int
     examples: int
     sentences: list[bytes]
     lengths: list[int]
@@ -84,7 +83,6 @@ class FitRequest:
         return FitPlan(
             kind=self.kind,
             layer_norm=self.options["layer_norm"],
-            seeds=self.options["seeds"],
             examples=len(self.train) + len(self.test or ()),
             sentences=[orjson.dumps(sentence) for sentence in sentences],
             lengths=[len(sentence) for sentence in sentences],

@@ -28,7 +28,6 @@ def plan_of(sentences: list[list[str]], kept: list[int]) -> FitPlan:
     return FitPlan(
         kind="token",
         layer_norm=False,
-        seeds=1,
         examples=len(sentences),
         sentences=[orjson.dumps(sentence) for sentence in sentences],
         lengths=[len(sentence) for sentence in sentences],
