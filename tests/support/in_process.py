@@ -14,7 +14,8 @@ from fastapi import FastAPI
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
-from elmo_serve.http.helpers.pool import HelperPool, InSlices, Memory
+from elmo_serve.http.helpers.pool import HelperPool
+from elmo_serve.http.helpers.process import InSlices, Memory
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from elmo_serve.http.helpers.pool import HelperKind, HelperPool, InSlices, Memory
+from elmo_serve.http.helpers.pool import HelperKind, HelperPool
+from elmo_serve.http.helpers.process import InSlices, Memory
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.request.body import Body

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elmo_serve.errors import ServiceError, Unavailable
+from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part, work
 from elmo_serve.workers.devices import cores
-from elmo_serve.workers.process import ChildProcess, Parent
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool
+from elmo_serve.workers.process import ChildProcess
+from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
@@ -24,13 +25,6 @@ _CALLS_AHEAD = 2
 
 _ATTEMPTS = 2
 """Processes that may be lost over one call before its request is refused."""
-
-_SLICE_BYTES, _SLICE_ITEMS = 1 << 18, 1_000
-"""Bytes and items of a long list in one message.
-
-The event loop unpickles a message in one go: larger slices block it longer, smaller ones cost more
-messages (`benchmarks/event_loop.py`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,48 +45,6 @@ class HelperKind:
     minimum_size: int
     prepare: Callable[[], None]
     lazy: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """A segment as an argument, and the array that keeps it in use. A function gets its bytes."""
-
-    segment: Segment
-    array: Bytes
-
-    def __reduce__(self) -> tuple[type[SegmentHandle], tuple[int, int]]:
-        return self.segment.__reduce__()
-
-
-@dataclass(frozen=True, slots=True)
-class InSlices:
-    """A result, a dataclass, whose long list at `path` is sent ahead of it in slices.
-
-    `path` names the member, or the member of a member. A function returns it with the list in
-    place; the caller of `HelperPool.run` gets the result itself.
-    """
-
-    result: Any
-    path: tuple[str, ...]
-
-    def with_list(self, items: list[Any]) -> Any:
-        """Return the result with another list."""
-        return _replaced(self.result, self.path, items)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The message that gives a process its next function; memory among `arguments` is named."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A slice of the long list of a result. The message that ends the call follows."""
-
-    items: Sequence[bytes | str]
 
 
 @dataclass(slots=True, eq=False)
@@ -279,47 +231,6 @@ def _hurry(slot: Slot[Pending]) -> None:
         slot.hurry()
 
 
-def work(parent: Parent, prepare: Callable[[], None]) -> None:
-    """Run functions in a process until the server closes the channel."""
-    prepare()
-    parent.send(Started())
-    while True:
-        call: Call = parent.receive()
-        arguments = [
-            parent.memory(each) if isinstance(each, SegmentHandle) else each
-            for each in call.arguments
-        ]
-        try:
-            result = call.function(*arguments)
-        except ServiceError as error:
-            result = error
-        if isinstance(result, InSlices):
-            items: list[bytes | str] = result.result
-            for name in result.path:
-                items = getattr(items, name)
-            for some in _slices(items):
-                parent.send(Part(some))
-            result = replace(result, result=result.with_list([]))
-        parent.send(result)
-
-
 def default_count(cores: int) -> int:
     """Return half the cores: few clients use these processes, and the network uses all cores."""
     return max(1, min(8, cores // 2))
-
-
-def _slices(items: Sequence[bytes | str]) -> Iterator[Sequence[bytes | str]]:
-    start, size = 0, 0
-    for index, item in enumerate(items):
-        size += len(item)
-        if size >= _SLICE_BYTES or index - start + 1 == _SLICE_ITEMS:
-            yield items[start : index + 1]
-            start, size = index + 1, 0
-    if start < len(items):
-        yield items[start:]
-
-
-def _replaced(value: Any, path: tuple[str, ...], items: list[Any]) -> Any:
-    name, *rest = path
-    member = _replaced(getattr(value, name), tuple(rest), items) if rest else items
-    return replace(value, **{name: member})

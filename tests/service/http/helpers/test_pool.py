@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
-from elmo_serve.http.helpers.pool import Call, HelperKind, HelperPool, InSlices, Memory, Part
+from elmo_serve.http.helpers.pool import HelperKind, HelperPool
+from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool

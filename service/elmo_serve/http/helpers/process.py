@@ -1,0 +1,102 @@
+"""A helper process: the calls that it is sent, the results that it sends, and its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elmo_serve.errors import ServiceError
+from elmo_serve.workers.process import Parent
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle
+from elmo_serve.workers.slot import Started
+
+_SLICE_BYTES, _SLICE_ITEMS = 1 << 18, 1_000
+"""Bytes and items of a long list in one message.
+
+The event loop unpickles a message in one go: larger slices block it longer, smaller ones cost more
+messages (`benchmarks/event_loop.py`).
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """A segment as an argument, and the array that keeps it in use. A function gets its bytes."""
+
+    segment: Segment
+    array: Bytes
+
+    def __reduce__(self) -> tuple[type[SegmentHandle], tuple[int, int]]:
+        return self.segment.__reduce__()
+
+
+@dataclass(frozen=True, slots=True)
+class InSlices:
+    """A result, a dataclass, whose long list at `path` is sent ahead of it in slices.
+
+    `path` names the member, or the member of a member. A function returns it with the list in
+    place; the caller of `HelperPool.run` gets the result itself.
+    """
+
+    result: Any
+    path: tuple[str, ...]
+
+    def with_list(self, items: list[Any]) -> Any:
+        """Return the result with another list."""
+        return _replaced(self.result, self.path, items)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The message that gives a process its next function; memory among `arguments` is named."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A slice of the long list of a result. The message that ends the call follows."""
+
+    items: Sequence[bytes | str]
+
+
+def work(parent: Parent, prepare: Callable[[], None]) -> None:
+    """Run functions in a process until the server closes the channel."""
+    prepare()
+    parent.send(Started())
+    while True:
+        call: Call = parent.receive()
+        arguments = [
+            parent.memory(each) if isinstance(each, SegmentHandle) else each
+            for each in call.arguments
+        ]
+        try:
+            result = call.function(*arguments)
+        except ServiceError as error:
+            result = error
+        if isinstance(result, InSlices):
+            items: list[bytes | str] = result.result
+            for name in result.path:
+                items = getattr(items, name)
+            for some in _slices(items):
+                parent.send(Part(some))
+            result = replace(result, result=result.with_list([]))
+        parent.send(result)
+
+
+def _slices(items: Sequence[bytes | str]) -> Iterator[Sequence[bytes | str]]:
+    start, size = 0, 0
+    for index, item in enumerate(items):
+        size += len(item)
+        if size >= _SLICE_BYTES or index - start + 1 == _SLICE_ITEMS:
+            yield items[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(items):
+        yield items[start:]
+
+
+def _replaced(value: Any, path: tuple[str, ...], items: list[Any]) -> Any:
+    name, *rest = path
+    member = _replaced(getattr(value, name), tuple(rest), items) if rest else items
+    return replace(value, **{name: member})
