@@ -6,12 +6,16 @@ library a file object whose writes never fail, and raises the first error after 
 closed it.
 """
 
+from __future__ import annotations
+
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import h5py
+if TYPE_CHECKING:
+    import h5py
 
 
 class _NeverFailingFile(io.RawIOBase):
@@ -77,6 +81,8 @@ def hdf5_writer(path: Path) -> Iterator[tuple[h5py.File, Callable[[], None]]]:
     Long writers call the function now and then to stop early. The error is raised at the end of
     the block in any case.
     """
+    import h5py  # noqa: PLC0415 - the command line knows the formats without this library
+
     target = _NeverFailingFile(path)
 
     def check() -> None:

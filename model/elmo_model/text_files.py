@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import IO, Any
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+COMPRESSIONS = tuple(_OPENERS)
+"""The endings of compressed files."""
+
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 

@@ -27,11 +27,13 @@ from elmo_client.requests import check_sentence, check_text, check_texts, refuse
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_model.tokenizers import TokenizeError
 from elmo_model.tokenizers import tokenizer as make_tokenizer
-from elmo_serve.files.selection import selection
+from elmo_serve.files.outputs import allennlp
+from elmo_serve.files.text import Text
+from elmo_serve.files.vectors import LengthSorted, Stateful, selection
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
-    from elmo_serve.files.sources.source import Source
+    from elmo_serve.files.vectors import Source
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 
@@ -114,15 +116,12 @@ class ElmoEmbedder(SentenceEmbedder):
         A file that exists is replaced. Raises FileError for blank lines and for an output that
         cannot be written.
         """
-        from elmo_serve.files.outputs import allennlp
         from elmo_serve.files.run import Job
-        from elmo_serve.files.text import Text
 
         form = allennlp.variant(
             forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
         )
         source = self._backend.source(output_format, batch_size)
-        wanted = selection(output_format, source.info.layers)
         identity = {
             "layers": output_format,
             "state": type(source).__name__,
@@ -133,7 +132,7 @@ class ElmoEmbedder(SentenceEmbedder):
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(f"{line.rstrip()}\n" for line in input_file)
             text = Text(path, "input_file")
-            Job(text, form, source, wanted).to_file(Path(output_file_path), identity, force=True)
+            Job(text, form, source).to_file(Path(output_file_path), identity, force=True)
 
     def close(self) -> None:
         """Close the connections to a server."""
@@ -170,7 +169,7 @@ class _Remote:
         return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-        from elmo_serve.files.sources.remote import Remote
+        from elmo_serve.files.remote import Remote
 
         wanted = selection(layers, self._client.info()["layers"])
         return Remote(self._client, layers, wanted)
@@ -209,7 +208,6 @@ class _InProcess:
         ]
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-        from elmo_serve.files.sources.local import LengthSorted, Stateful
 
         wanted = selection(layers, self._network.info.layers)
         if self._stateful:

@@ -19,7 +19,7 @@ import pytest
 from elmo_client import CannotSend, InvalidRequest, Unreachable
 from elmo_model.checkpoints import CheckpointError
 from elmo_serve import ElmoEmbedder
-from elmo_serve.files.sentence import FileError
+from elmo_serve.files.inputs import FileError
 from tests.support import golden
 from tests.support.servers import SMALL, Running
 

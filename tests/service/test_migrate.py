@@ -73,6 +73,8 @@ def place(tmp_path: Path) -> Iterator[Path]:
         (tmp_path / name).symlink_to(SMALL / name)
     (tmp_path / "zhs.model").symlink_to(GOLDEN / "elmoformanylangs" / "word_and_char")
     (tmp_path / "sentences.txt").write_text("The cat sat .\nHello\n", encoding="utf-8")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "a.txt").symlink_to(tmp_path / "sentences.txt")
     (tmp_path / "text.txt").write_text("The cat can't sit.\nHello!\n", encoding="utf-8")
     (tmp_path / "sentences.conllu").write_text("1\t今\t_\n2\t天\t_\n\n", encoding="utf-8")
     with contextlib.chdir(tmp_path):

@@ -4,52 +4,90 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.catalogue import path_fault, published_model
 from elmo_model.precision import PRECISIONS
-from elmo_model.tokenizers import TOKENIZERS, tokenizer
-from elmo_serve.commands.embed_on_ray import embed_on_ray, refuse_folders
-from elmo_serve.commands.published import model_of_server, model_option, resolve_model
+from elmo_model.tokenizers import TOKENIZERS
+from elmo_serve.commands.published import (
+    cache_options,
+    model_of_server,
+    model_option,
+    resolve_model,
+)
 from elmo_serve.commands.terminal import fail, token_progress
 from elmo_serve.commands.word_vector_map import word_vector_map
-from elmo_serve.files.inputs import INPUTS
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sentence import FileError
+from elmo_serve.files.inputs import INPUTS, FileError, input_format
+from elmo_serve.files.outputs import OUTPUTS, output_format
+from elmo_serve.files.text import Text
 from elmo_serve.output import NAMED
 
 if TYPE_CHECKING:
-    from elmo_model.word_vectors.word_vectors import WordVectors
-    from elmo_serve.files.in_process import InProcess
-    from elmo_serve.files.outputs.output_format import OutputFormat
-    from elmo_serve.files.run import Job, Report
-    from elmo_serve.files.sources.source import Source
-    from elmo_serve.files.text import Text
-    from elmo_serve.output import Output
-    from elmo_serve.workers.messages import ModelInfo
+    from elmo_serve.files.folder import FolderJob
+    from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.run import OnStep, Report
+    from elmo_serve.model_cache import CacheSettings
 
-# Named here and not taken from the table of formats, which imports h5py.
-OUTPUT_FORMATS: Final = (
-    "allennlp",
-    "elmoformanylangs",
-    "elmoformanylangs-text",
-    "npz",
-    "parquet",
-)
-STREAMS: Final = ("elmoformanylangs-text", "npz", "parquet")
+_STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
+_ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
+_PARTS: Final = "parquet"  # the format of the parts of a folder
 
-_BATCH_SIZE = 64  # sentences; the default of `allennlp elmo`
+_BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
-# Seconds that a request is repeated while a server that responded before is busy or restarts.
-_PATIENCE_SECONDS = 600.0
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The command line as click has read it."""
+
+    input: str
+    output: str
+    all: bool
+    top: bool
+    average: bool
+    sum: bool
+    concat: bool
+    layer: int | None
+    normalize: bool
+    word_vectors: str | None
+    model: str
+    server: str | None
+    api_key: str | None
+    input_format: str | None
+    tokenizer: str | None
+    output_format: str | None
+    forget_sentences: bool
+    use_sentence_keys: bool
+    keep_blank_lines: bool
+    carry_state: bool
+    batch_size: int | None
+    device: str
+    precision: str
+    force: bool
+    part_sentences: int | None
+    ray: str | None
+    actors: int | None
+
+    @property
+    def to_folder(self) -> bool:
+        """Whether OUTPUT is a folder of parts."""
+        parts = self.ray is not None or self.part_sentences is not None
+        return parts or Path(self.input).is_dir()
+
+    @property
+    def layers(self) -> list[str | int]:
+        """The selections of layers; there should be one."""
+        numbers = [] if self.layer is None else [self.layer]
+        return [*(name for name in NAMED if getattr(self, name)), *numbers]
 
 
 @click.command()
@@ -73,9 +111,8 @@ _PATIENCE_SECONDS = 600.0
 @click.option(
     "--input-format",
     type=click.Choice(list(INPUTS)),
-    default="plain",
-    show_default=True,
-    help="Tokens between white space, tokens between TABs, or CoNLL-U.",
+    help="Tokens between white space, tokens between TABs, or CoNLL-U. Default: by the ending of "
+    "INPUT (.conllu), else plain.",
 )
 @click.option(
     "--tokenizer",
@@ -85,8 +122,9 @@ _PATIENCE_SECONDS = 600.0
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(OUTPUT_FORMATS),
-    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet).",
+    type=click.Choice(list(OUTPUTS)),
+    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet); of "
+    f"parts: {_PARTS}.",
 )
 @click.option("--forget-sentences", is_flag=True, help="allennlp: no `sentence_to_index`.")
 @click.option("--use-sentence-keys", is_flag=True, help="allennlp: sentences as keys.")
@@ -107,20 +145,24 @@ _PATIENCE_SECONDS = 600.0
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT, and the part of another run.")
 @click.option(
+    "--part-sentences",
+    type=click.IntRange(min=1),
+    help="Sentences of a part, in a folder of parts. Default: 2000.",
+)
+@click.option(
     "--ray",
     metavar="ADDRESS",
-    help="Compute on a cluster of Ray: auto, host:port, or local for a new one on this machine. "
-    "INPUT may be a folder; OUTPUT is a folder of parts, in Parquet by default.",
+    help="Compute the parts on a cluster of Ray: auto, host:port, or local for a new one on this "
+    "machine.",
 )
 @click.option("--actors", type=click.IntRange(min=1), help="With --ray: the most models at once.")
-@click.option("--part-sentences", type=click.IntRange(min=1), help="With --ray: of one part.")
 @click.pass_context
-def embed(context: click.Context, /, input: str, output: str, **options: Any) -> None:  # noqa: A002 - the argument's name
+def embed(context: click.Context, /, **values: Any) -> None:
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
     Give one of --all, --top, --average, --sum, --concat and --layer. A command that was
     interrupted or killed continues where it was when it is started again. `-` is standard input or
-    standard output.
+    standard output. Where INPUT is a folder, OUTPUT is a folder of parts.
 
     \b
     Examples:
@@ -128,227 +170,249 @@ def embed(context: click.Context, /, input: str, output: str, **options: Any) ->
       $ elmo embed text.txt vectors.npz --top --tokenizer model
       $ elmo embed sentences.conllu vectors.npz --top --input-format conllu
       $ elmo embed sentences.txt vectors.npz --average --server http://localhost:8000
-      $ elmo embed corpus/ vectors/ --top --ray auto
+      $ elmo embed corpus/ vectors/ --top
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
+    options = _Options(**values)
+    _check(options, context)
+    with _errors(options):
+        report = _to_folder(options) if options.to_folder else _to_file(options)
+    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
+    click.echo(
+        f"Wrote {options.output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
+        f"in {report.seconds:.1f} s",
+        err=is_stream(options.output),
+    )
+
+
+@contextmanager
+def _errors(options: _Options) -> Iterator[None]:
+    """End the command with one line for an error that is meant for the user."""
     from elmo_client import ElmoError
     from elmo_serve.files.run import Interrupted
 
-    layers = _layers(options)
-    if options["ray"]:
-        embed_on_ray(input, output, layers, options)
-        return
-    refuse_folders(input, output, options)
-    name, form = _output_format(output, options)
-    _check_source(context, options)
     try:
-        form.require()
-        with _job(input, layers, form, options) as job:
-            report = _run(job, output, layers, name, options)
+        yield
     except (FileError, ElmoError) as error:
         fail(str(error), code=1)
     except BrokenPipeError:
         # The reader of the pipe is gone. Python flushes standard output once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail("the reader of standard output is gone", code=1)
+        fail("standard output was closed", code=1)
     except OSError as error:
-        fail(f"{error.filename or input}: {error.strerror or error}", code=1)
+        fail(f"{error.filename or options.input}: {error.strerror or error}", code=1)
     except Interrupted as error:
         fail(str(error), code=130)
     except KeyboardInterrupt:
         fail("interrupted; nothing is kept", code=130)
-    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
-    click.echo(
-        f"Wrote {output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
-        f"in {report.seconds:.1f} s",
-        err=is_stream(output),
-    )
-
-
-def _run(
-    job: Job, output: str, layers: str | int, format_name: str, options: dict[str, Any]
-) -> Report:
-    if output == "-":
-        return job.to_stream(sys.stdout.buffer)
-    if is_stream(output):
-        with Path(output).open("wb") as stream:
-            return job.to_stream(stream)
-    identity = {
-        "layers": layers,
-        "input format": options["input_format"],
-        "blank lines": options["keep_blank_lines"],
-        "batch size": _batch_size(options),
-        "format": format_name,
-    }
-    if options["word_vectors"]:
-        identity["word vectors"] = _revision(job.source.info)
-    identity |= {key: options[key] for key in ("normalize", "tokenizer") if options[key]}
-    return job.to_file(Path(output), identity, force=options["force"])
-
-
-def _revision(model: ModelInfo) -> str:
-    assert model.word_vectors is not None, "they are appended"
-    return model.word_vectors.revision
 
 
 def is_stream(output: str) -> bool:
     """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
     path = Path(output)
     is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
-    return output == "-" or is_descriptor or (path.exists() and not path.is_file())
+    is_other = path.exists() and not path.is_file() and not path.is_dir()
+    return output == "-" or is_descriptor or is_other
 
 
-def _layers(options: dict[str, Any]) -> str | int:
-    given: list[str | int] = [name for name in NAMED if options[name]]
-    if options["layer"] is not None:
-        given.append(options["layer"])
-    if len(given) != 1:
+# What is refused before anything is opened
+
+
+def _check(options: _Options, context: click.Context) -> None:
+    """Refuse options that exclude each other or would have no effect."""
+    if len(options.layers) != 1:
         names = ", ".join(f"--{name}" for name in NAMED)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
-    return given[0]
-
-
-def _output_format(output: str, options: dict[str, Any]) -> tuple[str, OutputFormat]:
-    from elmo_serve.files.outputs import BY_SUFFIX, OUTPUTS, allennlp
-
-    name = options["output_format"] or BY_SUFFIX.get(Path(output).suffix)
-    if name is None and is_stream(output):
-        fail(f"{output} has no ending: name its --format, {', '.join(STREAMS)}", code=2)
-    if name is None:
-        fail(f"{output} ends in none of {', '.join(BY_SUFFIX)}: name its --format", code=2)
-    if is_stream(output) and name not in STREAMS:
+    _check_source(options, context)
+    if options.to_folder:
+        _check_folder(options)
+    elif Path(options.output).is_dir():
         fail(
-            f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
-            f"--format {', '.join(STREAMS)}",
+            f"{options.output} is a folder and {options.input} a file: name a file, or the "
+            "--part-sentences of a folder of parts",
             code=2,
         )
-    flags = {key: options[key] for key in ("forget_sentences", "use_sentence_keys")}
-    if name == "allennlp":
-        return f"{name} {flags}", allennlp.variant(**flags)
-    if any(flags.values()):
-        fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {name}", code=2)
-    return name, OUTPUTS[name]
+    if options.ray is not None:
+        _check_ray(options)
+    elif options.actors is not None:
+        fail("--actors goes with --ray; without it, it has no effect", code=2)
 
 
-def _check_source(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that would have no effect."""
+def _check_source(options: _Options, context: click.Context) -> None:
     given = {
         name
         for name in ("device", "precision", "api_key")
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    if options["server"]:
-        options["model"] = model_of_server()
+    if options.server:
         for name in ("device", "precision"):
             if name in given:
                 fail(f"--{name} has no effect with --server: the server chose it", code=2)
-        if options["carry_state"]:
+        if options.carry_state:
             fail("--carry-state needs the model in this process: a server keeps no state", code=2)
+        if options.word_vectors not in (None, "append"):
+            fail("--word-vectors is `append` with --server: the server has the file", code=2)
     elif "api_key" in given:
         fail("--api-key goes with --server; without it, it has no effect", code=2)
-    if options["tokenizer"] and options["input_format"] != "plain":
-        fail(f"--tokenizer splits plain text, not {options['input_format']}", code=2)
-    if options["batch_size"] and not options["carry_state"]:
+    if options.tokenizer and options.input_format not in (None, "plain"):
+        fail(f"--tokenizer splits plain text, not {options.input_format}", code=2)
+    if options.batch_size and not options.carry_state:
         fail("--batch-size goes with --carry-state; without it, it has no effect", code=2)
 
 
-def _batch_size(options: dict[str, Any]) -> int | None:
-    """Return the number of sentences in a batch that shares state; None without state."""
-    return (options["batch_size"] or _BATCH_SIZE) if options["carry_state"] else None
+def _check_folder(options: _Options) -> None:
+    source, output = options.input, options.output
+    if options.carry_state:
+        fail("--carry-state goes with one file: parts are computed in any order", code=2)
+    if source == "-":
+        fail("the INPUT of parts is a file or a folder, not standard input", code=2)
+    if output == "-" or (Path(output).exists() and not Path(output).is_dir()):
+        fail(f"the OUTPUT of parts is a folder, and {output} is none", code=2)
+    if Path(output).resolve().is_relative_to(Path(source).resolve()):
+        fail(f"OUTPUT lies in INPUT, {source}: its parts would be read as text", code=2)
 
 
-@contextmanager
-def _job(
-    name: str, layers: str | int, form: OutputFormat, options: dict[str, Any]
-) -> Iterator[Job]:
+def _check_ray(options: _Options) -> None:
+    for name in ("server", "word_vectors"):
+        if getattr(options, name):
+            fail(f"--{name.replace('_', '-')} does not go with --ray", code=2)
+    if options.device.startswith("cuda:"):
+        fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)
+
+
+# What is run
+
+
+def _to_file(options: _Options) -> Report:
     from elmo_serve.files.run import Job
-    from elmo_serve.files.text import Text
 
-    input_format = INPUTS[options["input_format"]]
+    run = _embed_options(options, _format_of_file(options))
+    form = run.input_format or input_format(options.input)
     with (
-        Text.open(name, input_format, options["keep_blank_lines"]) as text,
-        _source(layers, options) as (source, wanted),
-        _split(text, options["tokenizer"], source.info) as sentences,
+        Text.open(options.input, INPUTS[form], run.keep_blank) as text,
+        run.open() as source,
+        text.split(run.split(source.info)) as sentences,
         token_progress() as step,
     ):
-        yield Job(sentences, form, source, wanted, step)
+        job = Job(sentences, run.form, source, step)
+        if options.output == "-":
+            return job.to_stream(sys.stdout.buffer)
+        if is_stream(options.output):
+            with Path(options.output).open("wb") as stream:
+                return job.to_stream(stream)
+        identity = run.identity(source.info, form)
+        return job.to_file(Path(options.output), identity, force=options.force)
 
 
-@contextmanager
-def _split(text: Text, name: str | None, model: ModelInfo) -> Iterator[Text]:
-    """Split the lines of a text with the tokenizer of this name, if there is one."""
-    if name is None:
-        yield text
-        return
-    split = tokenizer(model.tokenizer if name == "model" else name, model.language)
-    with text.split(split) as sentences:
-        yield sentences
+def _to_folder(options: _Options) -> Report:
+    from elmo_serve.files.folder import PART_SENTENCES, FolderJob, PartWriter
+
+    run = _embed_options(options, options.output_format or _PARTS)
+    job = FolderJob(
+        root=str(Path(options.input).resolve()),
+        folder=str(Path(options.output).resolve()),
+        options=run,
+        part_sentences=options.part_sentences or PART_SENTENCES,
+    )
+    with token_progress() as step:
+        if options.ray is not None:
+            return _on_ray(job, options, step)
+        with run.open() as source:
+            writer = PartWriter(job, source)
+            return job.run(source.info, writer.attempts, step, force=options.force)
 
 
-@contextmanager
-def _source(layers: str | int, options: dict[str, Any]) -> Iterator[tuple[Source, Output]]:
-    """Open the server or the network; close it in the end."""
-    if (url := options["server"]) is not None:
-        from elmo_client import Client
-        from elmo_serve.files.sources.remote import Remote
+def _on_ray(job: FolderJob, options: _Options, step: OnStep) -> Report:
+    if importlib.util.find_spec("ray") is None:
+        raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
+    import ray
 
-        key = options["api_key"]
-        with Client(
-            url, api_key=key, model=options["model"], patience_seconds=_PATIENCE_SECONDS
-        ) as client:
-            count = client.info()["layers"]
-            width = _server_width(client.info(), options["word_vectors"])
-            wanted = selection(layers, count, normalize=options["normalize"], appended=width)
-            yield Remote(client, layers, wanted), wanted
-        return
-    from elmo_serve.files.sources.local import LengthSorted, Stateful
+    from elmo_serve.distributed.ray_data import Actors, embed_folder
 
-    network = _network(options)
-    width = network.words.dimension if network.words is not None else 0
-    normalize = options["normalize"]
-    wanted = selection(layers, network.info.layers, normalize=normalize, appended=width)
-    batch_size = _batch_size(options)
-    if batch_size is None:
-        yield LengthSorted(network, wanted), wanted
-    else:
-        yield Stateful(network, wanted, batch_size), wanted
-
-
-def _server_width(info: dict[str, Any], word_vectors: str | None) -> int:
-    """Return the width of the server's word vectors; 0 where none are asked for."""
-    if word_vectors is None:
-        return 0
-    if word_vectors != "append":
-        fail("--word-vectors is `append` with --server: the server has the file", code=2)
-    if info.get("word_vectors") is None:
-        raise FileError("the server has no word vectors; its ELMO_WORD_VECTORS names a file")
-    return int(info["word_vectors"]["dimension"])
-
-
-def _words(path: str | None) -> WordVectors | None:
-    if path is None:
-        return None
-    from elmo_model.word_vectors.word_vectors import WordVectors
-
-    return WordVectors.open(word_vector_map(Path(path)))
-
-
-def _network(options: dict[str, Any]) -> InProcess:
-    from elmo_model.checkpoints import CheckpointError
-    from elmo_serve.files.in_process import InProcess
-
-    model = resolve_model(options["model"])
+    address = None if options.ray == "local" else options.ray
     try:
-        network = InProcess.open(
-            model,
-            device=options["device"],
-            precision=options["precision"],
-            owns_process=True,
-            words=_words(options["word_vectors"]),
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except ConnectionError as error:
+        raise FileError(f"--ray {options.ray}: {error}") from error
+    try:
+        gpus = gpus_of(options.device, ray.cluster_resources())
+        actors = Actors(most=options.actors, gpus=gpus)
+        return embed_folder(job, actors, step, force=options.force)
+    except ray.exceptions.RayError as error:
+        # Its text is the traceback of another process; the last line is the error.
+        raise FileError(str(error).strip().rpartition("\n")[2]) from error
+    finally:
+        ray.shutdown()
+
+
+def gpus_of(device: str, resources: Mapping[str, float]) -> float:
+    """Return the GPUs of an actor on a cluster with these resources; `auto` takes one if any is."""
+    wants = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
+    return 1.0 if wants else 0.0
+
+
+def _embed_options(options: _Options, form: str) -> EmbedOptions:
+    """Return the options of the run; a published model and word vectors are fetched."""
+    from elmo_serve.files.options import EmbedOptions
+
+    flags = options.forget_sentences or options.use_sentence_keys
+    if flags and form != "allennlp":
+        fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
+    OUTPUTS[form].require()
+    words = options.word_vectors
+    if words is not None and not options.server:
+        words = str(word_vector_map(Path(words)))
+    batch_size = (options.batch_size or _BATCH_SIZE) if options.carry_state else None
+    return EmbedOptions(
+        layers=options.layers[0],
+        output_format=form,
+        model=_model(options),
+        cache=_cache_for_ray(options),
+        server=options.server,
+        api_key=options.api_key,
+        device=options.device,
+        precision=options.precision,
+        word_vectors=words,
+        normalize=options.normalize,
+        input_format=options.input_format,
+        tokenizer=options.tokenizer,
+        keep_blank=options.keep_blank_lines,
+        batch_size=batch_size,
+        forget_sentences=options.forget_sentences,
+        use_sentence_keys=options.use_sentence_keys,
+    )
+
+
+def _model(options: _Options) -> str | None:
+    """Return the name or the path of the model, for the process that computes."""
+    if options.server:
+        return model_of_server()
+    if options.ray is None:
+        return resolve_model(options.model)
+    # Another process may have another working folder.
+    is_path = path_fault(options.model) is None
+    return str(Path(options.model).resolve()) if is_path else options.model
+
+
+def _cache_for_ray(options: _Options) -> CacheSettings | None:
+    """Return the cache of the machines of a cluster, for a published model."""
+    if options.ray is None or published_model(options.model) is None:
+        return None
+    return cache_options()
+
+
+def _format_of_file(options: _Options) -> str:
+    """Return the name of the format of OUTPUT. Ends the command where it has none."""
+    output = options.output
+    name = options.output_format or output_format(output)
+    if name is None and is_stream(output):
+        fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
+    if name is None:
+        fail(f"{output} ends in none of {', '.join(_ENDINGS)}: name its --format", code=2)
+    if is_stream(output) and name not in _STREAMS:
+        fail(
+            f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
+            f"--format {', '.join(_STREAMS)}",
+            code=2,
         )
-    except CheckpointError as error:
-        raise FileError(str(error)) from error
-    except (RuntimeError, ValueError) as error:
-        raise FileError(f"{options['device']}, {options['precision']}: {error}") from error
-    keep_freed_memory()
-    return network
+    return name

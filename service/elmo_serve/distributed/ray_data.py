@@ -6,25 +6,20 @@ embed_dataset(dataset, model="english", layers="top").write_parquet("s3://...")
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import ray
 from ray.data import ActorPoolStrategy, Dataset
 
-from elmo_model.checkpoints import CheckpointError
-from elmo_serve.distributed.corpus import Part
-from elmo_serve.distributed.manifest import FinishedPart, Manifest
-from elmo_serve.distributed.part_writer import PartJob, PartWriter
 from elmo_serve.distributed.table_embedder import TableEmbedder
-from elmo_serve.files.run import Interrupted, OnStep, Report
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sentence import FileError
-from elmo_serve.model_cache import DownloadError
+from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
+from elmo_serve.files.inputs import FileError
+from elmo_serve.files.run import OnStep, Report
+from elmo_serve.files.text import Part
 from elmo_serve.workers.messages import ModelInfo
 
 _MOST_BLOCKS: Final = 10_000
@@ -70,94 +65,38 @@ def embed_dataset(
     )
 
 
-def embed_corpus(
-    job: PartJob, part_sentences: int, actors: Actors, step: OnStep, *, force: bool
-) -> Report:
-    """Write every part of a corpus that is not there yet.
+def embed_folder(job: FolderJob, actors: Actors, step: OnStep, *, force: bool = False) -> Report:
+    """Write every part of a folder that is not there yet, on the machines of a cluster.
 
     Raises:
-        FileError: the input, the output folder or the model; or a part that could not be written,
-            after all others that were begun are recorded.
+        FileError, Interrupted: as `FolderJob.run`; FileError for a model that cannot be loaded.
     """
-    started = time.monotonic()
-    job.form.require()
-    parts = list(job.corpus.parts(part_sentences))
-    if not parts:
-        raise FileError(f"{job.root} has no sentences")
-    info = _described(job, actors)
-    job.form.check(selection(job.layers, info.layers, normalize=job.normalize))
-    run = {
-        **{name: value for name, value in asdict(job).items() if name not in _PLACES},
-        "part sentences": part_sentences,
-        "text": job.corpus.digest(),
-        "model": info.revision,
-        "precision": info.precision,
-    }
-    counts = Counter(part.file for part in parts)
-    with Manifest.open(Path(job.folder), run, counts, discard=force) as manifest:
-        earlier = sum(part.sentences for part in manifest.finished.values())
-        missing = [part for part in parts if part.name(job.suffix) not in manifest.finished]
-        try:
-            faults = _written(job, missing, manifest, actors, step) if missing else ()
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; {len(manifest.finished):,} of {len(parts):,} parts are finished: "
-                "the same command continues from there"
-            ) from None
-        if faults:
-            raise FileError(f"{faults[0]} ({len(faults):,} of {len(parts):,} parts failed)")
-        manifest.complete()
-        written = manifest.finished.values()
-        return Report(
-            sum(part.sentences for part in written),
-            sum(part.tokens for part in written),
-            earlier,
-            time.monotonic() - started,
-        )
+    return job.run(_described(job, actors), partial(_attempts, job, actors), step, force=force)
 
 
-_PLACES: Final = ("root", "folder", "cache", "device", "model")
-"""Members of a job that decide where it runs, and not the vectors."""
-
-
-def _written(
-    job: PartJob, missing: Sequence[Part], manifest: Manifest, actors: Actors, step: OnStep
-) -> Sequence[str]:
-    """Write the missing parts and record each; return a line for each that could not be written."""
-    faults: list[str] = []
-    done, tokens = 0, sum(part.tokens for part in missing)
-    step("Embedding", done, tokens)
-    tokens_of = {part.name(job.suffix): part.tokens for part in missing}
+def _attempts(job: FolderJob, actors: Actors, parts: Sequence[Part]) -> Attempts:
+    """Write parts. A failure is a row, so that the other parts are written."""
     dataset = ray.data.from_items(
-        [asdict(part) for part in missing], override_num_blocks=min(len(missing), _MOST_BLOCKS)
+        [asdict(part) for part in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS)
     ).map(_PartActor, fn_constructor_args=(job,), **actors.options())
     for row in dataset.iter_rows():
-        if fault := row.pop("fault"):
-            faults.append(fault)
-            continue
-        manifest.add(FinishedPart(**row))
-        done += tokens_of[row["part"]]
-        step("Embedding", done, tokens)
-    return faults
+        fault = row.pop("fault")
+        yield Part(**row), fault
 
 
 class _PartActor:
-    """A `PartWriter` as an actor of Ray Data. A fault is a row, so that other parts are written."""
+    """A `PartWriter` as an actor of Ray Data, with a model that stays loaded."""
 
-    def __init__(self, job: PartJob) -> None:
-        self._job = job
-        self._writer = PartWriter(job)
+    def __init__(self, job: FolderJob) -> None:
+        self._stack = ExitStack()
+        self._writer = PartWriter(job, self._stack.enter_context(job.options.open()))
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        part = Part(**row)
-        name = part.name(self._job.suffix)
-        found = self._writer.attempt(part)
-        if isinstance(found, str):
-            return {**asdict(FinishedPart(name, 0, 0, 0)), "fault": found}
-        return {**asdict(found), "fault": ""}
+        ((_, fault),) = self._writer.attempts([Part(**row)])
+        return {**row, "fault": fault}
 
 
-def _described(job: PartJob, actors: Actors) -> ModelInfo:
+def _described(job: FolderJob, actors: Actors) -> ModelInfo:
     """Return the description of the model, which a machine of the cluster loads.
 
     Raises FileError when it cannot be loaded.
@@ -169,8 +108,8 @@ def _described(job: PartJob, actors: Actors) -> ModelInfo:
     return found
 
 
-def _describe(job: PartJob) -> ModelInfo | str:
+def _describe(job: FolderJob) -> ModelInfo | str:
     try:
-        return job.open().info
-    except (CheckpointError, DownloadError, RuntimeError, ValueError) as error:
+        return job.options.network().info
+    except FileError as error:
         return str(error)

@@ -12,7 +12,7 @@ import numpy as np
 from elmo_model.tokenizers import Tokenize, tokenizer
 from elmo_serve.distributed.located import located
 from elmo_serve.files.in_process import InProcess
-from elmo_serve.files.sources.local import LengthSorted
+from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.model_cache import cache_of_environment
 from elmo_serve.output import Pooling, select
 

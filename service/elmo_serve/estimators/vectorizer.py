@@ -14,7 +14,7 @@ from elmo_client import Client
 from elmo_model.tokenizers import tokenizer
 from elmo_serve.estimators.sentences import tokens_of
 from elmo_serve.files.in_process import InProcess
-from elmo_serve.files.sources.local import LengthSorted
+from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.output import Output, select
 
 _DEFAULT_MODEL: Final = "english"

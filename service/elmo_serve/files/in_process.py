@@ -90,6 +90,11 @@ class InProcess:
             vectors = select(self.encoder, representations, wanted, static)
             return _arrays(vectors), after
 
+    @staticmethod
+    def arrays_of(state: State) -> dict[str, Vectors]:
+        """Return a state as arrays that can be kept in a file."""
+        return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
+
     def state_of(self, arrays: Mapping[str, Vectors]) -> State:
         """Return the state that `arrays_of` made into arrays."""
         return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
@@ -106,11 +111,6 @@ def place_of(device: str, hardware: Hardware) -> str:
     if place not in here:
         raise ValueError(f"there is no {device}; there is {', '.join(here)}")
     return place
-
-
-def arrays_of(state: State) -> dict[str, Vectors]:
-    """Return a state as arrays that can be kept in a file."""
-    return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
 
 
 def _arrays(vectors: Sequence[Tensor]) -> list[Vectors]:

@@ -1,4 +1,4 @@
-"""The files beside OUTPUT with which a killed run continues.
+"""The files with which a killed run continues: those beside OUTPUT, and that in a folder of parts.
 
 OUTPUT.part holds the bytes of all arrays computed so far, one after another. OUTPUT.journal says
 which run they belong to and how many of the bytes count; it is replaced as a whole. Bytes of the
@@ -6,10 +6,14 @@ part beyond those were written by a run that died, and are cut off.
 
 The journal is written before the first byte of the part. A part with content and without a journal
 therefore belongs to somebody else, and is never changed.
+
+The parts of a folder are renamed into place when they are whole: a part that is there is finished.
+`_manifest.json`, written before the first part, names the run that they belong to.
 """
 
 import fcntl
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,13 +27,19 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from elmo_model import atomic_files
-from elmo_serve.files.sentence import FileError
+from elmo_serve.files.inputs import FileError
+from elmo_serve.files.text import part_name
 from elmo_serve.http.media_types.encoder import raw
 
 Vectors = NDArray[Any]
 
 _CHUNK = 1 << 22  # bytes read at once to verify a part
 _VERSION: Final = 1
+
+MANIFEST: Final = "_manifest.json"
+"""Readers of a folder of Parquet leave out names that begin so: pyarrow, Spark, Dask."""
+
+_FORMER_MANIFEST: Final = "manifest.jsonl"
 
 
 class _OtherRunError(FileError):
@@ -67,10 +77,7 @@ class PartFile:
         """
         _refuse_foreign_files(output)
         with _names(output)[0].open("a+b", buffering=0) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileError(f"{file.name} is being written by another process") from None
+            _lock(file, Path(file.name))
             part = cls(output, run, file)
             part._resume(discard)
             yield part
@@ -140,13 +147,7 @@ class PartFile:
 
     def _read(self) -> Progress:
         found, state = _journal(self.journal)
-        run = found["run"]
-        for name in sorted(self._run.keys() | run.keys()):
-            if run.get(name) != self._run.get(name):
-                raise _OtherRunError(
-                    f"{self.path} was begun with {name} {run.get(name)!r}, and this is "
-                    f"{self._run.get(name)!r}; --force starts over"
-                )
+        _refuse_other_run(self.path, found["run"], self._run)
         counts = {name: int(found[name]) for name in ("sentences", "tokens", "size", "checksum")}
         progress = Progress(**counts, state=state)
         self._verify(progress)
@@ -163,6 +164,98 @@ class PartFile:
             raise _OtherRunError(
                 f"{self.path} does not hold what {self.journal.name} says; --force starts over"
             )
+
+
+@contextmanager
+def folder_of_parts(
+    folder: Path, run: Mapping[str, Any], parts: Mapping[str, int], ending: str, *, discard: bool
+) -> Iterator[None]:
+    """Hold a folder of the parts of a run, which an earlier process of the same run may have begun.
+
+    `parts` is the number of parts of each file, `ending` that of their names. `discard` removes the
+    parts of an earlier run, and no other file.
+
+    Raises:
+        FileError: the folder holds files of somebody else, another process writes to it, or a part
+            would lie where the manifest lies; or it belongs to another run and is not discarded.
+    """
+    path = folder / MANIFEST
+    if any(Path(file).parts[0] == MANIFEST for file in parts):
+        raise FileError(f"the corpus has a file or folder {MANIFEST}, the name of the manifest")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists() and any(folder.iterdir()):
+        former = (folder / _FORMER_MANIFEST).exists()
+        why = "was begun by an earlier release" if former else f"is not empty and has no {MANIFEST}"
+        raise FileError(f"{folder} {why}; name another folder")
+    entry = {"version": _VERSION, "run": dict(run), "parts": dict(parts), "ending": ending}
+    wanted = json.dumps(entry, ensure_ascii=False, indent=1).encode() + b"\n"
+    with path.open("a+b", buffering=0) as file:
+        _lock(file, folder)
+        file.seek(0)
+        data = file.read()
+        is_torn = data != wanted and wanted.startswith(data)  # before the first part was begun
+        if not is_torn:
+            found = _manifest(data, path)
+            if discard:
+                _remove_parts(folder, found)
+            else:
+                _refuse_other_run(folder, found["run"], run)
+        if discard or is_torn:
+            _rewrite(file, wanted)
+        _remove_leavings(folder, parts)
+        yield
+        _remove_leavings(folder, parts)
+
+
+def _manifest(data: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a manifest. Raises FileError for another file."""
+    try:
+        entry: dict[str, Any] = json.loads(data)
+        if entry["version"] != _VERSION or not entry["run"].keys() or not entry["ending"]:
+            raise ValueError(f"version {entry['version']}")
+        sum(entry["parts"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is no manifest of elmo embed; name another folder") from error
+    return entry
+
+
+def _rewrite(file: BinaryIO, data: bytes) -> None:
+    """Replace the content of an open file, on the disk as well."""
+    file.truncate(0)
+    while data:
+        data = data[file.write(data) :]
+    os.fsync(file.fileno())
+
+
+def _remove_parts(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Remove every part that the run of a manifest may have written."""
+    for file, count in manifest["parts"].items():
+        for number in range(count):
+            (folder / part_name(file, number, manifest["ending"])).unlink(missing_ok=True)
+
+
+def _remove_leavings(folder: Path, files: Iterable[str]) -> None:
+    """Remove the temporary files of parts that a process had begun before it was killed."""
+    for file in files:
+        for path in (folder / file).glob(f"{atomic_files.TEMPORARY}*"):
+            path.unlink(missing_ok=True)
+
+
+def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    for name in sorted(run.keys() | found.keys()):
+        if run.get(name) != found.get(name):
+            raise _OtherRunError(
+                f"{path} was begun with {name} {found.get(name)!r}, and this is "
+                f"{run.get(name)!r}; --force starts over"
+            )
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Hold a file until it is closed. Raises FileError if another process writes `path`."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileError(f"{path} is being written by another process") from None
 
 
 def _names(output: Path) -> tuple[Path, Path, Path]:

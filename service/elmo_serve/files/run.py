@@ -13,12 +13,11 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from elmo_model import atomic_files
-from elmo_serve.files.outputs.output_format import Facts, OutputFormat
+from elmo_serve.files.inputs import FileError, Sentence
+from elmo_serve.files.outputs.output_format import Facts, OutputFormat, Target
 from elmo_serve.files.resume import PartFile
-from elmo_serve.files.sentence import FileError, Sentence
-from elmo_serve.files.sources.source import Source
 from elmo_serve.files.text import Survey, Text
-from elmo_serve.output import Output
+from elmo_serve.files.vectors import Source
 
 # Seconds between two journals: a killed run loses the work of at most so long. A shorter time would
 # spend a larger share of the run on fsync.
@@ -46,7 +45,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A text, the vectors to compute, and the format to write them in.
+    """A text, the source of its vectors, and the format to write them in.
 
     `keep_seconds` is the time between two journals.
     """
@@ -54,14 +53,13 @@ class Job:
     text: Text
     form: OutputFormat
     source: Source
-    wanted: Output
     step: OnStep = lambda _step, _done, _all: None
     keep_seconds: float = _KEEP_SECONDS
 
     @property
     def facts(self) -> Facts:
         """The model and the selection, for the output."""
-        return Facts(self.source.info, self.wanted)
+        return Facts(self.source.info, self.source.output, self.text.first)
 
     def to_file(self, output: Path, identity: Mapping[str, Any], *, force: bool = False) -> Report:
         """Write OUTPUT, or the rest of it. It appears when it is complete, or not at all.
@@ -77,14 +75,14 @@ class Job:
         self.form.require()
         if output.exists() and not force:
             raise FileError(f"{output} exists; --force replaces it")
-        found = self.text.survey(self.form, self.wanted)
+        found = self.text.survey(self.form, self.source.output)
         whole = {
             **identity,
-            "text": found.digest,
+            "text": self.text.digest(),
             "model": self.source.info.revision,
             "precision": self.source.info.precision,
         }
-        with _explain(output), PartFile.open(output, whole, discard=force) as part:
+        with explained(output), PartFile.open(output, whole, discard=force) as part:
             resumed = part.progress.sentences
             try:
                 self._compute(part, found)
@@ -106,15 +104,30 @@ class Job:
         self.form.require()
         if not self.form.is_stream:
             raise FileError("HDF5 cannot be written to a pipe; name a file, or choose --format npz")
-        found = self.text.survey(self.form, self.wanted)
+        found = self._pass_on(stream)
+        stream.flush()
+        return Report(found.sentences, found.tokens, 0, time.monotonic() - started)
+
+    def to_part(self, path: Path) -> None:
+        """Write a file at once, whole or not at all, in place of an older one.
+
+        Raises FileError for an invalid input, for a full disk and for what else the disk refuses.
+        """
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_files.replacing(path) as temporary:
+                self._pass_on(temporary)
+
+    def _pass_on(self, target: Target) -> Survey:
+        """Write the vectors as they are computed."""
+        found = self.text.survey(self.form, self.source.output)
         sentences, tokens = tee(self.text.sentences())
         groups = self.source.groups(
             (sentence.tokens for sentence in tokens), self._counter("Embedding", 0, found)
         )
         arrays = (array for group in groups for array in group)
-        self.form.write(stream, zip(sentences, arrays, strict=True), self.facts)
-        stream.flush()
-        return Report(found.sentences, found.tokens, 0, time.monotonic() - started)
+        self.form.write(target, zip(sentences, arrays, strict=True), self.facts)
+        return found
 
     def _compute(self, part: PartFile, found: Survey) -> None:
         """Append the missing vectors to the part."""
@@ -150,7 +163,7 @@ class Job:
 
     def _shapes(self, sentences: Iterable[Sentence]) -> Iterator[tuple[int, ...]]:
         dimension = self.source.info.dimension
-        return (self.wanted.shape(len(sentence.tokens), dimension) for sentence in sentences)
+        return (self.source.output.shape(len(sentence.tokens), dimension) for sentence in sentences)
 
     def _counter(self, name: str, done: int, found: Survey) -> Callable[[int], None]:
         """Return a function that adds tokens to those done and reports them."""
@@ -165,7 +178,7 @@ class Job:
 
 
 @contextmanager
-def _explain(output: Path) -> Iterator[None]:
+def explained(output: Path) -> Iterator[None]:
     """Turn an OSError into a FileError that says what failed, and what to do on a full disk."""
     try:
         yield
@@ -174,6 +187,6 @@ def _explain(output: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise FileError(f"{output} cannot be written: {why}") from error
         raise FileError(
-            f"{output} cannot be written: {why}; make room (twice the size of the output is needed "
-            "while it is written) and start the same command again: it continues where it was"
+            f"{output} cannot be written: {why}; make room and start the same command again: it "
+            "continues where it was"
         ) from error

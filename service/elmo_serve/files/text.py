@@ -1,4 +1,4 @@
-"""The text that is embedded: a file, or standard input copied into one."""
+"""The text that is embedded: a file, a part of it, standard input, or the files of a folder."""
 
 import hashlib
 import shutil
@@ -7,14 +7,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import Tokenize
-from elmo_serve.files.inputs import INPUTS, SPLIT, InputFormat
-from elmo_serve.files.inputs.split import split_lines
+from elmo_serve.files.inputs import (
+    INPUTS,
+    SPLIT,
+    FileError,
+    InputFormat,
+    Sentence,
+    input_format,
+    split_line,
+)
 from elmo_serve.files.outputs.output_format import OutputFormat
-from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.output import Output
 
 STDIN = "-"
@@ -25,24 +32,54 @@ _BLANKS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The size of a text, and the SHA-256 of its bytes."""
+    """The size of a text."""
 
     sentences: int
     tokens: int
-    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Consecutive sentences of one file of a corpus.
+
+    `file` is the path relative to the corpus, `number` counts the parts of that file. The part
+    begins with sentence `first` of the file, at byte `offset` of its content, and has so many
+    `sentences`, and `tokens` before a tokenizer splits them.
+    """
+
+    file: str
+    number: int
+    first: int
+    offset: int
+    sentences: int
+    tokens: int
+
+    def name(self, suffix: str) -> str:
+        """Return the path of its output, relative to the folder of all outputs."""
+        return part_name(self.file, self.number, suffix)
+
+
+def part_name(file: str, number: int, suffix: str) -> str:
+    """Return the path of a part's output, relative to the folder of all outputs."""
+    return f"{file}/{number:06d}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file of sentences, which can be read more than once.
+    """A file of sentences, or a part of one, which can be read more than once.
 
     `name` is its name in messages. With `keep_blank` a sentence without tokens is one like others.
+    A part begins with sentence `first` of the file, counted from 0, at byte `offset` of the
+    content, and has `count` sentences.
     """
 
     path: Path
     name: str
     form: InputFormat = INPUTS["plain"]
     keep_blank: bool = False
+    first: int = 0
+    offset: int = 0
+    count: int | None = None
 
     @classmethod
     @contextmanager
@@ -66,22 +103,30 @@ class Text:
             yield cls(Path(copy.name), name, form, keep_blank)
 
     @contextmanager
-    def split(self, tokenize: Tokenize) -> Iterator["Text"]:
-        """Split each line into tokens and yield the text of them, in a temporary file.
+    def split(self, tokenize: Tokenize | None) -> Iterator["Text"]:
+        """Split each sentence into tokens and yield the text of them, in a temporary file.
 
-        A text is read several times, and a tokenizer is slower than reading. Raises FileError for
-        a line that cannot be split, and a damaged file.
+        A text is read several times, and a tokenizer is slower than reading. Without a tokenizer
+        the text is this one. Raises FileError for a sentence that cannot be split, for a format
+        that has tokens already, and for a damaged file.
         """
+        if tokenize is None:
+            yield self
+            return
+        if self.form is not INPUTS["plain"]:
+            raise FileError(f"{self.name}: --tokenizer splits plain text, and this has tokens")
         with tempfile.NamedTemporaryFile(prefix="elmo-") as copy:
-            with self._named():
-                copy.writelines(split_lines(self._lines(), tokenize))
+            for number, sentence in enumerate(self.sentences(), self.first + 1):
+                try:
+                    copy.write(split_line(sentence.text, tokenize))
+                except FileError as error:
+                    raise FileError(f"{self.name}: {self.form.unit} {number}: {error}") from error
             copy.flush()
-            yield replace(self, path=Path(copy.name), form=SPLIT)
+            yield replace(self, path=Path(copy.name), form=SPLIT, offset=0)
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences from the beginning. Raises FileError for a damaged file."""
-        with self._named():
-            yield from self.form.read(self._lines())
+        yield from self._read(_Lines(self.path, self.offset))
 
     def survey(self, form: OutputFormat, wanted: Output) -> Survey:
         """Read the whole text once, before anything is computed.
@@ -90,37 +135,132 @@ class Text:
         cannot hold.
         """
         check = form.check(wanted)
-        sentences = tokens = blanks = 0
-        shown: list[str] = []
-        for number, sentence in enumerate(self.sentences(), 1):
-            if not sentence.tokens and not self.keep_blank:
-                blanks += 1
-                if blanks <= _BLANKS_SHOWN:
-                    shown.append(str(number))
-            else:
-                check(number, sentence)
+        sentences = tokens = 0
+        for number, sentence in self._numbered(_Lines(self.path, self.offset)):
+            check(number, sentence)
             sentences += 1
             tokens += len(sentence.tokens)
+        return Survey(sentences, tokens)
+
+    def parts(self, most: int) -> Iterator[Part]:
+        """Yield parts of `most` sentences at most, in order; their file has the name of this text.
+
+        Raises FileError for blank lines, and for a damaged file.
+        """
+        lines = _Lines(self.path)
+        offset = first = number = tokens = end = 0
+        for end, sentence in self._numbered(lines):
+            tokens += len(sentence.tokens)
+            if end - first == most:
+                yield Part(self.name, number, first, offset, most, tokens)
+                number, first, offset, tokens = number + 1, end, lines.consumed, 0
+        if end > first:
+            yield Part(self.name, number, first, offset, end - first, tokens)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes of the file."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _numbered(self, lines: "_Lines") -> Iterator[tuple[int, Sentence]]:
+        """Yield the sentences with their numbers in the file, from 1.
+
+        Raises FileError in the end if some were blank, with the numbers of the first ones.
+        """
+        blanks = 0
+        shown: list[str] = []
+        number = self.first
+        for number, sentence in enumerate(self._read(lines), self.first + 1):
+            if sentence.tokens or self.keep_blank:
+                yield number, sentence
+                continue
+            blanks += 1
+            if blanks <= _BLANKS_SHOWN:
+                shown.append(str(number))
         if blanks:
             numbers = f"{self.form.unit}{'s' * (blanks > 1)} {', '.join(shown)}"
             more = f" and {blanks - len(shown)} more" if blanks > len(shown) else ""
             raise FileError(
-                f"{self.name}: no tokens in {numbers}{more} of {sentences}; --keep-blank-lines "
+                f"{self.name}: no tokens in {numbers}{more} of {number}; --keep-blank-lines "
                 "makes each a sentence of no tokens"
             )
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return Survey(sentences, tokens, digest)
 
-    def _lines(self) -> Iterator[str]:
-        return (line for _, _, line in numbered_lines(self.path))
+    def _read(self, lines: "_Lines") -> Iterator[Sentence]:
+        """Yield the sentences of lines; turn the errors of readers into FileErrors with our name.
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Turn the errors of readers into FileErrors with the name of the text."""
+        Raises FileError if a part has fewer sentences than were counted.
+        """
+        found = 0
         try:
-            yield
+            for sentence in islice(self.form.read(lines), self.count):
+                found += 1
+                yield sentence
         except TextError as error:
             raise FileError(f"{self.name}{str(error).removeprefix(str(self.path))}") from error
         except FileError as error:
             raise FileError(f"{self.name}: {error}") from error
+        if self.count is not None and found != self.count:
+            raise FileError(f"{self.name} changed while it was read; start again")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Files below a folder, or one file.
+
+    `form` is the name of their format; without it the ending of each file decides.
+    """
+
+    root: Path
+    form: str | None = None
+    keep_blank: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        """Return the paths of the files relative to the root, sorted; hidden ones are left out.
+
+        A corpus of one file has its name alone.
+        """
+        if self.root.is_file():
+            return [self.root.name]
+        paths = (path.relative_to(self.root) for path in self.root.rglob("*") if path.is_file())
+        return sorted(
+            path.as_posix() for path in paths if not any(p.startswith(".") for p in path.parts)
+        )
+
+    def text(self, file: str) -> Text:
+        """Return the text of one of the files."""
+        path = self.root if self.root.is_file() else self.root / file
+        return Text(path, file, INPUTS[self.form or input_format(file)], self.keep_blank)
+
+    def part(self, part: Part) -> Text:
+        """Return the text of a part."""
+        whole = self.text(part.file)
+        return replace(whole, first=part.first, offset=part.offset, count=part.sentences)
+
+    def parts(self, most: int) -> Iterator[Part]:
+        """Yield the parts of all files, as `Text.parts`."""
+        for file in self.files:
+            yield from self.text(file).parts(most)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the names and the bytes of all files."""
+        whole = hashlib.sha256()
+        for file in self.files:
+            whole.update(f"{self.text(file).digest()} {file}\n".encode())
+        return whole.hexdigest()
+
+
+class _Lines:
+    """The lines of a text file from a byte on; `consumed` counts the bytes up to the next one.
+
+    Readers of sentences take no line beyond the sentence that they yield.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self.consumed = offset
+
+    def __iter__(self) -> Iterator[str]:
+        for _, data, line in numbered_lines(self._path, self.consumed):
+            self.consumed += len(data)
+            yield line

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from elmo_model.pretrained import open_model
-from elmo_serve.distributed.manifest import NAME
-from elmo_serve.distributed.part_writer import PartJob
-from elmo_serve.files.sentence import FileError
+from elmo_serve.files.folder import FolderJob
+from elmo_serve.files.inputs import FileError
+from elmo_serve.files.options import EmbedOptions
+from elmo_serve.files.resume import MANIFEST
 from tests.support.embedding_runs import COMMAND, close, layers_of, sentences_of
 from tests.support.servers import SMALL
 
@@ -26,7 +27,7 @@ pytest.importorskip("ray", reason="ray is not installed: `make test-scale` insta
 import ray
 from pyarrow import parquet
 
-from elmo_serve.distributed.ray_data import Actors, embed_corpus, embed_dataset
+from elmo_serve.distributed.ray_data import Actors, embed_dataset, embed_folder
 from tests.support.ray_cluster import cluster, until
 
 pytestmark = [pytest.mark.scale, pytest.mark.filterwarnings("ignore")]
@@ -37,20 +38,13 @@ PART = 5  # sentences: 40 parts
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> PartJob:
+def job(tmp_path: Path) -> FolderJob:
     for name, sentences in FILES.items():
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
-    return PartJob(
-        root=str(tmp_path / "in"),
-        folder=str(tmp_path / "out"),
-        cache=None,
-        model=str(SMALL),
-        layers="all",
-        output_format="parquet",
-        suffix=".parquet",
-    )
+    options = EmbedOptions("all", "parquet", model=str(SMALL))
+    return FolderJob(str(tmp_path / "in"), str(tmp_path / "out"), options, PART)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +54,8 @@ def nodes() -> Iterator[Any]:
 
 
 def parts_in(folder: str) -> int:
-    """Return the number of parts that the manifest counts."""
-    path = Path(folder) / NAME
-    return path.read_bytes().count(b'"part":') if path.exists() else 0
+    """Return the number of finished parts."""
+    return len([path for path in Path(folder).rglob("*.parquet") if path.is_file()])
 
 
 def check(folder: str) -> None:
@@ -78,27 +71,26 @@ def check(folder: str) -> None:
             close(found.reshape(3, len(row["tokens"]), -1), wanted)
         first += len(sentences)
     files = {path for path in Path(folder).rglob("*") if path.is_file()}
-    assert {path.suffix for path in files} == {".parquet", ".jsonl"}
+    assert {path.name for path in files if path.suffix != ".parquet"} == {MANIFEST}
     assert len(files) == 1 + len(SENTENCES) // PART
 
 
-def embed(job: PartJob, *, force: bool = False, on_step: Any = lambda *_: None) -> Any:
-    return embed_corpus(job, PART, Actors(most=3), on_step, force=force)
+def embed(job: FolderJob, *, force: bool = False, on_step: Any = lambda *_: None) -> Any:
+    return embed_folder(job, Actors(most=3), on_step, force=force)
 
 
-def test_every_sentence_is_embedded_once(nodes: Any, job: PartJob) -> None:
+def test_every_sentence_is_embedded_once(nodes: Any, job: FolderJob) -> None:
     report = embed(job)
 
     assert (report.sentences, report.resumed) == (200, 0)
     assert report.tokens == sum(map(len, SENTENCES))
     check(job.folder)
-    with pytest.raises(FileError, match="is complete; --force replaces it"):
-        embed(job)
+    assert embed(job).resumed == 200
     assert embed(job, force=True).resumed == 0
     check(job.folder)
 
 
-def test_a_node_is_lost_on_the_way(nodes: Any, job: PartJob) -> None:
+def test_a_node_is_lost_on_the_way(nodes: Any, job: FolderJob) -> None:
     victim = nodes.list_all_nodes()[-1]
     lost = threading.Event()
 
@@ -113,7 +105,7 @@ def test_a_node_is_lost_on_the_way(nodes: Any, job: PartJob) -> None:
     nodes.add_node(num_cpus=1, object_store_memory=100 * 1024**2)
 
 
-def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: PartJob) -> None:
+def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: FolderJob) -> None:
     """As a full disk of one machine does."""
     in_the_way = Path(job.folder) / "b" / "b.txt" / "000003.parquet"
 
@@ -131,12 +123,12 @@ def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: PartJo
     check(job.folder)
 
 
-def test_a_model_that_does_not_exist_is_one_line(nodes: Any, job: PartJob) -> None:
+def test_a_model_that_does_not_exist_is_one_line(nodes: Any, job: FolderJob) -> None:
     with pytest.raises(FileError, match="no/model"):
-        embed(replace(job, model="no/model"))
+        embed(replace(job, options=replace(job.options, model="no/model")))
 
 
-def test_a_killed_command_continues(nodes: Any, job: PartJob) -> None:
+def test_a_killed_command_continues(nodes: Any, job: FolderJob) -> None:
     """SIGKILL ends the driver, and the same command finishes the rest."""
     command = [
         *(COMMAND, "embed", job.root, job.folder, "--all", "--model", SMALL),

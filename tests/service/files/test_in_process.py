@@ -6,7 +6,7 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.elmo import Elmo
-from elmo_serve.files.in_process import InProcess, arrays_of, place_of
+from elmo_serve.files.in_process import InProcess, place_of
 from elmo_serve.output import select
 from elmo_serve.workers.devices import Hardware
 from tests.support.servers import SMALL
@@ -43,7 +43,7 @@ def test_state_is_carried_and_survives_as_arrays(network: InProcess, elmo: Elmo)
     output = select("top", 3)
 
     _, state = network.carry(first, output)
-    stored = {name: array.copy() for name, array in arrays_of(state).items()}
+    stored = {name: array.copy() for name, array in InProcess.arrays_of(state).items()}
     found, _ = network.carry(second, output, network.state_of(stored))
 
     with torch.inference_mode():

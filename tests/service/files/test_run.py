@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -21,10 +21,16 @@ from elmo_model.elmo import Elmo
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import Job
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sources.local import LengthSorted, Stateful
-from elmo_serve.files.sources.source import OnComputed, Source, Tokens, Vectors
 from elmo_serve.files.text import Text
+from elmo_serve.files.vectors import (
+    LengthSorted,
+    OnComputed,
+    Source,
+    Stateful,
+    Tokens,
+    Vectors,
+    selection,
+)
 from tests.support.embedding_runs import (
     begin,
     close,
@@ -59,12 +65,15 @@ class EndError(Exception):
     """The end of a process, after which the disk holds what it had written."""
 
 
-class Broken:
+class Broken(Source):
     """A source that computes two groups of another one, and raises."""
 
     def __init__(self, inner: Source) -> None:
+        super().__init__(inner.info, inner.output)
         self._inner = inner
-        self.info, self.state, self.restore = inner.info, inner.state, inner.restore
+
+    def state(self) -> Mapping[str, Vectors]:
+        return self._inner.state()
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -88,7 +97,7 @@ def test_a_run_that_ended_early_continues_where_it_was(
     inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
     identity = {"layers": "average", "input format": "plain", "blank lines": False}
     identity |= {"batch size": 7 if flags else None, "format": "npz"}
-    job = Job(Text(source, "in"), OUTPUTS["npz"], Broken(inner), wanted, keep_seconds=0)
+    job = Job(Text(source, "in"), OUTPUTS["npz"], Broken(inner), keep_seconds=0)
     with pytest.raises(EndError):
         job.to_file(output, identity)
     before = kept(tmp_path / "out.npz.journal")
@@ -115,17 +124,14 @@ from pathlib import Path
 import numpy as np
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.run import Job
-from elmo_serve.files.selection import selection
-from elmo_serve.files.sources.source import Stateless
 from elmo_serve.files.text import Text
+from elmo_serve.files.vectors import Source, selection
 from elmo_serve.workers.messages import ModelInfo
 
 source, output, form = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 width, held = int(sys.argv[4]), int(sys.argv[5])
 
-class MadeUp(Stateless):
-    info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
-
+class MadeUp(Source):
     def groups(self, sentences, computed):
         for number, tokens in enumerate(sentences):
             if number == held:
@@ -134,7 +140,9 @@ class MadeUp(Stateless):
             yield [np.full((3, len(tokens), width), len(tokens), np.float32)]
 
 form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
-job = Job(Text(source, "text"), form, MadeUp(), selection("all", 3), keep_seconds=held < 0)
+info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
+made_up = MadeUp(info, selection("all", 3))
+job = Job(Text(source, "text"), form, made_up, keep_seconds=held < 0)
 report = job.to_file(output, {})
 # ru_maxrss of a child is at least the memory of its parent when it was started.
 (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)

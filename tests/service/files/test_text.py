@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from elmo_model.tokenizers import tokenizer
-from elmo_serve.distributed.corpus import Corpus
-from elmo_serve.files.inputs import INPUTS
+from elmo_serve.files.inputs import INPUTS, FileError
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.sentence import FileError
-from elmo_serve.files.text import Text
+from elmo_serve.files.text import Corpus, Text
 from elmo_serve.output import Output
+
+LINES = ["a b", "Zürich 東京", "c", "d e f", "g"]
+CONLLU = "# text\n1\tOne\n2\ttwo\n\n\n1\tThree\n\n# more\n1-2\tx\n1\tFour\n\n1\tFive\n"
 
 
 def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_a_survey_counts_and_hashes(tmp_path: Path) -> None:
     found = Text(path, "in", keep_blank=True).survey(OUTPUTS["npz"], Output(layers=(0,)))
 
     assert (found.sentences, found.tokens) == (3, 3)
-    assert found.digest == hashlib.sha256(b"a b\n\nc\n").hexdigest()
+    assert Text(path, "in").digest() == hashlib.sha256(b"a b\n\nc\n").hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -71,13 +72,13 @@ def test_a_file_has_the_same_sentences_whoever_reads_it(tmp_path: Path, name: st
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     expected = [["Hello", "world"], ["one", "two", "three", "four"], ["\ufeffx"]]
 
-    text, corpus = Text(path, "in"), Corpus(path, INPUTS["plain"])
+    text, corpus = Text(path, "in"), Corpus(path)
 
     assert [sentence.tokens for sentence in text.sentences()] == expected
     with text.split(tokenizer("whitespace")) as split:
         assert [sentence.tokens for sentence in split.sentences()] == expected
     for most in (1, 2, 3):
-        parts = [list(corpus.sentences(part)) for part in corpus.parts(most)]
+        parts = [list(corpus.part(part).sentences()) for part in corpus.parts(most)]
         assert [sentence.tokens for part in parts for sentence in part] == expected
 
 
@@ -89,3 +90,76 @@ def test_a_file_that_is_not_there_any_more_is_the_one_that_is_named(tmp_path: Pa
         list(text.sentences())
     with pytest.raises(FileError, match=r"in\.txt: cannot be read"), text.split(tokenizer("ptb")):
         pass
+
+
+# The files of a folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "two.txt").write_text("\n".join(LINES[:3]), encoding="utf-8")
+    (tmp_path / "a.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (tmp_path / ".hidden").write_text("h\n")
+    (tmp_path / "empty.txt").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+def test_the_parts_together_are_the_files(folder: Path, most: int) -> None:
+    found = Corpus(folder)
+    parts = list(found.parts(most))
+
+    for file, lines in (("a.txt", LINES), ("b/two.txt", LINES[:3])):
+        own = [part for part in parts if part.file == file]
+        assert [part.number for part in own] == list(range(len(own)))
+        texts = [[sentence.text for sentence in found.part(part).sentences()] for part in own]
+        assert [text for own_texts in texts for text in own_texts] == lines
+        assert [part.sentences for part in own] == [len(each) for each in texts]
+        assert [part.first for part in own] == [most * number for number in range(len(own))]
+        assert sum(part.tokens for part in own) == sum(len(line.split()) for line in lines)
+    assert {part.file for part in parts} == {"a.txt", "b/two.txt"}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_sentences_of_several_lines_stay_whole(tmp_path: Path, most: int) -> None:
+    (tmp_path / "x.conllu").write_text(CONLLU)
+    found = Corpus(tmp_path, "conllu")
+
+    texts = [s.text for part in found.parts(most) for s in found.part(part).sentences()]
+
+    assert texts == ["One two", "Three", "Four", "Five"]
+
+
+def test_a_corpus_may_be_one_file(folder: Path) -> None:
+    (part,) = Corpus(folder / "a.txt").parts(100)
+
+    assert part.name(".parquet") == "a.txt/000000.parquet"
+    assert len(list(Corpus(folder / "a.txt").part(part).sentences())) == 5
+
+
+def test_blank_lines_are_named_unless_they_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("a\n\nb\n")
+
+    with pytest.raises(FileError, match=r"x\.txt: no tokens in line 2"):
+        list(Corpus(tmp_path).parts(10))
+    (part,) = Corpus(tmp_path, keep_blank=True).parts(10)
+    assert part.sentences == 3
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"\xff\n")
+
+    with pytest.raises(FileError, match=r"x\.txt"):
+        list(Corpus(tmp_path).parts(10))
+
+
+def test_the_digest_knows_names_and_bytes(folder: Path) -> None:
+    before = Corpus(folder).digest()
+    assert Corpus(folder).digest() == before
+
+    (folder / "empty.txt").rename(folder / "other.txt")
+    renamed = Corpus(folder).digest()
+    (folder / "other.txt").write_text("x")
+
+    assert len({before, renamed, Corpus(folder).digest()}) == 3

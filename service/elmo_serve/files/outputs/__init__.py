@@ -1,4 +1,9 @@
-"""Formats of output files, one module each, and the table of them."""
+"""Formats of output files, one module each, and the table of them.
+
+The libraries that write them are imported when a file is written: commands import this table.
+"""
+
+from pathlib import PurePath
 
 from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
 from elmo_serve.files.outputs.output_format import OutputFormat
@@ -11,4 +16,8 @@ OUTPUTS: dict[str, OutputFormat] = {
     "parquet": parquet.FORMAT,
 }
 
-BY_SUFFIX = {".hdf5": "allennlp", ".h5": "allennlp", ".npz": "npz", ".parquet": "parquet"}
+
+def output_format(path: str) -> str | None:
+    """Return the name of the format of a file by its ending, None for another ending."""
+    ending = PurePath(path).suffix
+    return next((name for name, form in OUTPUTS.items() if ending in form.endings), None)

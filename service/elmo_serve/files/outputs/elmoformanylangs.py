@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from elmo_model.hdf5_writer import hdf5_writer
+from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import (
     Check,
     Facts,
@@ -12,7 +13,6 @@ from elmo_serve.files.outputs.output_format import (
     Target,
     path_of,
 )
-from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.output import Output
 
 
@@ -62,5 +62,5 @@ def _check_keys(_output: Output) -> Check:
     return check
 
 
-HDF5 = OutputFormat(_write_hdf5, _check_keys)
-TEXT = OutputFormat(_write_text, _check_axes, is_stream=True)
+HDF5 = OutputFormat(_write_hdf5, ".hdf5", check=_check_keys)
+TEXT = OutputFormat(_write_text, ".txt", check=_check_axes, is_stream=True)

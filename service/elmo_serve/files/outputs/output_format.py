@@ -1,17 +1,21 @@
 """The interface of an output format."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from numpy.typing import NDArray
-
-from elmo_serve.files.sentence import FileError, Sentence
+from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.output import Output
-from elmo_serve.workers.messages import ModelInfo
 
-Items = Iterable[tuple[Sentence, NDArray[Any]]]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from elmo_serve.workers.messages import ModelInfo
+
+Items: TypeAlias = "Iterable[tuple[Sentence, NDArray[Any]]]"
 Check = Callable[[int, Sentence], None]
 Target = Path | BinaryIO
 """The path of a file to create; or an open stream, for formats with `is_stream`."""
@@ -39,6 +43,8 @@ class OutputFormat:
     """One format.
 
     `write` writes sentences and their vectors in order, and raises OSError if the disk is full.
+    `ending` is that of the parts of a folder; a file whose name ends in one of `endings` is in this
+    format unless a command names another one.
     `check` is called before anything is computed, with the selection of vectors. It returns a
     function that is called with the number (from 1) of each sentence and the sentence. Both raise
     FileError for what the format cannot hold.
@@ -47,6 +53,8 @@ class OutputFormat:
     """
 
     write: Callable[[Target, Items, Facts], None]
+    ending: str = ""
+    endings: tuple[str, ...] = ()
     check: Callable[[Output], Check] = _accept_all
     require: Callable[[], None] = lambda: None
     is_stream: bool = False

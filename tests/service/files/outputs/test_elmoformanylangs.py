@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from elmo_model.elmo import Elmo
+from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
-from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.output import Output
 from tests.support.embedding_runs import close, done, layers_of
 

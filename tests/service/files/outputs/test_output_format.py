@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.files.outputs import BY_SUFFIX, OUTPUTS
+from elmo_serve.files.inputs import FileError, Sentence
+from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.outputs.output_format import Facts, OutputFormat, path_of
-from elmo_serve.files.sentence import FileError, Sentence
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
@@ -41,5 +41,23 @@ def test_exactly_the_streams_can_be_written_to_an_open_file(name: str) -> None:
             OUTPUTS[name].write(pipe, [], FACTS)
 
 
-def test_every_ending_has_a_format() -> None:
-    assert set(BY_SUFFIX.values()) <= set(OUTPUTS)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.hdf5", "allennlp"),
+        ("b.x/a.h5", "allennlp"),
+        ("a.npz", "npz"),
+        ("a.parquet", "parquet"),
+        ("a.txt", None),
+        ("npz", None),
+    ],
+)
+def test_the_ending_of_a_file_tells_its_format(name: str, form: str | None) -> None:
+    assert output_format(name) == form
+
+
+def test_no_ending_means_two_formats_and_the_parts_of_each_have_one() -> None:
+    endings = [ending for form in OUTPUTS.values() for ending in form.endings]
+
+    assert len(endings) == len(set(endings))
+    assert all(form.ending for form in OUTPUTS.values())

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet
 
 from elmo_model.elmo import Elmo
+from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.files.outputs.parquet import FORMAT
-from elmo_serve.files.sentence import Sentence
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support.embedding_runs import TEXT, close, done, layers_of

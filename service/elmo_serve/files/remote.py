@@ -6,7 +6,7 @@ from typing import Any
 
 from elmo_client import Client
 from elmo_model.word_vectors.word_vectors import WordVectorsInfo
-from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vectors
+from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
@@ -17,23 +17,27 @@ _NO_WEIGHT = -1e9
 _GROUP_BYTES = 8 * 1024**2
 
 
-class Remote(Stateless):
+def served_model(client: Client) -> ModelInfo:
+    """Return the description of the model that a server computes with."""
+    info = client.info()
+    names = ("revision", "format", "layers", "dimension", "parameters", "precision")
+    text = {name: info[name] for name in ("tokenizer", "language") if name in info}
+    words = info.get("word_vectors")
+    return ModelInfo(
+        name=info["model"],
+        **{name: info[name] for name in names},
+        **text,
+        word_vectors=None if words is None else WordVectorsInfo(**words),
+    )
+
+
+class Remote(Source):
     """A server, which sorts sentences by length itself."""
 
     def __init__(self, client: Client, layers: str | int, output: Output) -> None:
-        info = client.info()
-        names = ("revision", "format", "layers", "dimension", "parameters", "precision")
-        text = {name: info[name] for name in ("tokenizer", "language") if name in info}
-        words = info.get("word_vectors")
-        self.info = ModelInfo(
-            name=info["model"],
-            **{name: info[name] for name in names},
-            **text,
-            word_vectors=None if words is None else WordVectorsInfo(**words),
-        )
+        super().__init__(served_model(client), output)
         self._client = client
-        self._selection = _selection(layers, info["layers"], output)
-        self._output = output
+        self._selection = _selection(layers, self.info.layers, output)
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -43,14 +47,14 @@ class Remote(Stateless):
         arrays = self._client.stream(
             sent,
             **self._selection,
-            normalize=self._output.normalize,
-            word_vectors="append" if self._output.appended else None,
+            normalize=self.output.normalize,
+            word_vectors="append" if self.output.appended else None,
         )
         group: list[Vectors] = []
         size = 0
         for array, tokens in zip(arrays, map(len, lengths), strict=True):
             # The server returns one layer by its number as a stack of one.
-            group.append(array.reshape(self._output.shape(tokens, self.info.dimension)))
+            group.append(array.reshape(self.output.shape(tokens, self.info.dimension)))
             size += array.nbytes
             on_computed(tokens)
             if size >= _GROUP_BYTES:

@@ -1,15 +1,26 @@
-"""Vectors computed in this process: each sentence alone, or with carried state."""
+"""Vectors of sentences, whichever process computes them; here each alone, or with carried state."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
 
 from elmo_model.sentence_batches import evenly
-from elmo_model.state import State
-from elmo_serve.files.in_process import InProcess, arrays_of
-from elmo_serve.files.sources.source import OnComputed, Stateless, Tokens, Vectors
-from elmo_serve.output import BOUNDARIES, Output
+from elmo_serve.files.inputs import FileError
+from elmo_serve.output import BOUNDARIES, Output, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
+
+if TYPE_CHECKING:
+    from elmo_model.state import State
+    from elmo_serve.files.in_process import InProcess
+
+Vectors = NDArray[Any]
+Tokens = Sequence[str]
+OnComputed = Callable[[int], None]
+"""Called with the number of tokens computed since the last call."""
 
 # Batches of a window, within which sentences are sorted by length. Larger windows pad less and need
 # more memory; measured with benchmarks/whole_file.py.
@@ -17,6 +28,46 @@ _WINDOW_BATCHES = 16
 
 # Bytes of the vectors of a window, which are held in memory.
 _WINDOW_BYTES = 128 * 1024**2
+
+
+def selection(
+    layers: str | int, count: int, *, normalize: bool = False, appended: int = 0
+) -> Output:
+    """Return the output for a model of `count` layers: a name, or a layer by its number.
+
+    `appended` is the width of the word vectors appended to each vector. Raises FileError for a
+    layer that the model lacks, and for word vectors appended to several layers.
+    """
+    try:
+        output = select(layers, count, normalize=normalize)
+        return with_word_vectors(output, appended) if appended else output
+    except SelectionError as error:
+        raise FileError(str(error)) from None
+
+
+class Source:
+    """Maps sentences to the vectors that `output` selects, in order.
+
+    The arrays come in groups of consecutive sentences. Between two groups `state` is all that
+    another process needs to continue: nothing, where sentences do not depend on each other.
+    """
+
+    def __init__(self, info: ModelInfo, output: Output) -> None:
+        self.info = info
+        self.output = output
+
+    def groups(
+        self, sentences: Iterable[Tokens], on_computed: OnComputed
+    ) -> Iterator[list[Vectors]]:
+        """Yield the vectors of all sentences, group by group."""
+        raise NotImplementedError
+
+    def state(self) -> Mapping[str, Vectors]:
+        """Return the state between the last group and the next."""
+        return {}
+
+    def restore(self, state: Mapping[str, Vectors]) -> None:
+        """Continue from such a state."""
 
 
 class Network(Protocol):
@@ -32,13 +83,12 @@ class Network(Protocol):
         """Map sentences, at least one, to an array each."""
 
 
-class LengthSorted(Stateless):
+class LengthSorted(Source):
     """Computes sentences of similar length together, within a window."""
 
     def __init__(self, network: Network, output: Output) -> None:
-        self.info = network.info
+        super().__init__(network.info, output)
         self._network = network
-        self._output = output
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -47,7 +97,7 @@ class LengthSorted(Stateless):
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
             for batch in evenly([len(each) for each in window], self._network.batch_tokens):
-                arrays = self._network.embed([window[row] for row in batch], self._output)
+                arrays = self._network.embed([window[row] for row in batch], self.output)
                 answers.update(zip(batch, arrays, strict=True))
                 on_computed(sum(len(window[row]) for row in batch))
             yield [answers[row] for row in range(len(window))]
@@ -58,7 +108,7 @@ class LengthSorted(Stateless):
         for sentence in sentences:
             window.append(sentence)
             tokens += len(sentence) + BOUNDARIES
-            size += self._output.size(len(sentence), self.info.dimension)
+            size += self.output.size(len(sentence), self.info.dimension)
             if tokens >= _WINDOW_BATCHES * self._network.batch_tokens or size >= _WINDOW_BYTES:
                 yield window
                 window, tokens, size = [], 0, 0
@@ -66,7 +116,7 @@ class LengthSorted(Stateless):
             yield window
 
 
-class Stateful:
+class Stateful(Source):
     """Computes in the order of the file and carries the LSTM state from batch to batch.
 
     Row r of a batch continues from the end of row r of the batch before. With batches of any size
@@ -74,9 +124,8 @@ class Stateful:
     """
 
     def __init__(self, network: InProcess, output: Output, batch_size: int) -> None:
-        self.info = network.info
+        super().__init__(network.info, output)
         self._network = network
-        self._output = output
         self._batch_size = batch_size
         self._state: State | None = None
 
@@ -86,13 +135,13 @@ class Stateful:
         """Yield the vectors of all sentences, a batch at a time."""
         rows = iter(sentences)
         while batch := list(islice(rows, self._batch_size)):
-            arrays, self._state = self._network.carry(batch, self._output, self._state)
+            arrays, self._state = self._network.carry(batch, self.output, self._state)
             on_computed(sum(map(len, batch)))
             yield arrays
 
     def state(self) -> Mapping[str, Vectors]:
         """Return the state after the last batch."""
-        return {} if self._state is None else arrays_of(self._state)
+        return {} if self._state is None else self._network.arrays_of(self._state)
 
     def restore(self, state: Mapping[str, Vectors]) -> None:
         """Continue from a state."""

@@ -1,0 +1,98 @@
+"""Formats of input files: lines to sentences, and the table of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import orjson
+
+from elmo_model import conllu
+from elmo_model.text_files import COMPRESSIONS
+from elmo_model.tokenizers import Tokenize, TokenizeError
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a file: its text, which some output formats use as a key, and its tokens."""
+
+    text: str
+    tokens: list[str]
+
+
+class FileError(Exception):
+    """An input, an output or a combination of them that is impossible: one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """One format.
+
+    `read` maps the lines of a file to its sentences, and raises FileError for a line that does not
+    belong there. `unit` names a sentence in messages. Files whose names end in one of `endings` are
+    in this format unless a command names another one.
+    """
+
+    read: Callable[[Iterable[str]], Iterator[Sentence]]
+    unit: str = "line"
+    endings: tuple[str, ...] = ()
+
+
+def _plain(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield one sentence per line; tokens between white space, as in `allennlp elmo`."""
+    for line in lines:
+        text = line.strip()
+        yield Sentence(text, text.split())
+
+
+def _tab(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield one sentence per line; tokens between TABs may hold spaces: ELMoForManyLangs' plain."""
+    for line in lines:
+        text = line.strip()
+        yield Sentence(text, text.split("\t") if text else [])
+
+
+def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield the sentences of CoNLL-U: the form of each word is a token.
+
+    Two columns, id and form, are enough. Raises FileError for a line that is no word.
+    """
+    try:
+        for words in conllu.read(lines, columns=2):
+            tokens = [word[conllu.FORM] for word in words]
+            yield Sentence(" ".join(tokens), tokens)
+    except conllu.ConlluError as error:
+        raise FileError(str(error)) from error
+
+
+def _split(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield the sentences of lines that `split_line` made."""
+    for line in lines:
+        text, tokens = orjson.loads(line)
+        yield Sentence(text, tokens)
+
+
+def split_line(text: str, split: Tokenize) -> bytes:
+    """Return a text and its tokens as a line of JSON. Raises FileError if it cannot be split."""
+    try:
+        tokens = split(text).tokens
+    except TokenizeError as error:
+        raise FileError(str(error)) from error
+    return orjson.dumps((text, tokens), option=orjson.OPT_APPEND_NEWLINE)
+
+
+INPUTS = {
+    "plain": InputFormat(_plain),
+    "tab": InputFormat(_tab),
+    "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
+}
+
+SPLIT = InputFormat(_split)
+"""Text that a tokenizer has split, in the temporary file of a run."""
+
+
+def input_format(path: str) -> str:
+    """Return the name of the format of a file by its ending, beside that of a compression."""
+    name = PurePath(path)
+    if name.suffix in COMPRESSIONS:
+        name = name.with_suffix("")
+    return next((key for key, form in INPUTS.items() if name.suffix in form.endings), "plain")

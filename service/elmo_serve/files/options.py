@@ -1,0 +1,154 @@
+"""The options of `elmo embed` that decide the vectors and the files: which model, which formats."""
+
+# ruff: noqa: PLC0415 - with a server this process needs no torch, and without one no HTTP client
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_serve.distributed.located import located
+from elmo_serve.files.inputs import FileError
+from elmo_serve.files.outputs import OUTPUTS, allennlp
+from elmo_serve.files.outputs.output_format import OutputFormat
+from elmo_serve.files.vectors import LengthSorted, Source, Stateful, selection
+from elmo_serve.model_cache import CacheSettings, DownloadError, cache_of_environment
+from elmo_serve.output import Output
+from elmo_serve.workers.messages import ModelInfo
+
+if TYPE_CHECKING:
+    from elmo_serve.files.in_process import InProcess
+
+# Seconds that a request is repeated while a server that responded before is busy or restarts.
+_PATIENCE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedOptions:
+    """Values, which can be sent to another machine.
+
+    `model` is a name or a path, and with a `server` the name of one of its models, or None for its
+    first. `cache` is that of published models, by default that of the environment. `word_vectors`
+    is the folder of a map; with a server any text means those of the server. `input_format` None
+    leaves the choice to the names of the files. `tokenizer` None keeps the tokens of the input
+    format, `model` is the tokenizer of the model. `batch_size` is the number of sentences in a
+    batch that carries its LSTM state on; None computes each sentence alone.
+    """
+
+    layers: str | int
+    output_format: str
+    model: str | None = None
+    cache: CacheSettings | None = None
+    server: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    device: str = "auto"
+    precision: str = "float32"
+    word_vectors: str | None = None
+    normalize: bool = False
+    input_format: str | None = None
+    tokenizer: str | None = None
+    keep_blank: bool = False
+    batch_size: int | None = None
+    forget_sentences: bool = False
+    use_sentence_keys: bool = False
+
+    @property
+    def form(self) -> OutputFormat:
+        """The format of the output."""
+        if self.output_format != "allennlp":
+            return OUTPUTS[self.output_format]
+        return allennlp.variant(
+            forget_sentences=self.forget_sentences, use_sentence_keys=self.use_sentence_keys
+        )
+
+    def identity(self, model: ModelInfo, input_format: str | None) -> dict[str, Any]:
+        """Return the options that a run has in common with the one that it continues.
+
+        Only what was asked for is named, so that a run of a release without an option continues.
+        """
+        form = self.output_format
+        if form == "allennlp":
+            names = ("forget_sentences", "use_sentence_keys")
+            form = f"{form} { {name: getattr(self, name) for name in names} }"
+        words = model.word_vectors if self.word_vectors else None
+        asked = {
+            "word vectors": words.revision if words is not None else None,
+            "normalize": self.normalize,
+            "tokenizer": self.tokenizer,
+        }
+        return {
+            "layers": self.layers,
+            "input format": input_format,
+            "blank lines": self.keep_blank,
+            "batch size": self.batch_size,
+            "format": form,
+            **{name: value for name, value in asked.items() if value},
+        }
+
+    def output(self, model: ModelInfo) -> Output:
+        """Return the selection of vectors. Raises FileError for one that the model lacks."""
+        width = 0
+        if self.word_vectors is not None:
+            if model.word_vectors is None:
+                raise FileError(
+                    "the server has no word vectors; its ELMO_WORD_VECTORS names a file"
+                )
+            width = model.word_vectors.dimension
+        return selection(self.layers, model.layers, normalize=self.normalize, appended=width)
+
+    def split(self, model: ModelInfo) -> Tokenize | None:
+        """Return the tokenizer that splits the text, None where it has tokens already."""
+        if self.tokenizer is None:
+            return None
+        name = model.tokenizer if self.tokenizer == "model" else self.tokenizer
+        return tokenizer(name, model.language)
+
+    @contextmanager
+    def open(self) -> Iterator[Source]:
+        """Open the server or the network; close it in the end.
+
+        Raises FileError for a model that cannot be loaded, and the errors of `elmo_client.Client`.
+        """
+        if self.server is None:
+            network = self.network()
+            output = self.output(network.info)
+            if self.batch_size is None:
+                yield LengthSorted(network, output)
+            else:
+                yield Stateful(network, output, self.batch_size)
+            return
+        from elmo_client import Client
+        from elmo_serve.files.remote import Remote, served_model
+
+        with Client(
+            self.server, api_key=self.api_key, model=self.model, patience_seconds=_PATIENCE_SECONDS
+        ) as client:
+            yield Remote(client, self.layers, self.output(served_model(client)))
+
+    def network(self) -> InProcess:
+        """Load the model into this process. Raises FileError where that is not possible."""
+        from elmo_model.checkpoints import CheckpointError
+        from elmo_serve.files.in_process import InProcess
+
+        assert self.model is not None, "a server alone has a first model"
+        words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
+        try:
+            network = InProcess.open(
+                located(self.model, lambda: self.cache or cache_of_environment()),
+                device=self.device,
+                precision=self.precision,
+                owns_process=True,
+                words=words,
+            )
+        except (CheckpointError, DownloadError) as error:
+            raise FileError(str(error)) from error
+        except (RuntimeError, ValueError) as error:
+            raise FileError(f"{self.device}, {self.precision}: {error}") from error
+        keep_freed_memory()
+        return network

@@ -1,1 +1,0 @@
-"""The places where the vectors of a file are computed, one module each."""

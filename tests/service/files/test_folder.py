@@ -1,0 +1,318 @@
+"""A folder of files to a folder of parts: whole or not there, each sentence once, after any end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from elmo_model.elmo import Elmo
+from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.inputs import FileError
+from elmo_serve.files.options import EmbedOptions
+from elmo_serve.files.resume import MANIFEST
+from elmo_serve.files.run import Interrupted
+from elmo_serve.files.text import Part
+from elmo_serve.files.vectors import Source
+from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
+from tests.support.full_disk import full_disk
+from tests.support.scripted_server import scripted_server
+from tests.support.servers import SMALL
+
+SENTENCES = sentences_of(25)
+FILES = {"a.txt": SENTENCES[:15], "b/c.txt": SENTENCES[15:]}
+NAMES = ["a.txt/000000", "a.txt/000001", "b/c.txt/000000"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> FolderJob:
+    """A job of three parts: of 10, 5 and 10 sentences."""
+    for name, sentences in FILES.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
+    options = EmbedOptions("all", "npz", model=str(SMALL), device="cpu")
+    return FolderJob(str(tmp_path / "in"), str(tmp_path / "out"), options, part_sentences=10)
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[Source]:
+    with EmbedOptions("all", "npz", model=str(SMALL), device="cpu").open() as found:
+        yield found
+
+
+def run(job: FolderJob, source: Source, **options: Any) -> Any:
+    return job.run(source.info, PartWriter(job, source).attempts, **options)
+
+
+def files_in(folder: str | Path) -> list[str]:
+    """Return the paths of all files in a folder, the hidden ones too."""
+    paths = (path for path in Path(folder).rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def check(folder: str | Path, elmo: Elmo) -> None:
+    """Each sentence is in the folder once, with its vectors; nothing else is there."""
+    expected = iter(layers_of(elmo, SENTENCES))
+    assert files_in(folder) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
+    for name in NAMES:
+        with np.load(Path(folder) / f"{name}.npz") as arrays:
+            for array in arrays.values():
+                close(array, next(expected))
+    assert next(expected, None) is None
+
+
+# The command
+
+
+def test_a_folder_is_embedded_without_ray(job: FolderJob, elmo: Elmo) -> None:
+    flags = ("--all", "--format", "npz", "--part-sentences", 10)
+
+    printed = done(job.root, job.folder, *flags)
+
+    tokens = sum(map(len, SENTENCES))
+    assert printed.startswith(f"Wrote {job.folder}: 25 sentences, {tokens} tokens")
+    check(job.folder, elmo)
+    (Path(job.folder) / "a.txt" / "000001.npz").unlink()
+    assert "25 sentences, 20 of them by an earlier run" in done(job.root, job.folder, *flags)
+    check(job.folder, elmo)
+    assert "25 sentences, 25 of them" in done(job.root, job.folder, *flags)
+    assert "was begun with layers 'all', and this is 'top'; --force starts over" in refused(
+        job.root, job.folder, "--top", *flags[1:]
+    )
+    assert "25 sentences, " in done(job.root, job.folder, "--top", "--force", *flags[1:])
+
+
+def test_parts_are_parquet_and_rows_have_the_numbers_of_their_file(
+    job: FolderJob, tmp_path: Path
+) -> None:
+    done(tmp_path / "in" / "a.txt", job.folder, "--top", "--part-sentences", 4)
+
+    table = pyarrow.parquet.read_table(Path(job.folder) / "a.txt").sort_by("index")
+    assert table["index"].to_pylist() == list(range(15))
+    assert table["tokens"].to_pylist() == SENTENCES[:15]
+
+
+def test_the_names_of_the_files_tell_their_formats(tmp_path: Path) -> None:
+    corpus = tmp_path / "in"
+    corpus.mkdir()
+    (corpus / "a.conllu").write_text("1\tNew York\n2\tsleeps\n\n")
+    (corpus / "b.txt").write_text("New York never\n")
+
+    done(corpus, tmp_path / "out", "--top")
+
+    rows = pyarrow.parquet.read_table(tmp_path / "out")["tokens"].to_pylist()
+    assert sorted(rows) == [["New", "York", "never"], ["New York", "sleeps"]]
+
+
+def test_a_server_may_compute_the_parts(job: FolderJob, tmp_path: Path) -> None:
+    (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
+    with scripted_server() as server:
+        flags = ("--all", "--format", "npz", "--server", server.url)
+        printed = done(tmp_path / "in" / "a.txt", job.folder, *flags, "--part-sentences", 1)
+
+    assert "2 sentences, 3 tokens" in printed
+    with np.load(Path(job.folder) / "a.txt" / "000000.npz") as arrays:
+        assert arrays["0"].shape == (3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--carry-state"], "--carry-state goes with one file"),
+        (["--actors", "3"], "--actors goes with --ray"),
+        (["--ray", "local", "--server", "http://localhost:1"], "--server does not go with --ray"),
+        (["--ray", "local", "--word-vectors", "x.txt"], "--word-vectors does not go with --ray"),
+        (["--ray", "local", "--device", "cuda:1"], "--device is auto, cpu or cuda with --ray"),
+    ],
+)
+def test_options_that_do_not_go_with_parts_are_refused(
+    job: FolderJob, flags: list[str], message: str
+) -> None:
+    assert message in refused(job.root, job.folder, "--top", *flags, code=2)
+    assert not Path(job.folder).exists()
+
+
+@pytest.mark.parametrize("inside", [".", "vectors", "../in/vectors"])
+def test_the_parts_do_not_lie_in_the_corpus(job: FolderJob, inside: str) -> None:
+    """The next start would read them as text."""
+    before = files_in(job.root)
+
+    assert "lies in INPUT" in refused(job.root, Path(job.root) / inside, "--top", code=2)
+    assert files_in(job.root) == before
+
+
+def test_streams_and_files_are_no_folders(job: FolderJob, tmp_path: Path) -> None:
+    text = Path(job.root) / "a.txt"
+
+    assert "OUTPUT of parts is a folder" in refused(job.root, "-", "--top", code=2)
+    assert "OUTPUT of parts is a folder" in refused(job.root, text, "--top", code=2)
+    assert "not standard input" in refused("-", tmp_path, "--top", "--ray", "local", code=2)
+    line = refused(text, tmp_path, "--top", "--format", "npz", code=2)
+    assert f"{tmp_path} is a folder and {text} a file" in line
+
+
+# Parts
+
+
+def test_every_layout_can_be_that_of_parts(job: FolderJob, source: Source) -> None:
+    options = replace(job.options, output_format="allennlp", use_sentence_keys=True)
+
+    run(replace(job, options=options), source)
+
+    with h5py.File(Path(job.folder) / "a.txt" / "000001.hdf5") as file:
+        assert set(file) == {" ".join(tokens) for tokens in SENTENCES[10:15]}
+
+
+def test_a_tokenizer_splits_the_text_of_each_part(job: FolderJob, source: Source) -> None:
+    (Path(job.root) / "a.txt").write_text("Don't!\nIt rains.\n")
+    options = replace(job.options, output_format="parquet", tokenizer="ptb")
+
+    run(replace(job, options=options, part_sentences=1), source)
+
+    rows = pyarrow.parquet.read_table(Path(job.folder) / "a.txt").sort_by("index")
+    assert rows["tokens"].to_pylist() == [["Do", "n't", "!"], ["It", "rains", "."]]
+
+
+def test_a_part_that_fails_leaves_the_file_of_before(job: FolderJob, source: Source) -> None:
+    (part, *_) = job.corpus.parts(10)
+    writer = PartWriter(job, source)
+    writer.write(part)
+    before = job.path(part).read_bytes()
+
+    with full_disk(len(before) // 2), pytest.raises(FileError, match="too large; make room"):
+        writer.write(part)
+    (Path(job.root) / "a.txt").write_text("a\n")
+    with pytest.raises(FileError, match=r"a\.txt changed while it was read; start again"):
+        writer.write(part)
+
+    assert files_in(job.folder) == ["a.txt/000000.npz"]
+    assert job.path(part).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (RuntimeError("CUDA out of memory.\nTried"), "a.txt/000001.npz: CUDA out of memory. Tried"),
+        (OSError(28, "No space left"), "a.txt/000001.npz cannot be written: No space left"),
+        (FileError("the format"), "a.txt/000001.npz: the format"),
+    ],
+)
+def test_a_part_that_fails_is_named_and_the_others_are_written(
+    job: FolderJob,
+    source: Source,
+    elmo: Elmo,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    line: str,
+) -> None:
+    compute = InProcess.embed
+
+    def embed(network: InProcess, sentences: Sequence[Sequence[str]], output: Any) -> Any:
+        if SENTENCES[12] in sentences:
+            raise error
+        return compute(network, sentences, output)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(InProcess, "embed", embed)
+        with pytest.raises(FileError) as refusal:
+            run(job, source)
+
+    said = str(refusal.value).removeprefix(f"{job.folder}/")
+    assert said.startswith(line) and said.endswith(" (1 of 3 parts failed)") and "\n" not in said
+    assert files_in(job.folder) == [MANIFEST, "a.txt/000000.npz", "b/c.txt/000000.npz"]
+    assert run(job, source).resumed == 20
+    check(job.folder, elmo)
+
+
+def test_a_folder_is_refused_before_anything_is_computed(job: FolderJob, source: Source) -> None:
+    def write(_: Sequence[Part]) -> Attempts:
+        raise AssertionError("the network was asked")
+
+    text = replace(job.options, output_format="elmoformanylangs-text")
+    with pytest.raises(FileError, match="do not use --all"):
+        replace(job, options=text).run(source.info, write)
+    (Path(job.root) / "b" / "c.txt").write_text("a\n\nb\n\n")
+    with pytest.raises(FileError, match=r"b/c\.txt: no tokens in lines 2, 4 of 4;"):
+        job.run(source.info, write)
+    for name in FILES:
+        (Path(job.root) / name).write_text("")
+    with pytest.raises(FileError, match="has no sentences"):
+        job.run(source.info, write)
+    assert not Path(job.folder).exists()
+
+
+# The end of a process
+
+
+def test_ctrl_c_says_how_many_parts_are_finished(
+    job: FolderJob, source: Source, elmo: Elmo
+) -> None:
+    def write(parts: Sequence[Part]) -> Attempts:
+        yield from PartWriter(job, source).attempts(parts[:1])
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="interrupted; 1 of 3 parts are finished: the same"):
+        job.run(source.info, write)
+    assert run(job, source).resumed == 10
+    check(job.folder, elmo)
+
+
+KILLED = """
+import sys
+import numpy as np
+from elmo_serve.files.folder import FolderJob, PartWriter
+from elmo_serve.files.options import EmbedOptions
+from elmo_serve.files.vectors import Source
+from elmo_serve.workers.messages import ModelInfo
+
+root, folder, held = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+class MadeUp(Source):
+    def groups(self, sentences, on_computed):
+        global held
+        for tokens in sentences:
+            yield [np.full((3, len(tokens), 2), len(tokens), np.float32)]
+            held -= 1
+            if not held:
+                print("held", flush=True)
+                sys.stdin.read()
+
+info = ModelInfo("made up", "1", "none", 3, 2, 0, "float32")
+options = EmbedOptions("all", "npz", model="made up")
+source = MadeUp(info, options.output(info))
+job = FolderJob(root, folder, options, part_sentences=10)
+print(job.run(info, PartWriter(job, source).attempts).resumed)
+"""
+
+
+def test_a_killed_run_leaves_whole_parts_and_continues(job: FolderJob) -> None:
+    """SIGKILL comes while the second of three parts is written."""
+    command = [sys.executable, "-c", KILLED, job.root, job.folder]
+    process = subprocess.Popen([*command, "12"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    process.kill()
+    process.communicate()
+
+    with np.load(Path(job.folder) / "a.txt" / "000000.npz") as arrays:
+        assert [array.shape[1] for array in arrays.values()] == list(map(len, SENTENCES[:10]))
+    manifest, left, *finished = files_in(job.folder)
+    assert (manifest, finished) == (MANIFEST, ["a.txt/000000.npz"])
+    assert left.startswith("a.txt/.elmo-")
+    again = subprocess.run([*command, "-1"], capture_output=True, check=True)
+
+    assert again.stdout == b"10\n"
+    assert files_in(job.folder) == [MANIFEST, *(f"{name}.npz" for name in NAMES)]
+    named = json.loads((Path(job.folder) / MANIFEST).read_text())
+    assert named["parts"] == {"a.txt": 2, "b/c.txt": 1}

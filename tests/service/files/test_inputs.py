@@ -1,0 +1,105 @@
+"""Formats of input files: which lines are sentences, and what their tokens are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import h5py
+import pytest
+
+from elmo_model.elmo import Elmo
+from elmo_model.tokenizers import tokenizer
+from elmo_serve.files.inputs import (
+    INPUTS,
+    SPLIT,
+    FileError,
+    Sentence,
+    input_format,
+    split_line,
+)
+from tests.support.embedding_runs import close, done, layers_of, refused
+
+
+def read(form: str, lines: Iterable[str]) -> list[Sentence]:
+    return list(INPUTS[form].read(lines))
+
+
+def test_a_line_of_plain_text_is_a_sentence_and_white_space_separates() -> None:
+    assert read("plain", [" a\u00a0b\t c \n", "\n", " \t\n", "d"]) == [
+        Sentence("a\u00a0b\t c", ["a", "b", "c"]),
+        Sentence("", []),
+        Sentence("", []),
+        Sentence("d", ["d"]),
+    ]
+
+
+def test_tokens_between_tabs_may_hold_spaces() -> None:
+    assert read("tab", ["New York\tis\t\tbig \n", "\n", "a b"]) == [
+        Sentence("New York\tis\t\tbig", ["New York", "is", "", "big"]),
+        Sentence("", []),
+        Sentence("a b", ["a b"]),
+    ]
+
+
+def test_the_words_of_conllu_are_the_tokens(tmp_path: Path, elmo: Elmo) -> None:
+    """The ending of the file is enough to know the format."""
+    source = tmp_path / "in.conllu"
+    source.write_text(
+        "# sent_id = 1\n1-2\tdon't\t_\n1\tdo\tdo\n2\tn't\tnot\n2.1\tghost\t_\n\n\n"
+        "# newpar\n1\tTokyo Tower\t_\n2\t#\t_\n",
+        encoding="utf-8",
+    )
+
+    done(source, tmp_path / "out.h5", "--all")
+
+    expected = layers_of(elmo, [["do", "n't"], ["Tokyo Tower", "#"]])
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert json.loads(file["sentence_to_index"][0]) == {"do n't": "0", "Tokyo Tower #": "1"}
+        for number, layers in enumerate(expected):
+            close(file[str(number)][()], layers)
+    other = tmp_path / "in.txt"
+    other.write_text("1 no tab\n")
+    line = refused(other, tmp_path / "b.h5", "--all", "--input-format", "conllu")
+    assert "line 1 is '1 no tab'" in line
+
+
+def test_two_columns_of_conllu_are_enough() -> None:
+    assert read("conllu", ["1\ta b\n", "2\tc\n", "\n"]) == [Sentence("a b c", ["a b", "c"])]
+
+
+def test_a_line_that_is_no_word_is_named() -> None:
+    with pytest.raises(FileError, match="line 2"):
+        read("conllu", ["1\ta\n", "2 b\n"])
+
+
+def test_text_and_the_tokens_of_a_tokenizer_come_back() -> None:
+    texts = ["It can't.", "", "Zürich\u2028東京"]
+    lines = [split_line(text, tokenizer("ptb")).decode() for text in texts]
+
+    assert list(SPLIT.read(lines)) == [
+        Sentence("It can't.", ["It", "ca", "n't", "."]),
+        Sentence("", []),
+        Sentence("Zürich\u2028東京", ["Zürich", "東京"]),
+    ]
+
+
+def test_a_text_that_cannot_be_split_is_refused() -> None:
+    with pytest.raises(FileError, match="at character 0 the tokenizer changed 'DOTMULTI'"):
+        split_line("DOTMULTI", tokenizer("moses"))
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.conllu", "conllu"),
+        ("b/a.dev.conllu.gz", "conllu"),
+        ("a.conllu.txt", "plain"),
+        ("a.txt.xz", "plain"),
+        ("a", "plain"),
+        ("-", "plain"),
+    ],
+)
+def test_the_ending_of_a_file_tells_its_format(name: str, form: str) -> None:
+    assert input_format(name) == form
