@@ -29,7 +29,8 @@ from elmo_model.tokenizers import TokenizeError
 from elmo_model.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.text import Text
-from elmo_serve.files.vectors import LengthSorted, Stateful, selection
+from elmo_serve.files.vectors import LengthSorted, Stateful
+from elmo_serve.output import select
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
@@ -171,7 +172,7 @@ class _Remote:
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
         from elmo_serve.files.remote import Remote
 
-        wanted = selection(layers, self._client.info()["layers"])
+        wanted = select(layers, self._client.info()["layers"])
         return Remote(self._client, layers, wanted)
 
     def close(self) -> None:
@@ -188,7 +189,7 @@ class _InProcess:
 
     def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
 
-        everything = selection("all", self._network.info.layers)
+        everything = select("all", self._network.info.layers)
         if not self._stateful:
             return self._network.embed(batch, everything)
         arrays, self._state = self._network.carry(batch, everything, self._state)
@@ -209,7 +210,7 @@ class _InProcess:
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
 
-        wanted = selection(layers, self._network.info.layers)
+        wanted = select(layers, self._network.info.layers)
         if self._stateful:
             return Stateful(self._network, wanted, batch_size)
         return LengthSorted(self._network, wanted)

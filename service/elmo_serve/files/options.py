@@ -17,9 +17,9 @@ from elmo_serve.distributed.located import located
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
-from elmo_serve.files.vectors import LengthSorted, Source, Stateful, selection
+from elmo_serve.files.vectors import LengthSorted, Source, Stateful
 from elmo_serve.model_cache import CacheSettings, DownloadError, cache_of_environment
-from elmo_serve.output import Output
+from elmo_serve.output import Output, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
@@ -92,7 +92,11 @@ class EmbedOptions:
         }
 
     def output(self, model: ModelInfo) -> Output:
-        """Return the selection of vectors. Raises FileError for one that the model lacks."""
+        """Return the selection of vectors.
+
+        Raises FileError for a layer that the model lacks, for word vectors that the server lacks,
+        and for word vectors appended to several layers.
+        """
         width = 0
         if self.word_vectors is not None:
             if model.word_vectors is None:
@@ -100,7 +104,11 @@ class EmbedOptions:
                     "the server has no word vectors; its ELMO_WORD_VECTORS names a file"
                 )
             width = model.word_vectors.dimension
-        return selection(self.layers, model.layers, normalize=self.normalize, appended=width)
+        try:
+            output = select(self.layers, model.layers, normalize=self.normalize)
+            return with_word_vectors(output, width) if width else output
+        except SelectionError as error:
+            raise FileError(str(error)) from error
 
     def split(self, model: ModelInfo) -> Tokenize | None:
         """Return the tokenizer that splits the text, None where it has tokens already."""

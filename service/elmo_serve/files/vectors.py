@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from elmo_model.sentence_batches import evenly
-from elmo_serve.files.inputs import FileError
-from elmo_serve.output import BOUNDARIES, Output, SelectionError, select, with_word_vectors
+from elmo_serve.output import BOUNDARIES, Output
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
@@ -28,21 +27,6 @@ _WINDOW_BATCHES = 16
 
 # Bytes of the vectors of a window, which are held in memory.
 _WINDOW_BYTES = 128 * 1024**2
-
-
-def selection(
-    layers: str | int, count: int, *, normalize: bool = False, appended: int = 0
-) -> Output:
-    """Return the output for a model of `count` layers: a name, or a layer by its number.
-
-    `appended` is the width of the word vectors appended to each vector. Raises FileError for a
-    layer that the model lacks, and for word vectors appended to several layers.
-    """
-    try:
-        output = select(layers, count, normalize=normalize)
-        return with_word_vectors(output, appended) if appended else output
-    except SelectionError as error:
-        raise FileError(str(error)) from None
 
 
 class Source:

@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.elmo import Elmo
+from elmo_serve.commands.embed import gpus_of
 from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import FileError
@@ -160,6 +161,11 @@ def test_streams_and_files_are_no_folders(job: FolderJob, tmp_path: Path) -> Non
     assert "not standard input" in refused("-", tmp_path, "--top", "--ray", "local", code=2)
     line = refused(text, tmp_path, "--top", "--format", "npz", code=2)
     assert f"{tmp_path} is a folder and {text} a file" in line
+
+
+def test_an_actor_of_ray_takes_a_gpu_if_there_is_any() -> None:
+    assert [gpus_of(name, {"GPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [1, 0, 1]
+    assert [gpus_of(name, {"CPU": 2.0}) for name in ("auto", "cpu", "cuda")] == [0, 0, 1]
 
 
 # Parts

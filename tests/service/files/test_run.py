@@ -29,8 +29,8 @@ from elmo_serve.files.vectors import (
     Stateful,
     Tokens,
     Vectors,
-    selection,
 )
+from elmo_serve.output import select
 from tests.support.embedding_runs import (
     begin,
     close,
@@ -93,7 +93,7 @@ def test_a_run_that_ended_early_continues_where_it_was(
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
     network = replace(InProcess.open(str(SMALL), device="cpu"), batch_tokens=4)  # small windows
-    wanted = selection("average", 3)
+    wanted = select("average", 3)
     inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
     identity = {"layers": "average", "input format": "plain", "blank lines": False}
     identity |= {"batch size": 7 if flags else None, "format": "npz"}
@@ -125,7 +125,8 @@ import numpy as np
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.run import Job
 from elmo_serve.files.text import Text
-from elmo_serve.files.vectors import Source, selection
+from elmo_serve.files.vectors import Source
+from elmo_serve.output import select
 from elmo_serve.workers.messages import ModelInfo
 
 source, output, form = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -141,7 +142,7 @@ class MadeUp(Source):
 
 form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
 info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
-made_up = MadeUp(info, selection("all", 3))
+made_up = MadeUp(info, select("all", 3))
 job = Job(Text(source, "text"), form, made_up, keep_seconds=held < 0)
 report = job.to_file(output, {})
 # ru_maxrss of a child is at least the memory of its parent when it was started.

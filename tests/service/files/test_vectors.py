@@ -9,8 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_serve.files.inputs import FileError
-from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors, selection
+from elmo_serve.files.vectors import LengthSorted, Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 from tests.support import golden
@@ -70,16 +69,3 @@ def test_carried_state_gives_the_vectors_of_the_original_programs(
         ):
             answer = expected[f"b{batch}_s{member}_full"][:, 1:-1]
             np.testing.assert_allclose(file[str(number)][()], answer, rtol=0, atol=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("layers", "shape"),
-    [("all", (3, 5, 8)), ("top", (5, 8)), ("average", (5, 8)), (0, (5, 8)), (2, (5, 8))],
-)
-def test_a_selection_has_the_shape_of_its_files(layers: str | int, shape: tuple[int, ...]) -> None:
-    assert selection(layers, 3).shape(5, 8) == shape
-
-
-def test_a_layer_that_the_model_lacks_is_refused() -> None:
-    with pytest.raises(FileError, match="no layer 3; there are 0 to 2"):
-        selection(3, 3)
