@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
@@ -67,31 +67,39 @@ class FolderJob:
         parts = list(self.corpus.parts(self.part_sentences))
         if not parts:
             raise FileError(f"{self.root} has no sentences")
-        run = {
-            **self.options.identity(model, self.options.input_format or "by name"),
-            "model": model.revision,
-            "precision": model.precision,
-            "part sentences": self.part_sentences,
-            "text": self.corpus.digest(),
-        }
         counts = Counter(part.file for part in parts)
         ending = self.options.form.ending
-        with folder_of_parts(Path(self.folder), run, counts, ending, discard=force):
+        with folder_of_parts(
+            Path(self.folder), self._identity(model), counts, ending, discard=force
+        ):
             missing = [part for part in parts if not self.path(part).is_file()]
             try:
                 faults = _written(missing, write, step)
             except KeyboardInterrupt:
-                left = sum(not self.path(part).is_file() for part in parts)
-                raise Interrupted(
-                    f"interrupted; {len(parts) - left:,} of {len(parts):,} parts are finished: "
-                    "the same command continues from there"
-                ) from None
+                raise self._interrupted(parts) from None
         if faults:
             raise FileError(f"{faults[0]} ({len(faults):,} of {len(parts):,} parts failed)")
         sentences = sum(part.sentences for part in parts)
         resumed = sentences - sum(part.sentences for part in missing)
         tokens = sum(part.tokens for part in parts)
         return Report(sentences, tokens, resumed, time.monotonic() - started)
+
+    def _interrupted(self, parts: Sequence[Part]) -> Interrupted:
+        finished = sum(self.path(part).is_file() for part in parts)
+        return Interrupted(
+            f"interrupted; {finished:,} of {len(parts):,} parts are finished: the same command "
+            "continues from there"
+        )
+
+    def _identity(self, model: ModelInfo) -> dict[str, Any]:
+        """Return what a run has in common with the one that it continues."""
+        return {
+            **self.options.identity(model, self.options.input_format or "by name"),
+            "model": model.revision,
+            "precision": model.precision,
+            "part sentences": self.part_sentences,
+            "text": self.corpus.digest(),
+        }
 
 
 def _written(
