@@ -61,6 +61,10 @@ class Refusing(socket.socket):
         return super().sendmsg(*arguments)
 
 
+_LOST_SECONDS = 300.0
+"""A message that is lost fails its test instead of hanging it."""
+
+
 def open_files() -> int:
     """Return the number of descriptors of this process."""
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
@@ -85,7 +89,8 @@ class Front:
         return [segment for segment, _ in held], [array for _, array in held]
 
     async def message(self) -> Any:
-        return await self.messages.get()
+        async with asyncio.timeout(_LOST_SECONDS):
+            return await self.messages.get()
 
     async def end(self) -> str:
         return await self.ended.get()
@@ -271,8 +276,11 @@ class Pair:
 
     async def receive(self) -> Any:
         """Return the next message at the child's end."""
-        async with asyncio.timeout(60):
+        self.child_end.settimeout(_LOST_SECONDS)
+        try:
             return await asyncio.to_thread(self.child.receive)
+        finally:
+            self.child_end.settimeout(None)
 
     async def close(self) -> None:
         self.channel.close()
