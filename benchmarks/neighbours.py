@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
-from elmo_model.neighbours.index_files import open_index
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.neighbours.store import open_index
 from elmo_model.pretrained import open_model
 from elmo_model.text_files import open_text
 from tests.support.servers import running
@@ -117,7 +117,7 @@ def searches(
     for sentence, token, layers in queries:
         start = time.perf_counter()
         found.uses(layers, shares, _NEAREST, sentence)
-        found.static(layers[0], _NEAREST, sentence[token])
+        found.nearest_words(layers[0], _NEAREST, sentence[token])
         times.append(1e3 * (time.perf_counter() - start))
     return times
 

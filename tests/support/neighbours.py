@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.centre import Centre
-from elmo_model.neighbours.index_files import open_index
-from elmo_model.neighbours.index_writer import IndexWriter
-from elmo_model.neighbours.manifest import Manifest
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.neighbours.store import Manifest, open_index
+from elmo_model.neighbours.writer import IndexWriter
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from tests.support.engines import Bench
 from tests.support.gated_worker import INFO

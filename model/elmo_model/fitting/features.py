@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.files.arrays import mapped_array
 from elmo_model.fitting.examples import Examples, FitError, Place
 from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
-from elmo_model.mapped_array import mapped_array
 from elmo_model.sentence_batches import by_length
 from elmo_model.word_vectors.word_vectors import WordVectors
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_model.centre import Network, centre_of
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_writer import GRAPH_FROM, IndexWriter
-from elmo_model.neighbours.manifest import FILE, Manifest
-from elmo_model.neighbours.part_writer import PartWriter
-from elmo_model.neighbours.text_parts import TextPart, TextParts
+from elmo_model.neighbours.store import FILE, Manifest
+from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
+from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
 from elmo_model.sentence_batches import by_length
 
 OnProgress = Callable[[int, int], None]

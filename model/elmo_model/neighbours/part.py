@@ -2,17 +2,54 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.neighbours.postings import Postings
-from elmo_model.neighbours.search import Numbers, Search
-from elmo_model.neighbours.word_list import WordList
+from elmo_model.files.arrays import WordList
+from elmo_model.neighbours.search import Ids, Search
+
+MAX_WORDS: Final = 100_000
+"""Words that are searched by their token layer: of a million tokens these are all. More words take
+more memory and a longer search; rarer words are misspellings and names."""
 
 AVERAGE: Final = "average"
 """The name of the search by the mean of all layers; that of layer 1 is called "1"."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """The tokens of W different words, N in all.
+
+    words: uint32 (W,), the numbers of the words, which ascend.
+    starts: uint32 (W + 1,), where the tokens of each word start in `tokens`, and N.
+    tokens: uint32 (N,), the tokens of the first word, then those of the second one; each ascend.
+    """
+
+    words: NDArray[np.uint32]
+    starts: NDArray[np.uint32]
+    tokens: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, token_words: NDArray[np.uint32]) -> Self:
+        """Return the postings of tokens, given the number of each one's word, (N,)."""
+        words, counts = np.unique(token_words, return_counts=True)
+        tokens = np.argsort(token_words, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return cls(words, starts.astype(np.uint32), tokens.astype(np.uint32))
+
+    def ranges(self, words: Ids) -> tuple[Ids, Ids]:
+        """Return where the tokens of words (n,) start and end in `tokens`, (n,) each.
+
+        A word that is not there has an empty range.
+        """
+        rows = np.searchsorted(self.words, words.astype(np.uint32))
+        is_there = rows < len(self.words)
+        is_there[is_there] = self.words[rows[is_there]] == words[is_there]
+        rows = np.where(is_there, rows, 0)
+        starts, ends = self.starts[rows], self.starts[rows + is_there]
+        return starts.astype(np.int64), ends.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +91,7 @@ class Part:
         sentence = int(np.searchsorted(self.sentence_starts, token, side="right")) - 1
         return int(self.sentence_starts[sentence]), int(self.sentence_starts[sentence + 1])
 
-    def layer(self, number: int, tokens: Numbers) -> NDArray[np.float32]:
+    def layer(self, number: int, tokens: Ids) -> NDArray[np.float32]:
         """Map tokens (n,) to their vectors (n, 2P) in a layer above 0."""
         return self.layers[number - 1][tokens].astype(np.float32)
 
@@ -74,3 +111,22 @@ def word_numbers(
         for token in sentence
     ]
     return np.array(numbers, np.uint32), list(new)
+
+
+def most_frequent(parts: Sequence[Part], count: int = MAX_WORDS) -> NDArray[np.uint32]:
+    """Return the numbers of the most frequent words, the most frequent first, ties by number."""
+    words = sum(len(part.words) for part in parts)
+    counts = np.zeros(words, np.int64)
+    for part in parts:
+        counts += np.bincount(part.token_words, minlength=words)
+    return np.argsort(-counts, kind="stable")[:count].astype(np.uint32)
+
+
+def word_matrix(parts: Sequence[Part], numbers: NDArray[np.uint32]) -> NDArray[np.float16]:
+    """Map word numbers (n,) to their token layers (n, 2P)."""
+    found = np.empty((len(numbers), parts[0].word_vectors.shape[1]), np.float16)
+    for part in parts:
+        own = numbers.astype(np.int64) - part.first_word
+        inside = (own >= 0) & (own < len(part.words))
+        found[inside] = part.word_vectors[own[inside]]
+    return found

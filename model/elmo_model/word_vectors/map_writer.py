@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.mapped_array import mapped_array
+from elmo_model.files.arrays import mapped_array
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.subwords import Subwords
 

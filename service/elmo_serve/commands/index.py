@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_model.inference.malloc import keep_freed_memory
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.limits import PART_TOKENS
-from elmo_model.neighbours.manifest import Manifest
-from elmo_model.neighbours.text_parts import TextParts
+from elmo_model.neighbours.text import PART_TOKENS, IndexFolderError, TextParts
 from elmo_model.precision import PRECISIONS
 from elmo_model.text_files import TextError
 from elmo_model.tokenizers import TOKENIZERS, tokenizer
@@ -84,6 +81,7 @@ def index(text: Path, folder: Path, **options: Any) -> None:
 
 def _index(text: Path, folder: Path, options: dict[str, Any]) -> Indexed:
     from elmo_model.neighbours.indexing import index_text
+    from elmo_model.neighbours.store import Manifest
 
     network = _network(options)
     info = network.info

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from elmo_model.neighbours import uses
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.neighbours.text import built_in_sentences
 from elmo_serve.errors import Unavailable
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.neighbours.user_indexes import NO_INDEXES, UserIndexes
@@ -83,7 +83,7 @@ class ModelIndex:
                 return embedding.result()
             reason = f"The text of the uses could not be embedded: {error}. It is tried again."
             raise Unavailable(reason, retry_after=_LONGEST_RETRY)
-        tokens = sum(map(len, uses.sentences()))
+        tokens = sum(map(len, built_in_sentences()))
         raise Unavailable(
             "The text that comes with the program is being embedded, once for each model: "
             f"{self._done_tokens:,} of {tokens:,} tokens are done "

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_files import open_index
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_serve.settings import SettingsError, variable
 
 

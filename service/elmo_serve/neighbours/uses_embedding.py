@@ -16,13 +16,15 @@ from typing import Final
 import orjson
 
 from elmo_model import atomic_files
-from elmo_model.neighbours import uses
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_files import index_of_part, open_index
-from elmo_model.neighbours.index_writer import IndexWriter, NewPart
-from elmo_model.neighbours.manifest import Manifest
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.index import NeighbourIndex
+from elmo_model.neighbours.store import Manifest, index_of_part, open_index
+from elmo_model.neighbours.text import (
+    BUILT_IN,
+    IndexFolderError,
+    built_in_digest,
+    built_in_sentences,
+)
+from elmo_model.neighbours.writer import IndexWriter, NewPart, PartWriter
 from elmo_model.sentence_batches import by_length
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece
 from elmo_serve.output import Output
@@ -42,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 def cached_folder(cache: Path, info: ModelInfo) -> Path:
     """Return the folder of a model's index of the text: by revision, precision and text."""
-    return cache / "neighbours" / f"{info.revision}-{info.precision}-{uses.digest()}"
+    return cache / "neighbours" / f"{info.revision}-{info.precision}-{built_in_digest()}"
 
 
 def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
@@ -73,10 +75,10 @@ async def embed_uses(
         IndexFolderError: the vectors do not fit into an index.
         OSError: the disk is full.
     """
-    info, text = queue.info, uses.sentences()
+    info, text = queue.info, built_in_sentences()
     assert info.centre is not None, "the model is loaded"
     manifest = Manifest(
-        uses.NAME, queue.model, info.revision, info.layers, info.dimension, "whitespace"
+        BUILT_IN, queue.model, info.revision, info.layers, info.dimension, "whitespace"
     )
     with contextlib.ExitStack() as stack:
         folder = await asyncio.to_thread(_temporary, cache, info)
@@ -147,8 +149,8 @@ def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> Neigh
 
     Raises OSError where the disk is full.
     """
-    text = uses.sentences()
-    index.add(new, len(text), uses.digest())
+    text = built_in_sentences()
+    index.add(new, len(text), built_in_digest())
     index.finish()
     try:
         return _published(folder, target)

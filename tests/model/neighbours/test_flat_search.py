@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmo_model.neighbours.flat_search import FlatSearch
+from elmo_model.neighbours.search import FlatSearch
 
 
 def test_it_finds_the_vectors_with_the_largest_cosines() -> None:

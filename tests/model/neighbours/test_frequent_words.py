@@ -1,7 +1,7 @@
 """The most frequent words over all parts."""
 
-from elmo_model.neighbours.frequent_words import most_frequent
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.part import most_frequent
+from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import centre_of, made_up
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_files import index_of_part, open_index
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.store import index_of_part, open_index
+from elmo_model.neighbours.text import IndexFolderError
+from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import centre_of, made_up, manifest_of, write_index
 
 SENTENCES = [["a", "b"], ["c", "a"]]
@@ -85,4 +85,4 @@ def test_an_index_in_memory_is_as_one_in_files(tmp_path: Path) -> None:
     assert index.info == stored.info
     for shares in [(1, 0, 0), (0, 1, 0), (0.2, 0.3, 0.5)]:
         assert index.uses(layers, shares, 9) == stored.uses(layers, shares, 9)
-    assert index.static(layers[0], 9) == stored.static(layers[0], 9)
+    assert index.nearest_words(layers[0], 9) == stored.nearest_words(layers[0], 9)

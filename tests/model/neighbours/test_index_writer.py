@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.index_files import open_index
-from elmo_model.neighbours.index_writer import IndexWriter
+from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import IndexFolderError
+from elmo_model.neighbours.writer import IndexWriter
 from tests.support.neighbours import centre_of, made_up, manifest_of, write_index
 
 PARTS = [[["a", "b"], ["c"]], [["b", "d", "a"]], [["e"], [], ["a", "d"]]]

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.graph_search import GraphSearch
-from elmo_model.neighbours.index_files import open_index
 from elmo_model.neighbours.indexing import index_text
-from elmo_model.neighbours.text_parts import TextParts
+from elmo_model.neighbours.search import GraphSearch
+from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import IndexFolderError, TextParts
 from elmo_model.tokenizers import tokenizer
 from tests.support.neighbours import made_up, manifest_of
 

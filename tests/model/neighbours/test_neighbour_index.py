@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.index import CANDIDATES, NeighbourIndex
 from elmo_model.neighbours.indexing import index_text
-from elmo_model.neighbours.limits import CANDIDATES
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
-from elmo_model.neighbours.text_parts import TextParts
+from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import TextParts
 from elmo_model.tokenizers import tokenizer
 from tests.support.neighbours import Vectors, centre_of, made_up, manifest_of, write_index
 
@@ -143,12 +142,12 @@ def test_static_neighbours_are_words_by_the_token_layer(index: NeighbourIndex) -
     query = QUERY[0] - centre_of(VECTORS)[0]
     cosines = layers @ query / np.linalg.norm(layers, axis=1) / np.linalg.norm(query)
 
-    found = index.static(QUERY[0], 5, but="w3")
+    found = index.nearest_words(QUERY[0], 5, exclude="w3")
 
     order = [words[row] for row in np.argsort(-cosines) if words[row] != "w3"][:5]
     assert [word.word for word in found] == order
     assert "w3" not in order
-    assert index.static(QUERY[0], 1)[0].word == "w3"
+    assert index.nearest_words(QUERY[0], 1)[0].word == "w3"
 
 
 def test_a_zero_vector_has_cosines_of_zero(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A part: numbers of words, places of tokens."""
 
 from elmo_model.neighbours.part import word_numbers
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import centre_of, made_up
 
 SENTENCES = [["a", "b"], [], ["b", "c", "a"]]

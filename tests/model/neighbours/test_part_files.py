@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.neighbours import part_files
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours import store
+from elmo_model.neighbours.text import IndexFolderError
+from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import LAYERS, centre_of, made_up
 
 SENTENCES = [["a", "b"], [], ["\ud800", "a"]]
@@ -16,13 +16,13 @@ VECTORS = made_up(SENTENCES)
 
 @pytest.mark.parametrize("known", [{}, {"a": 0, "b": 1, "\ud800": 2}], ids=["new", "known"])
 def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int]) -> None:
-    writer = PartWriter(SENTENCES, centre_of(VECTORS), known, part_files.rooms(tmp_path))
+    writer = PartWriter(SENTENCES, centre_of(VECTORS), known, store.allocate_files(tmp_path))
     for number, layers in enumerate(VECTORS):
         writer.write(number, layers)
     part = writer.finish()
-    part_files.save(part, tmp_path)
+    store.save_part(part, tmp_path)
 
-    read = part_files.open_part(tmp_path, part_files.sizes(tmp_path), len(known), LAYERS)
+    read = store.open_part(tmp_path, store.sizes(tmp_path), len(known), LAYERS)
 
     assert [read.words[row] for row in range(len(read.words))] == [
         word for word in ("a", "b", "\ud800") if word not in known
@@ -40,4 +40,4 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int])
 
 def test_a_manifest_without_the_words_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match=r"the manifest names no words\.bin"):
-        part_files.open_part(tmp_path, {}, 0, LAYERS)
+        store.open_part(tmp_path, {}, 0, LAYERS)

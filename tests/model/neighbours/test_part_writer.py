@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.text import IndexFolderError
+from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import LAYERS, WIDTH, centre_of, made_up
 
 SENTENCES = [["a", "b"], ["b", "c", "a"], ["d"]]

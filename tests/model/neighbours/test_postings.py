@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.postings import Postings
+from elmo_model.neighbours.part import Postings
 
 TOKEN_WORDS = np.array([5, 2, 5, 9, 2, 5], np.uint32)
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.manifest import PartFacts
-from elmo_model.neighbours.text_parts import TextPart, TextParts
+from elmo_model.neighbours.text import IndexFolderError, PartFacts, TextPart, TextParts
 from elmo_model.text_files import TextError
 from elmo_model.tokenizers import tokenizer
 

@@ -4,9 +4,10 @@ import codecs
 import re
 from pathlib import Path
 
-from elmo_model.neighbours import uses
+from elmo_model.neighbours import text
+from elmo_model.neighbours.text import built_in_digest, built_in_sentences
 
-FILE = Path(uses.__file__).with_name("uses.tsv")
+FILE = Path(text.__file__).with_name("uses.tsv")
 CARD = FILE.with_name("uses.md")
 VIOLENCE = re.compile(
     r"(kill|murder|rap(e|ist)|tortur|stabb|behead|massacr|genocid|lynch|suicid|scalp|assassin"
@@ -27,7 +28,7 @@ SOURCES = {
 
 
 def test_the_text_has_at_most_50_000_tokens() -> None:
-    tokens = sum(map(len, uses.sentences()))
+    tokens = sum(map(len, built_in_sentences()))
 
     assert 45_000 < tokens <= 50_000
 
@@ -37,11 +38,11 @@ def test_every_sentence_names_its_source() -> None:
 
     assert {line.split(":")[0] for line in lines} == SOURCES
     assert all(re.fullmatch(r"[^\t]+\t[^\t]+", line) for line in lines)
-    assert len(lines) == len(uses.sentences())
+    assert len(lines) == len(built_in_sentences())
 
 
 def test_no_sentence_is_there_twice_and_no_token_is_empty() -> None:
-    sentences = uses.sentences()
+    sentences = built_in_sentences()
 
     assert len(set(sentences)) == len(sentences)
     assert all(token and not token.isspace() for sentence in sentences for token in sentence)
@@ -49,18 +50,18 @@ def test_no_sentence_is_there_twice_and_no_token_is_empty() -> None:
 
 def test_words_of_several_senses_have_many_uses() -> None:
     for word in ("play", "bank", "lead", "spring"):
-        assert sum(word in sentence for sentence in uses.sentences()) >= 100
-    assert len(uses.digest()) == 12
+        assert sum(word in sentence for sentence in built_in_sentences()) >= 100
+    assert len(built_in_digest()) == 12
 
 
 def test_no_sentence_has_a_word_of_violence_or_a_slur() -> None:
-    words = {token.lower() for sentence in uses.sentences() for token in sentence}
+    words = {token.lower() for sentence in built_in_sentences() for token in sentence}
 
     assert {word for word in words if VIOLENCE.fullmatch(word) or SLURS.fullmatch(word)} == set()
 
 
 def test_the_card_counts_the_text() -> None:
-    sentences = uses.sentences()
+    sentences = built_in_sentences()
     tokens = sum(map(len, sentences))
 
     assert (

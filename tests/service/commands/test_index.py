@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.store import open_index
 from elmo_model.pretrained import open_model
 from tests.support import fork_server
 from tests.support.command_line import elmo

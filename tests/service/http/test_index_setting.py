@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from elmo_model.neighbours.index_files import open_index
+from elmo_model.neighbours.store import open_index
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.fork_server import run

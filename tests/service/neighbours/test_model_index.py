@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.neighbours import uses
+from elmo_model.neighbours.text import built_in_sentences
 from elmo_serve.errors import Unavailable
 from elmo_serve.neighbours.model_index import ModelIndex
 from tests.support.engines import Bench, bench, turns, until
 from tests.support.gated_worker import GatedWorker
 from tests.support.neighbours import bulk_queue_of
 
-TOKENS = sum(map(len, uses.sentences()))
+TOKENS = sum(map(len, built_in_sentences()))
 
 
 def model_index(b: Bench, cache: Path | None) -> ModelIndex:

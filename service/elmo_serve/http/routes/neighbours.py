@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_model.neighbours.neighbour_index import NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask, shown
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.plain_route import PlainRoute
@@ -84,7 +84,7 @@ def _search(
 ) -> dict[str, Any]:
     """Map the layers (L + 1, 2P) of a token to its neighbours."""
     uses = index.uses(layers, weights, wanted.k, tokens)
-    words = index.static(layers[0], wanted.k, tokens[wanted.token])
+    words = index.nearest_words(layers[0], wanted.k, tokens[wanted.token])
     return {"neighbours": list(map(asdict, uses)), "static": list(map(asdict, words))}
 
 

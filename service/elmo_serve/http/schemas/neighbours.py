@@ -13,7 +13,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from elmo_model.neighbours.limits import MOST_NEIGHBOURS
+from elmo_model.neighbours.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.clients import A_TOKEN, SimilarityUsage, Tokens
 from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber
 from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Tokenizer
@@ -39,7 +39,7 @@ SplitText = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "pa
 MaybeTokens = Annotated[list[str], WithJsonSchema(TypeAdapter(Tokens).json_schema())]
 """A list of tokens; an empty one counts as left out beside a text."""
 
-Count = Annotated[int, Field(ge=1, le=MOST_NEIGHBOURS), BeforeValidator(a_whole_number)]
+Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 
 _EXAMPLE: Final[dict[str, Any]] = {

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from elmo_model.neighbours import uses
+from elmo_model.neighbours.text import built_in_sentences
 from tests.support.servers import Running
 
 SENTENCE = ["The", "bank", "of", "the", "river"]
@@ -76,7 +76,7 @@ def test_cosines_are_those_of_centred_vectors_of_embed(
 def test_the_response_describes_the_query_and_the_text(searcher: httpx.Client) -> None:
     found = find(searcher, k=2)
 
-    text = uses.sentences()
+    text = built_in_sentences()
     info = searcher.get("/info").json()
     assert found["model"] == "small"
     assert found["revision"] == info["revision"]
@@ -108,7 +108,7 @@ def test_a_task_searches_as_its_mix_does(searcher: httpx.Client) -> None:
 
 
 def test_the_uses_of_the_sentence_itself_are_left_out(searcher: httpx.Client) -> None:
-    sentence = list(uses.sentences()[0])
+    sentence = list(built_in_sentences()[0])
 
     found = find(searcher, tokens=sentence, token=0, k=100)["neighbours"]
 

@@ -1,21 +1,53 @@
-"""The parts of a text: its lines as sentences, in runs of about as many tokens."""
+"""The text of an index: its parts, in runs of about as many tokens, and the one that is built in.
+
+`uses.md` in this folder states the sources and licences of the built-in text.
+"""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.manifest import PartFacts
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import Tokenize, TokenizeError
 
-MOST_SENTENCE_TOKENS: Final = 1_000
+MAX_SENTENCE_TOKENS: Final = 1_000
 """Longest sentence in tokens: that of the server's default. A longer one takes more memory."""
 
+PART_TOKENS: Final = 262_144
+"""Tokens of a part. More take more memory while they are indexed, and lose more work when the run
+is killed; fewer make more parts, each of which takes a share of the time of a search
+(`benchmarks/neighbours.py`)."""
+
+BUILT_IN: Final = "uses"
+"""The name of the built-in text, which is searched where no index is set: every model has the same
+one, in whatever language it was trained."""
+
+_BUILT_IN_FILE: Final = Path(__file__).with_name("uses.tsv")
+
 _Lines = Iterator[tuple[int, bytes, str]]
+
+
+class IndexFolderError(ValueError):
+    """A folder is no index, or the index does not fit; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """The size of a part. `words` counts those that it has first, `lines` the lines of the text.
+
+    `digest` is the SHA-256 of these lines, `files` has the size of each file in bytes.
+    """
+
+    tokens: int
+    sentences: int
+    words: int
+    lines: int
+    digest: str
+    files: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +132,10 @@ class TextParts:
             words = list(self.split(text).tokens)
         except TokenizeError as error:
             raise TextError(f"{self.path}, line {number}: {error}") from error
-        if len(words) > MOST_SENTENCE_TOKENS:
+        if len(words) > MAX_SENTENCE_TOKENS:
             raise TextError(
                 f"{self.path}, line {number}: has {len(words):,} tokens and at most "
-                f"{MOST_SENTENCE_TOKENS:,} are allowed: one sentence a line"
+                f"{MAX_SENTENCE_TOKENS:,} are allowed: one sentence a line"
             )
         return words
 
@@ -111,3 +143,16 @@ class TextParts:
 def _key(text: str) -> bytes:
     """Return a hash of a line, in which white space counts as one space: as for all tokenizers."""
     return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=12).digest()
+
+
+@cache
+def built_in_sentences() -> tuple[tuple[str, ...], ...]:
+    """Return the sentences of the built-in text, which is tokenised as the Penn Treebank is."""
+    lines = _BUILT_IN_FILE.read_text(encoding="utf-8").split("\n")[:-1]
+    return tuple(tuple(line.split("\t")[1].split(" ")) for line in lines)
+
+
+@cache
+def built_in_digest() -> str:
+    """Return the short SHA-256 of the built-in text, by which a stored index of it is found."""
+    return hashlib.sha256(_BUILT_IN_FILE.read_bytes()).hexdigest()[:12]

@@ -2,28 +2,28 @@
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model import atomic_files
-from elmo_model.neighbours import part_files
-from elmo_model.neighbours.errors import IndexFolderError
-from elmo_model.neighbours.frequent_words import most_frequent
-from elmo_model.neighbours.graph_search import GRAPH, build
-from elmo_model.neighbours.index_files import (
-    CENTRE,
-    WORDS,
-    open_parts,
-    read_centre,
+from elmo_model.files.arrays import WordList
+from elmo_model.neighbours import store
+from elmo_model.neighbours.part import (
+    AVERAGE,
+    Part,
+    Postings,
+    most_frequent,
     word_matrix,
+    word_numbers,
 )
-from elmo_model.neighbours.manifest import Manifest, PartFacts, part_folder
-from elmo_model.neighbours.part_writer import PartWriter
+from elmo_model.neighbours.search import GRAPH, FlatSearch, build
+from elmo_model.neighbours.store import CENTRE, WORDS, Manifest, part_folder
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
 
 GRAPH_FROM: Final = 16_384
 """Vectors from which a search gets a graph. An exact search among fewer takes 2 ms at the most for
@@ -31,6 +31,69 @@ a width of 384; a graph takes half a millisecond, and seconds to build."""
 
 _TEMPORARY: Final = ".part-"
 """How the name of a folder that is being written begins."""
+
+Allocate = Callable[[str, tuple[int, ...]], NDArray[np.float16]]
+"""Allocates the array of a name and a shape: in memory, or in a memory-mapped file."""
+
+
+def in_memory(_: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
+    """Allocate an array of zeros in memory."""
+    return np.zeros(shape, np.float16)
+
+
+class PartWriter:
+    """Takes the layers of each sentence; `finish` returns the part."""
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[str]],
+        centre: NDArray[np.float32],
+        known: Mapping[str, int],
+        allocate: Allocate = in_memory,
+    ) -> None:
+        """Lay the part out; `centre` (L + 1, 2P) is subtracted from all vectors.
+
+        `known` has the numbers of the words of earlier parts.
+        """
+        layers, width = centre.shape
+        self._centre = centre
+        self._first = len(known)
+        self._token_words, words = word_numbers(sentences, known)
+        self._words = WordList.of(words)
+        self._starts = np.cumsum([0, *map(len, sentences)], dtype=np.uint64)
+        self._word_vectors = allocate("word_vectors", (len(words), width))
+        names = [*map(str, range(1, layers)), AVERAGE]
+        shape = len(self._token_words), width
+        self._vectors = {name: allocate(name, shape) for name in names}
+
+    def write(self, number: int, layers: NDArray[Any]) -> None:
+        """Write the layers (L + 1, n, 2P) of a sentence of n tokens.
+
+        Raises IndexFolderError for a number that float16 cannot hold.
+        """
+        centred = layers.astype(np.float32) - self._centre[:, np.newaxis]
+        if not np.abs(centred).max(initial=0) <= np.finfo(np.float16).max:  # false for NaN as well
+            raise IndexFolderError("the vectors of this model do not fit into float16")
+        rows = slice(int(self._starts[number]), int(self._starts[number + 1]))
+        self._vectors[AVERAGE][rows] = centred.mean(axis=0)
+        for layer, vectors in enumerate(centred[1:], start=1):
+            self._vectors[str(layer)][rows] = vectors
+        words = self._token_words[rows].astype(np.int64) - self._first
+        is_new = words >= 0
+        self._word_vectors[words[is_new]] = centred[0, is_new]
+
+    def finish(self) -> Part:
+        """Return the part, once all of its sentences are written."""
+        return Part(
+            self._first,
+            self._words,
+            self._word_vectors,
+            self._token_words,
+            Postings.of(self._token_words),
+            self._starts,
+            [vectors for name, vectors in self._vectors.items() if name != AVERAGE],
+            {name: FlatSearch(vectors) for name, vectors in self._vectors.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,16 +154,16 @@ class IndexWriter:
             else:
                 path.unlink()
         words: dict[str, int] = {}
-        for part in open_parts(folder, manifest):
+        for part in store.open_parts(folder, manifest):
             for row in range(len(part.words)):
                 words[part.words[row]] = part.first_word + row
-        return cls(folder, manifest, read_centre(folder, manifest), words, graph_from)
+        return cls(folder, manifest, store.read_centre(folder, manifest), words, graph_from)
 
     def new_part(self, sentences: Sequence[Sequence[str]]) -> NewPart:
         """Begin the next part, of some sentences. Raises OSError."""
         temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         temporary.mkdir()
-        writer = PartWriter(sentences, self._centre, self._words, part_files.rooms(temporary))
+        writer = PartWriter(sentences, self._centre, self._words, store.allocate_files(temporary))
         return NewPart(temporary, writer)
 
     def add(self, new: NewPart, lines: int, digest: str) -> None:
@@ -110,10 +173,10 @@ class IndexWriter:
         then the index is as it was.
         """
         part = new.writer.finish()
-        part_files.save(part, new.folder, graphs=self._has_graph(part.tokens))
+        store.save_part(part, new.folder, graphs=self._has_graph(part.tokens))
         target = part_folder(self._folder, len(self.manifest.parts))
         shutil.rmtree(target, ignore_errors=True)  # of a writer killed before the manifest
-        files = part_files.sizes(new.folder)
+        files = store.sizes(new.folder)
         atomic_files.publish(new.folder, target)
         facts = PartFacts(part.tokens, part.sentences, len(part.words), lines, digest, files)
         self._keep(self.manifest.with_part(facts))
@@ -122,7 +185,7 @@ class IndexWriter:
 
     def finish(self) -> None:
         """Write the frequent words of all parts, which ends the index. Raises OSError."""
-        parts = open_parts(self._folder, self.manifest)
+        parts = store.open_parts(self._folder, self.manifest)
         numbers = most_frequent(parts)
         temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         temporary.mkdir()
@@ -133,7 +196,7 @@ class IndexWriter:
         else:
             np.save(temporary / "vectors.npy", vectors)
         shutil.rmtree(self._folder / WORDS, ignore_errors=True)
-        files = part_files.sizes(temporary)
+        files = store.sizes(temporary)
         atomic_files.publish(temporary, self._folder / WORDS)
         self._keep(self.manifest.with_words(files))
 

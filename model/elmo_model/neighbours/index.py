@@ -5,14 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.neighbours.frequent_words import FrequentWords
-from elmo_model.neighbours.limits import CANDIDATES
 from elmo_model.neighbours.part import AVERAGE, Part
-from elmo_model.neighbours.search import Numbers
+from elmo_model.neighbours.search import Ids, Search
+
+CANDIDATES: Final = 200
+"""Tokens of each searched layer whose cosines are computed exactly. More of them find more of the
+true neighbours of a mixture and take longer (`benchmarks/neighbours.py`)."""
+
+MAX_NEIGHBOURS: Final = 100
+"""Largest number of neighbours of one search: half of the candidates of one layer, so that most of
+the true ones are among them. A long own sentence, which is left out, adds candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,19 @@ class Word:
 
     word: str
     cosine: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrequentWords:
+    """Words by their number in the index, the most frequent first, and a search."""
+
+    numbers: NDArray[np.uint32]
+    search: Search
+
+    def nearest(self, query: NDArray[np.float32], count: int) -> Ids:
+        """Map a vector (2P,) to the numbers of the `count` nearest words, nearest first."""
+        rows, _ = self.search.nearest(query, count)
+        return self.numbers[rows].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,21 +105,21 @@ class NeighbourIndex:
                 break
         return list(found.values())
 
-    def static(self, layer: NDArray[np.float32], count: int, but: str = "") -> list[Word]:
-        """Return the words whose token layer is nearest to a vector (2P,), but for the word `but`.
+    def nearest_words(
+        self, vector: NDArray[np.float32], count: int, exclude: str | None = None
+    ) -> list[Word]:
+        """Return the words whose token layer is nearest to a vector (2P,), without one of them.
 
         Every use of a word has the same token layer: these are its static neighbours.
         """
-        centred = layer.astype(np.float32) - self.centre[0]
+        centred = vector.astype(np.float32) - self.centre[0]
         numbers = self.frequent.nearest(centred, count + 1)
         cosines = _cosines(self._word_vectors(numbers), centred)
         order = np.argsort(-cosines, kind="stable")
         words = [Word(self._word(int(numbers[row])), float(cosines[row])) for row in order]
-        return [word for word in words if word.word != but][:count]
+        return [word for word in words if word.word != exclude][:count]
 
-    def candidates(
-        self, layers: NDArray[np.float32], weights: Sequence[float], count: int
-    ) -> Numbers:
+    def candidates(self, layers: NDArray[np.float32], weights: Sequence[float], count: int) -> Ids:
         """Return the tokens, numbered over all parts, that `uses` compares exactly.
 
         There are `count` of them at least, of which those of the own sentence are left out.
@@ -108,14 +128,14 @@ class NeighbourIndex:
         return np.unique(self._candidates(centred, np.asarray(weights, np.float32), count))
 
     def cosines(
-        self, tokens: Numbers, layers: NDArray[np.float32], weights: Sequence[float]
+        self, tokens: Ids, layers: NDArray[np.float32], weights: Sequence[float]
     ) -> NDArray[np.float64]:
         """Map tokens (n,) to their cosines with a token, by the stored vectors."""
         shares = np.asarray(weights, np.float32)
         query = shares @ (layers.astype(np.float32) - self.centre)
         return _cosines(self.mixed(tokens, shares), query)
 
-    def mixed(self, tokens: Numbers, shares: NDArray[np.float32]) -> NDArray[np.float32]:
+    def mixed(self, tokens: Ids, shares: NDArray[np.float32]) -> NDArray[np.float32]:
         """Map tokens (n,), numbered over all parts, to the weighted sum of their layers (n, 2P)."""
         found = np.zeros((len(tokens), self.centre.shape[1]), np.float32)
         parts = np.searchsorted(self._ends, tokens, side="right")
@@ -139,7 +159,7 @@ class NeighbourIndex:
 
     def _candidates(
         self, centred: NDArray[np.float32], shares: NDArray[np.float32], count: int
-    ) -> Numbers:
+    ) -> Ids:
         """Return tokens that are near in a layer; for equal shares, in the mean of the layers."""
         used = np.flatnonzero(shares)
         if np.ptp(shares) == 0:
@@ -149,7 +169,7 @@ class NeighbourIndex:
             found.append(self._uses_of_near_words(centred[0], max(CANDIDATES, count)))
         return np.concatenate(found)
 
-    def _near(self, name: str, query: NDArray[np.float32], count: int) -> Numbers:
+    def _near(self, name: str, query: NDArray[np.float32], count: int) -> Ids:
         """Return the nearest tokens of all parts by the search of a name.
 
         Each part gives its share of `CANDIDATES`: the nearest ones are spread over the text. It
@@ -165,11 +185,11 @@ class NeighbourIndex:
         nearest = np.argsort(np.concatenate(distances), kind="stable")[:total]
         return np.concatenate(tokens)[nearest]
 
-    def _uses_of_near_words(self, query: NDArray[np.float32], count: int) -> Numbers:
+    def _uses_of_near_words(self, query: NDArray[np.float32], count: int) -> Ids:
         """Return tokens whose words are nearest by the token layer, in which all uses are equal."""
         words = self.frequent.nearest(query, count)
         ranges = np.array([part.postings.ranges(words) for part in self.parts])  # (parts, 2, words)
-        found: list[Numbers] = []
+        found: list[Ids] = []
         missing = count
         for word, number in np.argwhere((ranges[:, 0] < ranges[:, 1]).T).tolist():
             start, end = ranges[number, :, word].tolist()
@@ -180,7 +200,7 @@ class NeighbourIndex:
                 break
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
-    def _word_vectors(self, numbers: Numbers) -> NDArray[np.float32]:
+    def _word_vectors(self, numbers: Ids) -> NDArray[np.float32]:
         found = np.empty((len(numbers), self.centre.shape[1]), np.float32)
         parts = np.searchsorted(self._first_words, numbers, side="right") - 1
         for number in np.unique(parts):

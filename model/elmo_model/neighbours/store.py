@@ -1,0 +1,304 @@
+"""An index of uses as a folder: its manifest, its centre, its parts and its frequent words.
+
+index.json             the manifest; `centre.npy` is float32 (L + 1, 2P)
+words/                 the frequent words: `numbers.npy` and `vectors.npy`, or a graph of these
+part-00000/            a part, a folder of arrays, which processes share through the page cache:
+
+words.bin              the UTF-8 of the words that the part has first; `word_ends.npy` their ends
+word_vectors.npy       float16 (W, 2P), layer 0 of these words
+token_words.npy        uint32 (N,), the number of each token's word
+postings_words.npy     uint32 (W',), the different words of the part, in the order of their numbers
+postings_starts.npy    uint32 (W' + 1,), where the tokens of each start in the next file, and N
+postings_tokens.npy    uint32 (N,), the tokens of the first of them, of the second one, ...
+sentence_starts.npy    uint64 (S + 1,), the first token of each sentence, and N
+1.npy, 2.npy           float16 (N, 2P), one for each layer above 0
+average.npy            float16 (N, 2P), the mean of all layers, where there are no graphs
+1.usearch              graphs to search a large part by: one a layer, and average.usearch
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_model.atomic_files import write_bytes
+from elmo_model.files.arrays import WordList, mapped_array
+from elmo_model.neighbours.index import FrequentWords, IndexInfo, NeighbourIndex
+from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
+from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
+from elmo_model.system_calls import usable_cores
+
+FILE: Final = "index.json"
+VERSION: Final = 2
+"""Version of the layout of an index: one of another version is refused."""
+
+CENTRE: Final = "centre.npy"
+WORDS: Final = "words"
+
+_FORMAT: Final = "elmo-serve index of uses"
+_POSTINGS: Final = ("words", "starts", "tokens")
+_NO_ARRAY: Final = (OSError, ValueError, EOFError)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index is of. `layers` is L + 1, `dimension` 2P.
+
+    `text` is the name of the text, `tokenizer` what its lines were split by. `words` has the files
+    of the frequent words, once all parts are there.
+    """
+
+    text: str
+    model: str
+    revision: str
+    layers: int
+    dimension: int
+    tokenizer: str
+    parts: tuple[PartFacts, ...] = ()
+    words: Mapping[str, int] | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the manifest of a folder. Raises IndexFolderError for a folder that is no index."""
+        path = folder / FILE
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            detail = f"{FILE} cannot be read: {error.strerror}"
+            raise IndexFolderError(f"{folder} is no index of uses: {detail}") from error
+        except (ValueError, RecursionError) as error:
+            raise IndexFolderError(f"{path} is no JSON: {error}") from error
+        if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
+            raise IndexFolderError(f"{folder} is no index of uses: {FILE} is of something else")
+        version = facts.pop("version", None)
+        if version != VERSION:
+            raise IndexFolderError(
+                f"{folder} is an index of version {version}, expected {VERSION}: make it anew"
+            )
+        try:
+            found = cls(**_with_parts(facts))
+        except (TypeError, KeyError) as error:
+            raise IndexFolderError(f"{path} is damaged: {error}") from error
+        if (fault := found.fault()) is not None:
+            raise IndexFolderError(f"{path} is damaged: {fault}")
+        return found
+
+    def fault(self) -> str | None:
+        """Return what makes a manifest that was read useless; None for nothing."""
+        numbers: dict[str, Any] = {"layers": self.layers, "dimension": self.dimension}
+        tables: dict[str, Any] = {} if self.words is None else {"words": self.words}
+        for number, part in enumerate(self.parts):
+            own = {name: getattr(part, name) for name in ("tokens", "sentences", "words", "lines")}
+            numbers |= {f"parts[{number}].{name}": value for name, value in own.items()}
+            tables[f"parts[{number}].files"] = part.files
+        for name, table in tables.items():
+            if not isinstance(table, dict):
+                return f"{name} is {table!r:.60}, expected the sizes of files"
+            numbers |= {f"{name}[{file!r}]": size for file, size in table.items()}
+        for name, value in numbers.items():
+            if not isinstance(value, int):
+                return f"{name} is {value!r:.60}, expected a number"
+        if self.words is not None and not self.parts:
+            return "it is finished and has no part"
+        return None
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest, whole or not at all. Raises OSError."""
+        facts = {"format": _FORMAT, "version": VERSION, **asdict(self)}
+        write_bytes(folder / FILE, (json.dumps(facts, indent=1) + "\n").encode())
+
+    def with_part(self, part: PartFacts) -> "Manifest":
+        """Return the manifest with one more part."""
+        return replace(self, parts=(*self.parts, part))
+
+    def with_words(self, files: Mapping[str, int]) -> "Manifest":
+        """Return the manifest of the finished index."""
+        return replace(self, words=files)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all parts."""
+        return sum(part.tokens for part in self.parts)
+
+    @property
+    def known_words(self) -> int:
+        """The words of all parts."""
+        return sum(part.words for part in self.parts)
+
+
+def part_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a part, which are numbered from 0."""
+    return folder / f"part-{number:05}"
+
+
+def _with_parts(facts: dict[str, Any]) -> dict[str, Any]:
+    return {**facts, "parts": tuple(PartFacts(**part) for part in facts["parts"])}
+
+
+def open_index(folder: Path) -> NeighbourIndex:
+    """Open an index; its arrays are memory-mapped, so that opening it takes milliseconds.
+
+    Raises IndexFolderError for a folder that is no index, is not finished or is damaged.
+    """
+    manifest = Manifest.read(folder)
+    if manifest.words is None:
+        raise IndexFolderError(
+            f"{folder} is not finished: {manifest.tokens:,} tokens are indexed; "
+            "the same `elmo index` command continues it"
+        )
+    parts = open_parts(folder, manifest)
+    words = folder / WORDS
+    check(words, manifest.words)
+    frequent = FrequentWords(
+        array(words / "numbers.npy"),
+        open_search(words, "vectors", manifest.words),
+    )
+    return index_of(manifest, read_centre(folder, manifest), parts, frequent)
+
+
+def index_of(
+    manifest: Manifest, centre: NDArray[np.float32], parts: Sequence[Part], frequent: FrequentWords
+) -> NeighbourIndex:
+    """Return the index of a manifest and its parts."""
+    info = IndexInfo(
+        manifest.text,
+        manifest.model,
+        manifest.revision,
+        manifest.tokens,
+        sum(part.sentences for part in manifest.parts),
+        manifest.known_words,
+    )
+    return NeighbourIndex(info, centre, tuple(parts), frequent)
+
+
+def index_of_part(manifest: Manifest, centre: NDArray[np.float32], part: Part) -> NeighbourIndex:
+    """Return the index of one part in memory, whose manifest has no part."""
+    numbers = most_frequent([part])
+    frequent = FrequentWords(numbers, FlatSearch(word_matrix([part], numbers)))
+    facts = PartFacts(part.tokens, part.sentences, len(part.words), part.sentences, "", {})
+    return index_of(manifest.with_part(facts), centre, [part], frequent)
+
+
+def open_parts(folder: Path, manifest: Manifest) -> list[Part]:
+    """Open the finished parts. Raises IndexFolderError for a damaged one."""
+    parts, first_word = [], 0
+    for number, facts in enumerate(manifest.parts):
+        own = part_folder(folder, number)
+        part = open_part(own, facts.files, first_word, manifest.layers)
+        if (part.tokens, len(part.words)) != (facts.tokens, facts.words):
+            raise IndexFolderError(f"{own}: is of other tokens than its manifest says")
+        parts.append(part)
+        first_word += facts.words
+    return parts
+
+
+def read_centre(folder: Path, manifest: Manifest) -> NDArray[np.float32]:
+    """Return the centre (L + 1, 2P). Raises IndexFolderError where it is missing or damaged."""
+    path = folder / CENTRE
+    centre = np.asarray(array(path))
+    if centre.shape != (manifest.layers, manifest.dimension) or centre.dtype != np.float32:
+        raise IndexFolderError(f"{path}: has the shape {centre.shape}: it is damaged")
+    return centre
+
+
+def allocate_files(folder: Path) -> Callable[[str, tuple[int, ...]], NDArray[np.float16]]:
+    """Return a function that allocates arrays in files: a part needs no memory of its size."""
+
+    def allocate(name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
+        return mapped_array(folder / f"{name}.npy", shape, np.float16)
+
+    return allocate
+
+
+def save_part(part: Part, folder: Path, *, graphs: bool = False) -> None:
+    """Write all of a part but the vectors, which are in files of the folder already.
+
+    `graphs` adds a graph for each search. Raises OSError.
+    """
+    (folder / "words.bin").write_bytes(part.words.text.tobytes())
+    np.save(folder / "word_ends.npy", part.words.ends)
+    np.save(folder / "token_words.npy", part.token_words)
+    for name in _POSTINGS:
+        np.save(folder / f"postings_{name}.npy", getattr(part.postings, name))
+    np.save(folder / "sentence_starts.npy", part.sentence_starts)
+    if graphs:
+        _save_graphs(folder, list(part.searches))
+        (folder / f"{AVERAGE}.npy").unlink()  # only searched
+
+
+def _save_graphs(folder: Path, names: Sequence[str]) -> None:
+    """Write a graph for each array of vectors: each in one thread, all at the same time."""
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        for _ in threads.map(partial(_save_graph, folder), names):
+            pass  # raises the error of a thread
+
+
+def _save_graph(folder: Path, name: str) -> None:
+    build(array(folder / f"{name}.npy"), folder / f"{name}{GRAPH}")
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Return the size in bytes of each file of a folder."""
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+
+
+def check(folder: Path, files: Mapping[str, int]) -> None:
+    """Check that the files of a folder are whole. Raises IndexFolderError, which names the file."""
+    for name, size in files.items():
+        path = folder / name
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise IndexFolderError(f"{path}: cannot be read: {error.strerror}") from error
+        if found != size:
+            raise IndexFolderError(f"{path}: has {found:,} bytes, expected {size:,}: it is damaged")
+
+
+def open_part(folder: Path, files: Mapping[str, int], first_word: int, layers: int) -> Part:
+    """Open a part of an index for L + 1 `layers`; its words are numbered from `first_word`.
+
+    `files` has the size of each file. Raises IndexFolderError for a file that is missing or of
+    another size.
+    """
+    check(folder, files)
+    if "words.bin" not in files:
+        raise IndexFolderError(f"{folder}: the manifest names no words.bin: it is damaged")
+    try:
+        words = WordList.open(folder / "words.bin", folder / "word_ends.npy")
+    except _NO_ARRAY as error:
+        raise IndexFolderError(f"{folder / 'word_ends.npy'}: is no array: {error}") from error
+    names = list(map(str, range(1, layers)))
+    return Part(
+        first_word,
+        words,
+        array(folder / "word_vectors.npy"),
+        array(folder / "token_words.npy"),
+        Postings(*(array(folder / f"postings_{name}.npy") for name in _POSTINGS)),
+        array(folder / "sentence_starts.npy"),
+        [array(folder / f"{name}.npy") for name in names],
+        {name: open_search(folder, name, files) for name in (*names, AVERAGE)},
+    )
+
+
+def open_search(folder: Path, name: str, files: Mapping[str, int]) -> Search:
+    """Open the search of a name: its graph if it has one, else its array."""
+    if f"{name}{GRAPH}" in files:
+        return GraphSearch.open(folder / f"{name}{GRAPH}")
+    return FlatSearch(array(folder / f"{name}.npy"))
+
+
+def array(path: Path) -> NDArray[Any]:
+    """Map the array of a file into memory. Raises IndexFolderError for another file."""
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except _NO_ARRAY as error:
+        raise IndexFolderError(f"{path}: is no array: {error}") from error
+    found: NDArray[Any] = np.asarray(mapped)  # over the same memory; much faster in small parts
+    return found
