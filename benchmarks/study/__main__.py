@@ -32,9 +32,9 @@ from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.text_files import TextError
-from elmo_model.word_vectors.cache import open_word_vectors
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.store import open_word_vectors
 from elmo_serve.commands.published import DEFAULT_MODEL, cache_options, resolve_model
 
 

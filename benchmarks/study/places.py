@@ -11,7 +11,7 @@ from benchmarks.study.tagger import Place
 from benchmarks.study.tagger_training import Tagged, TaggerOptions, train_tagger
 from elmo_model.fitting.examples import Examples
 from elmo_model.fitting.features import Encode, features_of
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 
 TAGGING = ("ner", "pos")
 """The sets with a label for every token and a development part."""

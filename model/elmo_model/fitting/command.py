@@ -20,7 +20,7 @@ from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
 from elmo_model.pretrained import open_model
 from elmo_model.tokenizers import tokenizer
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 
 DESCRIPTION = "Learned by elmo fit."
 

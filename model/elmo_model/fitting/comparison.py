@@ -12,7 +12,7 @@ from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Encode, Features, features_of
 from elmo_model.fitting.fitter import FitOptions, Fitted, fit_once
 from elmo_model.fitting.scores import Scores
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 
 LEARNED = "learned"
 

@@ -16,7 +16,7 @@ from elmo_model.fitting.examples import Examples, FitError, Place
 from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.scalar_mix import layer_norm as normalise_layers
 from elmo_model.sentence_batches import by_length
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 
 Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
 """Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""

@@ -14,7 +14,7 @@ from elmo_model.fitting import report
 from elmo_model.fitting.comparison import LEARNED, Comparison
 from elmo_model.fitting.examples import Kind
 from elmo_model.fitting.fitter import FitOptions
-from elmo_model.word_vectors.word_vectors import WordVectorsInfo
+from elmo_model.word_vectors.look_up import WordVectorsInfo
 
 HEAD = "head.safetensors"
 REPORT = "report.json"

@@ -1,13 +1,12 @@
 """The index of a text of any size, in bounded memory; a killed run is continued."""
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_model.centre import Network, centre_of
+from elmo_model.files.locks import locked_folder
 from elmo_model.neighbours.store import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
@@ -124,16 +123,12 @@ def _check(folder: Path, found: Manifest, expected: Manifest) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Make the folder and let no other process write to it. Raises IndexFolderError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise IndexFolderError(f"{folder} is a file, expected a folder") from error
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked_folder(folder))
+        except FileExistsError as error:
+            raise IndexFolderError(f"{folder} is a file, expected a folder") from error
         except BlockingIOError as error:
             raise IndexFolderError(f"another process writes the index in {folder}") from error
         yield
-    finally:
-        os.close(descriptor)

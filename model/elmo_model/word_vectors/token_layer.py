@@ -16,8 +16,8 @@ from elmo_model.elmo import Elmo
 from elmo_model.pretrained import open_model
 from elmo_model.text_files import open_text
 from elmo_model.training.vocabulary import BEGIN, END, UNKNOWN
+from elmo_model.word_vectors.formats import tensors_of
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.tensor_format import tensors_of
 
 _BATCH = 1_024
 """Words that are computed at once: more take more memory and are hardly faster."""

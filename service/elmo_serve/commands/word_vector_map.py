@@ -24,12 +24,12 @@ def word_vector_map(path: Path, cache: Path | None = None) -> Path:
     `cache` is by default the cache folder of the environment. Ends the command with one line for a
     file that does not fit.
     """
-    from elmo_model.word_vectors.cache import map_folder
+    from elmo_model.word_vectors.store import store_folder
     from elmo_serve.model_cache import DownloadError
     from elmo_serve.settings import SettingsError
 
     try:
-        return map_folder(path, cache or cache_options().cache)
+        return store_folder(path, cache or cache_options().cache)
     except SettingsError as error:
         fail(str(error), code=2)
     except (WordVectorsError, DownloadError) as error:
@@ -40,7 +40,7 @@ def with_word_vectors(settings: Settings) -> Settings:
     """Return settings whose word vectors are the folder of a map, which workers open at once."""
     if settings.word_vectors is None:
         return settings
-    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `map_folder`
+    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
         click.echo(f"elmo: reading {settings.word_vectors}", err=True)
     folder = word_vector_map(settings.word_vectors, settings.cache)
     return settings.model_copy(update={"word_vectors": folder})

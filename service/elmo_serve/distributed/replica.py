@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmo_model.word_vectors.cache import map_folder
+from elmo_model.word_vectors.store import store_folder
 from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
 from elmo_serve.distributed.located import located
 from elmo_serve.http.app import create_app
@@ -52,7 +52,7 @@ def on_this_machine(settings: Settings, cores: int) -> Settings:
 
     Raises:
         DownloadError: a published model cannot be fetched.
-        SettingsError, WordVectorsError, OSError: see `cache_settings` and `map_folder`.
+        SettingsError, WordVectorsError, OSError: see `cache_settings` and `store_folder`.
     """
     settings = with_cache(settings)
     specs = [
@@ -66,7 +66,7 @@ def on_this_machine(settings: Settings, cores: int) -> Settings:
         "text_workers": settings.text_workers or count,
     }
     if settings.word_vectors is not None:
-        found["word_vectors"] = map_folder(settings.word_vectors, cache_settings(settings).cache)
+        found["word_vectors"] = store_folder(settings.word_vectors, cache_settings(settings).cache)
     return settings.model_copy(update=found)
 
 

@@ -15,8 +15,8 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.precision import FORMATS, precision_of
 from elmo_model.pretrained import open_model
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.word_vectors import WordVectors
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, one_line
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from elmo_model.layers.scalar_mix import layer_norm, mix
 from elmo_model.representations import Representations
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import Dtype, Output
 
 

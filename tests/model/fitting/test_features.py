@@ -14,7 +14,7 @@ from torch import Tensor
 from elmo_model.fitting.examples import Examples, Place
 from elmo_model.fitting.features import BATCH_TOKENS, Features, features_of
 from elmo_model.layers.scalar_mix import layer_norm, mix, normalise
-from elmo_model.word_vectors.cache import open_word_vectors
+from elmo_model.word_vectors.store import open_word_vectors
 from tests.support.made_up_vectors import WIDTH, encode
 
 

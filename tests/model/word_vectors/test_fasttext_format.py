@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.fasttext import Subwords
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.subwords import Subwords
+from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fasttext"
 
@@ -87,7 +87,7 @@ def test_damaged_and_other_models_are_refused(
     path.write_bytes(change((GOLDEN / "subwords.bin").read_bytes()))
 
     if message is None:
-        map_folder(path, tmp_path)
+        store_folder(path, tmp_path)
         return
     with pytest.raises(WordVectorsError, match=message):
-        map_folder(path, tmp_path)
+        store_folder(path, tmp_path)

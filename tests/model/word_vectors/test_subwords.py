@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from elmo_model.word_vectors.subwords import END_OF_SENTENCE, Subwords
+from elmo_model.word_vectors.fasttext import END_OF_SENTENCE, Subwords
 
 
 def fnv(text: bytes) -> int:

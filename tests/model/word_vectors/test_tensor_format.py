@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save as torch_save
 
-from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.formats import tensors_of
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.tensor_format import tensors_of
+from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 3))
 WHOLE = tensors_of([b"the", b"cat"], VECTORS.astype(np.float32))
@@ -45,4 +45,4 @@ def test_a_file_that_does_not_fit_is_refused_with_the_reason(
     path.write_bytes(content)
 
     with pytest.raises(WordVectorsError, match=message):
-        map_folder(path, tmp_path / "cache")
+        store_folder(path, tmp_path / "cache")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.word_vectors.cache import map_folder, open_word_vectors
 from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 
 def test_words_may_hold_spaces_and_other_white_space(tmp_path: Path) -> None:
@@ -38,4 +38,4 @@ def test_a_file_that_does_not_fit_is_refused_with_its_line(
     path.write_bytes(content)
 
     with pytest.raises(WordVectorsError, match=message):
-        map_folder(path, tmp_path / "cache")
+        store_folder(path, tmp_path / "cache")

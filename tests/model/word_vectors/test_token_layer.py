@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmo_model.pretrained import open_model
-from elmo_model.word_vectors.cache import open_word_vectors
 from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.store import open_word_vectors
 from elmo_model.word_vectors.token_layer import (
     WordVectorsCommand,
     most_frequent,
@@ -37,7 +37,7 @@ def test_every_format_is_read_back_to_the_bit(tmp_path: Path, name: str) -> None
     line = write_token_layer(WordVectorsCommand(str(SMALL), out, 3, [tmp_path / "text.txt"]))
 
     found = open_word_vectors(out, tmp_path / "cache")
-    assert [found.word(row).decode() for row in range(3)] == ["the", "cat", "naïve"]
+    assert [found.words[row] for row in range(3)] == ["the", "cat", "naïve"]
     expected = token_vectors(open_model(SMALL), ["the", "cat", "naïve"])
     np.testing.assert_array_equal(found.vectors, expected)
     assert line == f"Wrote {out}: 3 words of width {expected.shape[1]}"

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.word_vectors.cache import map_folder
 from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.store import store_folder
 
 WHOLE = b"5 3\n" + b"".join(b"w%d " % n + struct.pack("<3f", n, -n, 0.1) for n in range(5))
 
@@ -30,4 +30,4 @@ def test_a_file_that_does_not_fit_is_refused_with_its_word(
     path.write_bytes(content)
 
     with pytest.raises(WordVectorsError, match=message):
-        map_folder(path, tmp_path / "cache")
+        store_folder(path, tmp_path / "cache")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.word_vectors.cache import map_folder, open_word_vectors
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 
 def opened(folder: Path, content: bytes) -> WordVectors:
@@ -28,7 +28,7 @@ def test_of_a_word_that_occurs_twice_the_first_counts(tmp_path: Path) -> None:
     found = opened(tmp_path, b"a 1\nb 2\na 3\n")
 
     assert found.look_up(["a", "b"])[0].tolist() == [[1], [2]]
-    assert found.word(2) == b"a"
+    assert found.words.utf8(2) == b"a"
 
 
 def test_no_tokens_give_no_rows(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WordVectorsError, match="is no map of word vectors"):
         WordVectors.open(tmp_path)
     (tmp_path / "file").write_bytes(b"a 1\n")
-    folder = map_folder(tmp_path / "file", tmp_path)
-    facts = (folder / "map.json").read_text().replace('"version": 1', '"version": 0')
+    folder = store_folder(tmp_path / "file", tmp_path)
+    facts = (folder / "map.json").read_text().replace('"version": 2', '"version": 0')
     (folder / "map.json").write_text(facts)
     with pytest.raises(WordVectorsError, match="it is of another version"):
         WordVectors.open(folder)

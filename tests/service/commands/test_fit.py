@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.commands.word_vector_map import word_vector_map
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.output import Output

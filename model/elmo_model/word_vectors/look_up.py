@@ -1,19 +1,37 @@
-"""Word vectors of a map: the look-up of tokens."""
+"""The look-up of tokens in a store of word vectors, which processes share through the page cache.
 
+vectors.f32    float32 (N, width), row by row as in the file
+words.bin      the UTF-8 of all words, without separators; `ends.npy` has the end of each
+hashes.npy     uint64 (N,), sorted; `rows.npy` has the word of each hash
+matrix.npy     fastText alone: rows of the words, then of the n-grams
+map.json       version, name of the file, format, words, width, revision, n-grams
+
+A store of version 1 has `vectors.npy` in place of `vectors.f32`.
+"""
+
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.word_vectors.map_writer import VERSION, hash_of
+from elmo_model.files.arrays import WordList
+from elmo_model.word_vectors.fasttext import Subwords
 from elmo_model.word_vectors.source import WordVectorsError
-from elmo_model.word_vectors.subwords import Subwords
 
-_LONGEST = 1_024
+VERSION: Final = 2
+"""Version of the layout that is written; `WordVectors.open` reads older ones as well."""
+
+FACTS: Final = "map.json"
+"""The file that makes a folder a store: the last one that is written."""
+
+VECTORS: Final = "vectors.f32"
+
+_MAX_SUBWORD_BYTES: Final = 1_024
 """Bytes of the longest word whose vector is made of subwords. The time and the memory for it are in
 proportion to its bytes: with a larger number one token can keep a worker busy for seconds."""
 
@@ -33,41 +51,40 @@ class WordVectorsInfo:
 class WordVectors:
     """N words and their vectors, memory-mapped: all processes of a machine share one copy.
 
-    `vectors` is (N, width) in the order of the file.
+    `vectors` is (N, width), both in the order of the file.
     """
 
     info: WordVectorsInfo
     vectors: NDArray[np.float32]
+    words: WordList
     _hashes: NDArray[np.uint64]
     _rows: NDArray[np.int64]
-    _words: NDArray[np.uint8]
-    _ends: NDArray[np.uint64]
     _subwords: Subwords | None
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open the map of a folder. Raises WordVectorsError for another folder or version."""
+        """Open the store of a folder. Raises WordVectorsError for another folder or version."""
         try:
-            facts = json.loads((folder / "map.json").read_text(encoding="utf-8"))
-            if facts.pop("version") != VERSION:
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            if (version := facts.pop("version")) not in (1, VERSION):
                 raise ValueError("it is of another version")
             ngrams = facts.pop("ngrams")
             info = WordVectorsInfo(**facts)
-            arrays = [
-                np.load(folder / f"{name}.npy", mmap_mode="r")
-                for name in ("vectors", "hashes", "rows", "ends")
-            ]
-            vectors, hashes, rows, ends = arrays
-            words = np.empty(0, np.uint8)
-            if ends[-1]:  # an empty file, of one empty word, cannot be mapped
-                words = np.memmap(folder / "words.bin", np.uint8, "r")
-            subwords = None
-            if ngrams is not None:
-                matrix = np.load(folder / "matrix.npy", mmap_mode="r")
-                subwords = Subwords(matrix[info.words :], *ngrams)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            if version == 1:
+                vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+            else:
+                shape = info.words, info.dimension
+                vectors = np.memmap(folder / VECTORS, "<f4", "r", shape=shape)
+            return cls(
+                info,
+                np.asarray(vectors),  # over the same memory; faster in small parts
+                WordList.open(folder / "words.bin", folder / "ends.npy"),
+                np.load(folder / "hashes.npy", mmap_mode="r"),
+                np.load(folder / "rows.npy", mmap_mode="r"),
+                None if ngrams is None else _subwords(folder, info, ngrams),
+            )
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise WordVectorsError(f"{folder}: is no map of word vectors: {error}") from error
-        return cls(info, vectors, hashes, rows, words, ends, subwords)
 
     @property
     def dimension(self) -> int:
@@ -89,7 +106,7 @@ class WordVectors:
         for place in np.flatnonzero(unknown):
             word = _utf8(distinct[place])
             vectors[place] = 0
-            if self._subwords is None or len(word) > _LONGEST:
+            if self._subwords is None or len(word) > _MAX_SUBWORD_BYTES:
                 continue
             if self._subwords.numbers(word):
                 vectors[place] = self._subwords.vector(word)
@@ -99,7 +116,7 @@ class WordVectors:
         return vectors[order], unknown[order]
 
     def _find(self, words: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the row of each word, -1 for a word that the map lacks."""
+        """Return the row of each word, -1 for a word that the store lacks."""
         wanted = np.array([hash_of(word) for word in words], np.uint64)
         places = np.searchsorted(self._hashes, wanted)
         found = np.full(len(words), -1, np.int64)
@@ -107,15 +124,21 @@ class WordVectors:
         for number, word in enumerate(words):
             # Two words may have one hash, and a word may occur twice: the first row counts.
             for row in self._rows[places[number] : ends[number]]:
-                if self.word(int(row)) == word:
+                if self.words.utf8(int(row)) == word:
                     found[number] = row
                     break
         return found
 
-    def word(self, row: int) -> bytes:
-        """Return the UTF-8 of the word of a row."""
-        start = int(self._ends[row - 1]) if row else 0
-        return self._words[start : int(self._ends[row])].tobytes()
+
+def hash_of(word: bytes) -> int:
+    """Return the 64-bit hash of a word that a store is sorted by."""
+    return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
+
+
+def _subwords(folder: Path, info: WordVectorsInfo, ngrams: Sequence[int]) -> Subwords:
+    shortest, longest = ngrams
+    matrix = np.load(folder / "matrix.npy", mmap_mode="r")
+    return Subwords(matrix[info.words :], shortest, longest)
 
 
 def _utf8(token: str) -> bytes:
