@@ -20,7 +20,9 @@ SOURCES = {
     for path in sorted((ROOT / folder / package).rglob("*.py"))
 }
 
-WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "pydantic", "click"}
+WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "click"}
+"""Libraries of the web and of commands. pydantic is none: it checks what files say."""
+
 HEAVY = {
     *("torch", "h5py", "numpy", "pyarrow", "nltk", "sacremoses", "ray"),
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic", "httpx", "anyio", "rich"),
@@ -125,7 +127,7 @@ def test_the_model_imports_no_service_and_no_web_library() -> None:
 
 
 def test_the_client_imports_neither_the_model_nor_the_service() -> None:
-    foreign = {"elmo_model", "elmo_serve", "torch", *WEB} - {"httpx"}
+    foreign = {"elmo_model", "elmo_serve", "torch", "pydantic", *WEB} - {"httpx"}
 
     assert not importers(inside("elmo_client"), *foreign)
     assert not importers(inside("elmo_client"), "h5py", local=False)  # optional
@@ -159,7 +161,7 @@ def test_only_a_few_modules_outside_http_import_it() -> None:
 
 
 def test_scheduling_knows_no_web_framework_and_no_tensor() -> None:
-    foreign = {"torch", "orjson", "elmo_serve.http", *WEB} - {"prometheus_client"}
+    foreign = {"torch", "orjson", "pydantic", "elmo_serve.http", *WEB} - {"prometheus_client"}
 
     assert not importers(inside("elmo_serve.scheduling"), *foreign)
 
@@ -172,7 +174,7 @@ def test_all_of_scheduling_but_the_engine_can_be_simulated() -> None:
 
 
 def test_workers_know_no_http() -> None:
-    foreign = {"elmo_serve.http", *WEB} - {"prometheus_client"}
+    foreign = {"elmo_serve.http", "pydantic", *WEB} - {"prometheus_client"}
 
     assert not importers(inside("elmo_serve.workers"), *foreign)
 

@@ -1,20 +1,37 @@
 """The configuration of a network: sizes and rules as frozen values, to and from dictionaries."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_args
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from elmo_model.validation import (
+    MAX_SIZE,
+    Count,
+    Filters,
+    Flag,
+    Number,
+    Size,
+    checked_dataclass,
+    rule,
+    validated,
+)
 
 Activation = Literal["relu", "tanh"]
 
-# The largest size of any kind: far above every published one, far below an integer overflow.
-GREATEST = 1 << 20
+CharacterLimit = Annotated[  # begin-of-word, one character, end-of-word
+    int, Field(strict=True, ge=3, le=MAX_SIZE), rule(f"a whole number from 3 to {MAX_SIZE:,}")
+]
+
+_Clip = Annotated[Annotated[Number, Field(gt=0)] | None, rule("a positive number or null")]
 
 
 class ConfigError(ValueError):
     """A configuration that contradicts itself; the message names key, value and rule."""
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass("char_cnn", ConfigError)
 class CharCNNConfig:
     """The token encoder: characters, convolutions, highways, projection.
 
@@ -23,29 +40,15 @@ class CharCNNConfig:
     highways is the token vector.
     """
 
-    characters: int
-    embedding: int
-    filters: tuple[tuple[int, int], ...]
-    highways: int
+    characters: Size
+    embedding: Size
+    filters: Filters
+    highways: Count
     activation: Activation
-    max_characters: int
-    projection: bool = True
+    max_characters: CharacterLimit
+    projection: Flag = True
 
     def __post_init__(self) -> None:
-        for key in ("characters", "embedding", "max_characters"):
-            _at_least(1, f"char_cnn.{key}", getattr(self, key))
-        _at_least(0, "char_cnn.highways", self.highways)
-        _is_a(bool, "char_cnn.projection", self.projection)
-        # begin-of-word, one character, end-of-word
-        _at_least(3, "char_cnn.max_characters", self.max_characters)
-        if self.activation not in get_args(Activation):
-            known = " or ".join(get_args(Activation))
-            raise ConfigError(f"char_cnn.activation is {self.activation!r}, expected {known}")
-        if not self.filters:
-            raise ConfigError("char_cnn.filters is empty, expected pairs of width and count")
-        for width, count in self.filters:
-            _at_least(1, "width in char_cnn.filters", width)
-            _at_least(1, "count in char_cnn.filters", count)
         if self.widest > self.max_characters:
             raise ConfigError(
                 f"char_cnn.filters has a filter {self.widest} characters wide, expected at most "
@@ -63,7 +66,7 @@ class CharCNNConfig:
         return max(width for width, _ in self.filters)
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass("lstm", ConfigError)
 class LSTMConfig:
     """One direction of the biLM: `layers` LSTMs of `cell` units, `projection` wide at the output.
 
@@ -73,26 +76,16 @@ class LSTMConfig:
     gate: 1 for the files of bilm-tf, 0 for files that hold the sum already.
     """
 
-    layers: int
-    cell: int
-    projection: int
-    cell_clip: float | None
-    projection_clip: float | None
-    skip: bool
-    projected: bool = True
-    forget_bias: float = 1.0
+    layers: Size
+    cell: Size
+    projection: Size
+    cell_clip: _Clip
+    projection_clip: _Clip
+    skip: Flag
+    projected: Flag = True
+    forget_bias: Number = 1.0
 
     def __post_init__(self) -> None:
-        for key in ("layers", "cell", "projection"):
-            _at_least(1, f"lstm.{key}", getattr(self, key))
-        for key in ("cell_clip", "projection_clip"):
-            clip = getattr(self, key)
-            if clip is not None and not (_is_number(clip) and clip > 0):
-                raise ConfigError(f"lstm.{key} is {clip!r}, expected a positive number or null")
-        for key in ("skip", "projected"):
-            _is_a(bool, f"lstm.{key}", getattr(self, key))
-        if not _is_number(self.forget_bias):
-            raise ConfigError(f"lstm.forget_bias is {self.forget_bias!r}, expected a number")
         if not self.projected and self.cell != self.projection:
             raise ConfigError(
                 f"lstm.projected is false, expected lstm.projection to equal lstm.cell "
@@ -100,7 +93,7 @@ class LSTMConfig:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass("words", ConfigError)
 class WordsConfig:
     """A table of word vectors: `count` rows, each `width` wide.
 
@@ -108,17 +101,12 @@ class WordsConfig:
     `projection` a linear map takes this, or the row alone, to the token vector.
     """
 
-    count: int
-    width: int
-    projection: bool
-
-    def __post_init__(self) -> None:
-        for key in ("count", "width"):
-            _at_least(1, f"words.{key}", getattr(self, key))
-        _is_a(bool, "words.projection", self.projection)
+    count: Size
+    width: Size
+    projection: Flag
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass("", ConfigError)
 class ElmoConfig:
     """A whole network: token encoder and biLM.
 
@@ -129,11 +117,10 @@ class ElmoConfig:
     char_cnn: CharCNNConfig | None
     lstm: LSTMConfig
     words: WordsConfig | None = None
-    aligned: bool = False
+    aligned: Flag = False
 
     def __post_init__(self) -> None:
         cnn, words, width = self.char_cnn, self.words, self.lstm.projection
-        _is_a(bool, "aligned", self.aligned)
         if cnn is None and words is None:
             raise ConfigError("char_cnn and words are both missing, expected at least one")
         if cnn and not words and not cnn.projection and cnn.width != width:
@@ -200,59 +187,8 @@ class ElmoConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the configuration that `to_dict` wrote. Raises ConfigError for anything else."""
-        optional = {"words", "aligned"} | ({"char_cnn"} if "words" in values else set())
-        _only_keys_of(cls, "configuration", values, optional)
-        cnn, lstm, words = values.get("char_cnn"), values["lstm"], values.get("words")
-        _only_keys_of(LSTMConfig, "lstm", lstm)
-        if words is not None:
-            _only_keys_of(WordsConfig, "words", words)
-        return cls(
-            None if cnn is None and words is not None else _char_cnn(cnn),
-            LSTMConfig(**lstm),
-            None if words is None else WordsConfig(**words),
-            values.get("aligned", False),
-        )
-
-
-def _char_cnn(values: Any) -> CharCNNConfig:
-    _only_keys_of(CharCNNConfig, "char_cnn", values)
-    filters = values["filters"]
-    if not isinstance(filters, list) or not all(_is_pair(pair) for pair in filters):
-        raise ConfigError(f"char_cnn.filters is {filters!r:.80}, expected pairs of width and count")
-    pairs = tuple((width, count) for width, count in filters)
-    return CharCNNConfig(**{**values, "filters": pairs})
-
-
-def _only_keys_of(
-    kind: type, name: str, values: object, optional: Collection[str] = frozenset()
-) -> None:
-    expected = {field.name for field in fields(kind)}
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is a {type(values).__name__}, expected an object")
-    if missing := sorted(expected - values.keys() - set(optional)):
-        raise ConfigError(f"{name} lacks {', '.join(missing)}")
-    if unknown := sorted(values.keys() - expected):
-        raise ConfigError(
-            f"{name} has {', '.join(unknown)}, expected only {', '.join(sorted(expected))}"
-        )
-
-
-def _at_least(least: int, key: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= GREATEST:
-        raise ConfigError(
-            f"{key} is {value!r:.80}, expected a whole number from {least} to {GREATEST:,}"
-        )
-
-
-def _is_a(kind: type, key: str, value: object) -> None:
-    if not isinstance(value, kind):
-        raise ConfigError(f"{key} is {value!r:.80}, expected a {kind.__name__}")
-
-
-def _is_number(value: object) -> bool:
-    finite = isinstance(value, int | float) and abs(value) < float("inf")
-    return finite and not isinstance(value, bool)
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list | tuple) and len(value) == 2
+        optional = {"char_cnn": None} if "words" in values else {}
+        try:
+            return validated(cls, {**optional, **values})
+        except ValueError as error:
+            raise ConfigError(str(error)) from None

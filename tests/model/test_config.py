@@ -41,14 +41,19 @@ def test_a_configuration_survives_a_dictionary() -> None:
         ("lstm", "layers", 1 << 40, "lstm.layers is 1099511627776, expected .* to 1,048,576"),
         ("lstm", "cell_clip", -1, "lstm.cell_clip is -1, expected a positive number or null"),
         ("lstm", "projection_clip", float("nan"), "lstm.projection_clip is nan"),
-        ("lstm", "skip", "yes", "lstm.skip is 'yes', expected a bool"),
+        ("lstm", "skip", "yes", "lstm.skip is 'yes', expected true or false"),
         ("lstm", "projected", False, r"expected lstm.projection to equal lstm.cell \(1024\)"),
         ("lstm", "forget_bias", None, "lstm.forget_bias is None, expected a number"),
-        ("char_cnn", "activation", "gelu", "char_cnn.activation is 'gelu', expected relu or tanh"),
-        ("char_cnn", "filters", [], "char_cnn.filters is empty"),
+        (
+            "char_cnn",
+            "activation",
+            "gelu",
+            "is 'gelu', expected 'relu' or 'tanh'",
+        ),
+        ("char_cnn", "filters", [], r"char_cnn.filters is \[\], expected pairs of width and count"),
         ("char_cnn", "filters", [[1]], "expected pairs of width and count"),
-        ("char_cnn", "filters", [[0, 4]], "width in char_cnn.filters is 0"),
-        ("char_cnn", "filters", [[1, "4"]], "count in char_cnn.filters is '4'"),
+        ("char_cnn", "filters", [[0, 4]], r"char_cnn.filters is \[\[0, 4\]\], expected pairs"),
+        ("char_cnn", "filters", [[1, "4"]], r"char_cnn.filters is \[\[1, '4'\]\], expected pairs"),
         ("char_cnn", "max_characters", 6, "7 characters wide, expected at most"),
         ("char_cnn", "max_characters", 2, "char_cnn.max_characters is 2"),
         ("char_cnn", "projection", False, r"equal the sum of char_cnn.filters \(2048\), found 128"),
@@ -67,11 +72,11 @@ def test_a_contradiction_names_key_value_and_rule(
 def test_a_missing_key_is_named() -> None:
     values = published(1024, 128, 1).to_dict()
     del values["lstm"]["layers"]
-    with pytest.raises(ConfigError, match="lstm lacks layers"):
+    with pytest.raises(ConfigError, match=r"lstm\.layers is missing"):
         ElmoConfig.from_dict(values)
-    with pytest.raises(ConfigError, match="configuration lacks char_cnn, lstm"):
+    with pytest.raises(ConfigError, match="char_cnn is missing"):
         ElmoConfig.from_dict({})
-    with pytest.raises(ConfigError, match="lstm is a list, expected an object"):
+    with pytest.raises(ConfigError, match=r"lstm is \[\], expected an object"):
         ElmoConfig.from_dict({**values, "lstm": []})
 
 
@@ -104,7 +109,7 @@ def test_what_a_network_does_not_have_is_not_said() -> None:
     [
         ({"count": 0}, None, "words.count is 0, expected a whole number from 1"),
         ({"projection": False}, None, r"sum of char_cnn.filters \(100\), found 128"),
-        ({"projection": None}, None, "words.projection is None, expected a bool"),
+        ({"projection": None}, None, "words.projection is None, expected true or false"),
         ({"colour": 1}, None, "words has colour, expected only count, projection, width"),
         ({}, {"projection": True}, "char_cnn.projection is true, expected false beside words"),
         ({"projection": False}, {}, r"\(2148\), found 128"),

@@ -7,16 +7,26 @@ The traps of its alphabet are in `alphabets/lexicon.py`, those of its state dict
 import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel
 from torch import Tensor
 
 from elmo_model.alphabets import AlphabetError, Lexicon
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import FolderSource, Source, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
-from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
+from elmo_model.config import (
+    Activation,
+    CharCNNConfig,
+    ConfigError,
+    ElmoConfig,
+    LSTMConfig,
+    WordsConfig,
+)
+from elmo_model.validation import Count, Filters, Size
 
 NAME = "elmoformanylangs"
 
@@ -128,32 +138,29 @@ def _described(
     source: Source, settings: Mapping[str, Any], label: str, embedder: Mapping[str, Tensor]
 ) -> tuple[ElmoConfig, Lexicon]:
     """Return configuration and alphabet; dictionaries and tables must agree in size."""
-    value = _Values(label, settings)
-    if value.of("encoder", "name") != "elmo":
-        raise value.wrong("encoder.name", value.of("encoder", "name"), "'elmo'")
-    if value.of("token_embedder", "name") != "cnn":
-        raise value.wrong("token_embedder.name", value.of("token_embedder", "name"), "'cnn'")
-    word, character = value.whole("word_dim"), value.whole("char_dim")
-    limit = value.of("token_embedder", "max_characters_per_token")
-    projection = value.of("encoder", "projection_dim")
-    characters = _dictionary(source, "char.dic") if character else {}
-    words = _dictionary(source, "word.dic") if word else {}
+    options = OptionsFile(label, settings)
+    encoder = options.section("encoder", _Encoder)
+    embedding = options.section("token_embedder", _TokenEmbedder)
+    characters = _dictionary(source, "char.dic") if embedding.char_dim else {}
+    words = _dictionary(source, "word.dic") if embedding.word_dim else {}
     try:
-        alphabet = Lexicon(characters, words, limit)
+        alphabet = Lexicon(characters, words, embedding.max_characters_per_token)
         config = ElmoConfig(
-            _char_cnn(value, alphabet.size, own=not word) if character else None,
+            _char_cnn(options, embedding, alphabet.size) if embedding.char_dim else None,
             LSTMConfig(
-                layers=value.of("encoder", "n_layers"),
-                cell=value.of("encoder", "dim"),
-                projection=projection,
-                cell_clip=value.clip("cell_clip"),
-                projection_clip=value.clip("proj_clip"),
+                layers=encoder.n_layers,
+                cell=encoder.dim,
+                projection=encoder.projection_dim,
+                cell_clip=encoder.cell_clip or None,
+                projection_clip=encoder.proj_clip or None,
                 skip=True,
                 forget_bias=0.0,  # the stored bias holds it already
             ),
-            WordsConfig(alphabet.word_count, word, projection=True) if word else None,
+            WordsConfig(alphabet.word_count, embedding.word_dim, projection=True)
+            if embedding.word_dim
+            else None,
         )
-    except (ConfigError, AlphabetError, TypeError) as error:
+    except (ConfigError, AlphabetError) as error:
         raise CheckpointError(f"{label}: {error}") from error
     _check_rows(source, alphabet, embedder)
     return config, alphabet
@@ -173,59 +180,42 @@ def _check_rows(source: Source, alphabet: Lexicon, embedder: Mapping[str, Tensor
             )
 
 
-def _char_cnn(value: "_Values", characters: int, own: bool) -> CharCNNConfig:
-    """Return the character CNN; `own` is whether the projection belongs to it or to the words."""
-    filters = value.of("token_embedder", "filters")
-    sound = isinstance(filters, list) and all(
-        isinstance(pair, list) and len(pair) == 2 for pair in filters
-    )
-    if not sound:
-        raise value.wrong("token_embedder.filters", filters, "a list of [width, count]")
+class _Encoder(BaseModel):
+    name: Literal["elmo"]
+    n_layers: Size
+    dim: Size
+    projection_dim: Size
+    cell_clip: Clip = None
+    proj_clip: Clip = None
+
+
+class _TokenEmbedder(BaseModel):
+    """The width of each input; 0 means that there is no such input."""
+
+    name: Literal["cnn"]
+    word_dim: Count
+    char_dim: Count
+    max_characters_per_token: Size
+
+
+class _CharCNN(BaseModel):
+    filters: Filters
+    n_highway: Count
+    activation: Activation
+
+
+def _char_cnn(options: OptionsFile, embedding: _TokenEmbedder, characters: int) -> CharCNNConfig:
+    """Return the character CNN; the projection belongs to it, or to the words where they are."""
+    cnn = options.section("token_embedder", _CharCNN)
     return CharCNNConfig(
         characters=characters,
-        embedding=value.whole("char_dim"),
-        filters=tuple((width, count) for width, count in filters),
-        highways=value.of("token_embedder", "n_highway"),
-        activation=value.of("token_embedder", "activation"),
-        max_characters=value.of("token_embedder", "max_characters_per_token"),
-        projection=own,
+        embedding=embedding.char_dim,
+        filters=cnn.filters,
+        highways=cnn.n_highway,
+        activation=cnn.activation,
+        max_characters=embedding.max_characters_per_token,
+        projection=not embedding.word_dim,
     )
-
-
-class _Values:
-    """The settings of the network. Each method reads one value and raises CheckpointError."""
-
-    def __init__(self, label: str, values: Mapping[str, Any]) -> None:
-        self.label = label
-        self.values = values
-
-    def of(self, section: str, key: str) -> Any:
-        """Return a value as it is; None if it is missing."""
-        part = self.values.get(section)
-        if not isinstance(part, dict):
-            raise self.wrong(section, part, "an object")
-        return part.get(key)
-
-    def whole(self, key: str) -> int:
-        """Return a width of the token embedder; 0 means that it has no such input."""
-        value = self.of("token_embedder", key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.wrong(f"token_embedder.{key}", value, "a whole number of at least 0")
-        return value
-
-    def clip(self, key: str) -> float | None:
-        """Return a clip of the encoder; None if it is missing, null or 0."""
-        value = self.of("encoder", key)
-        if value is None:
-            return None
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf"):
-            raise self.wrong(f"encoder.{key}", value, "a number of at least 0, or null")
-        return float(value) or None
-
-    def wrong(self, key: str, value: object, expected: str) -> CheckpointError:
-        """Return the error for a value."""
-        return CheckpointError(f"{self.label}: {key} is {value!r:.80}, expected {expected}")
 
 
 # char.dic and word.dic.

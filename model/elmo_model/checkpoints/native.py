@@ -28,6 +28,7 @@ from elmo_model.checkpoints.source import head
 from elmo_model.config import ConfigError, ElmoConfig
 from elmo_model.elmo import Elmo
 from elmo_model.task import Task
+from elmo_model.validation import parsed
 
 NAME = "native"
 RUN_FILE = "model.safetensors"
@@ -132,7 +133,12 @@ def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoCon
 
 
 def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
-    value = _json(path, header, key)
+    try:
+        value = json.loads(header[key])
+    except KeyError:
+        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise CheckpointError(
             f"{path}: header {key} is a {type(value).__name__}, expected an object"
@@ -140,34 +146,20 @@ def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
     return value
 
 
-def _json(path: Path, header: Mapping[str, str], key: str) -> Any:
-    try:
-        return json.loads(header[key])
-    except KeyError:
-        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
-
-
 def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ...]:
     if "tasks" not in header:
         return ()
-    values = _json(path, header, "tasks")
     try:
-        return tuple(_task(value, layers) for value in values)
-    except (TypeError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path}: header tasks are not sound: {error}") from error
-
-
-def _task(values: Any, layers: int) -> Task:
-    weights, gamma = [float(weight) for weight in values["weights"]], float(values["gamma"])
-    if len(weights) != layers or not all(map(math.isfinite, (*weights, gamma))):
-        raise ValueError(f"weights are {weights!r:.80}, expected {layers} finite numbers")
-    name, layer_norm = values["name"], values["layer_norm"]
-    text = values["description"]
-    if not isinstance(name, str) or not isinstance(text, str) or not isinstance(layer_norm, bool):
-        raise TypeError(f"{name!r:.80} has members of another type than expected")
-    return Task(name, tuple(weights), gamma, layer_norm, text)
+        tasks = parsed(tuple[Task, ...], header["tasks"], "tasks")
+    except ValueError as error:
+        raise CheckpointError(f"{path}: header {error}") from error
+    for task in tasks:
+        if len(task.weights) != layers or not all(map(math.isfinite, (*task.weights, task.gamma))):
+            raise CheckpointError(
+                f"{path}: header tasks: {task.name!r:.80} has the weights {task.weights!r:.80} and "
+                f"gamma {task.gamma}, expected {layers} finite numbers and one"
+            )
+    return tasks
 
 
 def _check_part_counts(path: Path, config: ElmoConfig, tensors: int) -> None:

@@ -1,15 +1,31 @@
-"""The options file of bilm-tf: the sizes and rules of a network, checked value by value."""
+"""The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, model_validator
 
 from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import Source
-from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig, WordsConfig
+from elmo_model.config import (
+    Activation,
+    CharacterLimit,
+    CharCNNConfig,
+    ConfigError,
+    ElmoConfig,
+    LSTMConfig,
+    WordsConfig,
+)
+from elmo_model.validation import Count, Filters, Flag, Number, Size, rule, validated
+
+Clip = Annotated[Annotated[Number, Field(ge=0)] | None, rule("a number of at least 0, or null")]
+"""A clip of bilm-tf or ELMoForManyLangs, where 0 and null both mean none."""
+
+_Section = TypeVar("_Section", bound=BaseModel)
 
 _MAX_SIZE = 1 << 20  # bytes
 
@@ -26,7 +42,7 @@ def parse(label: str, content: bytes) -> "OptionsFile":
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{label}: is not JSON: {error}") from error
     options = OptionsFile(label, values)
-    options.section("lstm")  # every model has one, and no other JSON file
+    options.section("lstm", BaseModel)  # every model has one, and no other JSON file
     return options
 
 
@@ -39,26 +55,25 @@ def config_of(
     length of the vocabulary of a word-input model; its options may describe characters, which are
     then ignored. Raises CheckpointError for missing, wrong or contradictory options.
     """
-    cell, projection = options.whole("lstm", "dim"), options.whole("lstm", "projection_dim")
-    skip = options.section("lstm").get("use_skip_connections", False)
-    if not isinstance(skip, bool):
-        raise options.wrong("lstm.use_skip_connections", skip, "true or false")
-    char_cnn = _char_cnn(options, names, projection) if words is None else None
+    lstm = options.section("lstm", _Lstm)
+    char_cnn = None
     try:
+        if words is None:
+            char_cnn = _char_cnn(options.section("char_cnn", _CharCNN), names, lstm.projection_dim)
         return ElmoConfig(
             char_cnn,
             LSTMConfig(
-                layers=options.whole("lstm", "n_layers", default=1),
-                cell=cell,
-                projection=projection,
-                cell_clip=options.clip("cell_clip"),
-                projection_clip=options.clip("proj_clip"),
-                skip=skip,
-                projected=cell != projection
+                layers=lstm.n_layers,
+                cell=lstm.dim,
+                projection=lstm.projection_dim,
+                cell_clip=lstm.cell_clip or None,
+                projection_clip=lstm.proj_clip or None,
+                skip=lstm.use_skip_connections,
+                projected=lstm.dim != lstm.projection_dim
                 or "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in names,
                 forget_bias=FORGET_BIAS,
             ),
-            None if words is None else WordsConfig(words, projection, projection=False),
+            None if words is None else WordsConfig(words, lstm.projection_dim, projection=False),
         )
     except ConfigError as error:
         raise CheckpointError(f"{options.label}: {error}") from error
@@ -91,7 +106,7 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
-    """The values of an options file. Each method reads one value and raises CheckpointError."""
+    """The values of an options file."""
 
     label: str
     values: Any
@@ -99,89 +114,64 @@ class OptionsFile:
     @property
     def has_characters(self) -> bool:
         """Whether the model has character input; a word-input model has not."""
-        return "char_cnn" in self.section()
+        return "char_cnn" in self.values
 
-    def section(self, *keys: str) -> dict[str, Any]:
-        """Return the object under these keys, or the whole file without keys."""
-        value = self.values
-        if not isinstance(value, dict):
+    def section(self, key: str, kind: type[_Section]) -> _Section:
+        """Return the object of a key as a model. Raises CheckpointError for a wrong value."""
+        if not isinstance(self.values, dict):
             raise CheckpointError(
-                f"{self.label}: holds a {type(value).__name__}, expected an object"
+                f"{self.label}: holds a {type(self.values).__name__}, expected an object"
             )
-        for depth, key in enumerate(keys):
-            if key not in value:
-                name = ".".join(keys[: depth + 1])
-                raise CheckpointError(f"{self.label}: {name} is missing, expected an object")
-            value = value[key]
-            if not isinstance(value, dict):
-                raise self.wrong(".".join(keys[: depth + 1]), value, "an object")
-        return value
-
-    def whole(self, *keys: str, least: int = 1, default: int | None = None) -> int:
-        """Return a whole number of at least `least`, or `default` if it is missing."""
-        name, value = ".".join(keys), self.section(*keys[:-1]).get(keys[-1], default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.wrong(name, value, f"a whole number of at least {least}")
-        return value
-
-    def clip(self, key: str) -> float | None:
-        """Return a clip of `lstm`; None if it is missing, null or 0."""
-        value = self.section("lstm").get(key)
-        if value is None:
-            return None
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf"):
-            raise self.wrong(f"lstm.{key}", value, "a number of at least 0, or null")
-        return float(value) or None
-
-    def filters(self) -> tuple[tuple[int, int], ...]:
-        """Return the convolutions as pairs of width and count."""
-        value = self.section("char_cnn").get("filters")
-        pairs = value if isinstance(value, list) else []
-        sound = all(
-            isinstance(pair, list)
-            and len(pair) == 2
-            and all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in pair)
-            for pair in pairs
-        )
-        if not pairs or not sound:
-            raise self.wrong("char_cnn.filters", value, "a list of [width, count]")
-        return tuple((width, count) for width, count in pairs)
-
-    def wrong(self, name: str, value: object, expected: str) -> CheckpointError:
-        """Return the error for a value."""
-        return CheckpointError(f"{self.label}: {name} is {value!r:.80}, expected {expected}")
+        if key not in self.values:
+            raise CheckpointError(f"{self.label}: {key} is missing, expected an object")
+        try:
+            return validated(kind, self.values[key], key)
+        except ValueError as error:
+            raise CheckpointError(f"{self.label}: {error}") from error
 
 
-def _char_cnn(options: OptionsFile, names: Collection[str], projection: int) -> CharCNNConfig:
-    filters = options.filters()
-    limit = options.whole("char_cnn", "max_characters_per_token", least=3)
-    widest = max(width for width, _ in filters)
-    if widest > limit:
-        raise options.wrong(
-            "char_cnn.max_characters_per_token",
-            limit,
-            f"at least {widest}, the widest of char_cnn.filters",
-        )
-    activation = options.section("char_cnn").get("activation")
-    if activation not in ("relu", "tanh"):
-        raise options.wrong("char_cnn.activation", activation, "'relu' or 'tanh'")
+class _Lstm(BaseModel):
+    dim: Size
+    projection_dim: Size
+    n_layers: Size = 1
+    cell_clip: Clip = None
+    proj_clip: Clip = None
+    use_skip_connections: Flag = False
+
+
+class _Embedding(BaseModel):
+    dim: Size
+
+
+class _CharCNN(BaseModel):
+    embedding: _Embedding
+    filters: Filters
+    max_characters_per_token: CharacterLimit
+    activation: Activation
     # bilm-tf writes 261 when it trains and demands 262 for inference; the network is the same.
-    characters = options.section("char_cnn").get("n_characters")
-    if characters not in (None, 261, 262):
-        raise options.wrong("char_cnn.n_characters", characters, "261 or 262")
-    highways = options.section("char_cnn").get("n_highway")
-    width = sum(count for _, count in filters)
-    try:
-        return CharCNNConfig(
-            characters=Utf8Alphabet.size,
-            embedding=options.whole("char_cnn", "embedding", "dim"),
-            filters=filters,
-            highways=0 if highways is None else options.whole("char_cnn", "n_highway", least=0),
-            activation=activation,
-            max_characters=limit,
-            # bilm-tf has no projection if the sizes are equal; AllenNLP always has one.
-            projection=width != projection or "CNN_proj/W_proj" in names,
-        )
-    except ConfigError as error:
-        raise CheckpointError(f"{options.label}: {error}") from error
+    n_characters: Literal[261, 262] | None = None
+    n_highway: Count | None = None
+
+    @model_validator(mode="after")
+    def _filters_fit(self) -> "_CharCNN":
+        widest = max(width for width, _ in self.filters)
+        if widest > self.max_characters_per_token:
+            raise ValueError(
+                f"char_cnn.max_characters_per_token is {self.max_characters_per_token}, expected "
+                f"at least {widest}, the widest of char_cnn.filters"
+            )
+        return self
+
+
+def _char_cnn(options: _CharCNN, names: Collection[str], projection: int) -> CharCNNConfig:
+    width = sum(count for _, count in options.filters)
+    return CharCNNConfig(
+        characters=Utf8Alphabet.size,
+        embedding=options.embedding.dim,
+        filters=options.filters,
+        highways=options.n_highway or 0,
+        activation=options.activation,
+        max_characters=options.max_characters_per_token,
+        # bilm-tf has no projection if the sizes are equal; AllenNLP always has one.
+        projection=width != projection or "CNN_proj/W_proj" in names,
+    )

@@ -34,6 +34,7 @@ from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, w
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
 from elmo_model.system_calls import usable_cores
+from elmo_model.validation import parsed
 
 FILE: Final = "index.json"
 VERSION: Final = 2
@@ -69,45 +70,27 @@ class Manifest:
         """Read the manifest of a folder. Raises IndexFolderError for a folder that is no index."""
         path = folder / FILE
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            facts = json.loads(text)
         except OSError as error:
             detail = f"{FILE} cannot be read: {error.strerror}"
             raise IndexFolderError(f"{folder} is no index of uses: {detail}") from error
         except (ValueError, RecursionError) as error:
             raise IndexFolderError(f"{path} is no JSON: {error}") from error
-        if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
+        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
             raise IndexFolderError(f"{folder} is no index of uses: {FILE} is of something else")
-        version = facts.pop("version", None)
+        version = facts.get("version")
         if version != VERSION:
             raise IndexFolderError(
                 f"{folder} is an index of version {version}, expected {VERSION}: make it anew"
             )
         try:
-            found = cls(**_with_parts(facts))
-        except (TypeError, KeyError) as error:
+            found = parsed(cls, text)
+        except ValueError as error:
             raise IndexFolderError(f"{path} is damaged: {error}") from error
-        if (fault := found.fault()) is not None:
-            raise IndexFolderError(f"{path} is damaged: {fault}")
+        if found.words is not None and not found.parts:
+            raise IndexFolderError(f"{path} is damaged: it is finished and has no part")
         return found
-
-    def fault(self) -> str | None:
-        """Return what makes a manifest that was read useless; None for nothing."""
-        numbers: dict[str, Any] = {"layers": self.layers, "dimension": self.dimension}
-        tables: dict[str, Any] = {} if self.words is None else {"words": self.words}
-        for number, part in enumerate(self.parts):
-            own = {name: getattr(part, name) for name in ("tokens", "sentences", "words", "lines")}
-            numbers |= {f"parts[{number}].{name}": value for name, value in own.items()}
-            tables[f"parts[{number}].files"] = part.files
-        for name, table in tables.items():
-            if not isinstance(table, dict):
-                return f"{name} is {table!r:.60}, expected the sizes of files"
-            numbers |= {f"{name}[{file!r}]": size for file, size in table.items()}
-        for name, value in numbers.items():
-            if not isinstance(value, int):
-                return f"{name} is {value!r:.60}, expected a number"
-        if self.words is not None and not self.parts:
-            return "it is finished and has no part"
-        return None
 
     def write(self, folder: Path) -> None:
         """Write the manifest, whole or not at all. Raises OSError."""
@@ -136,10 +119,6 @@ class Manifest:
 def part_folder(folder: Path, number: int) -> Path:
     """Return the folder of a part, which are numbered from 0."""
     return folder / f"part-{number:05}"
-
-
-def _with_parts(facts: dict[str, Any]) -> dict[str, Any]:
-    return {**facts, "parts": tuple(PartFacts(**part) for part in facts["parts"])}
 
 
 def open_index(folder: Path) -> NeighbourIndex:

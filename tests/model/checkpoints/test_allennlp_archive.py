@@ -227,7 +227,7 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
     ),
     "no filters": (
         lambda s: [s.pop(name) for name in list(s) if "char_conv" in name],
-        r"char_cnn\.filters is empty",
+        r"char_cnn\.filters is \(\), expected pairs",
     ),
     "mix": (
         lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"),
@@ -303,7 +303,12 @@ def test_links_and_paths_in_an_archive_reach_nothing(pair: Path, tmp_path: Path)
 
 TASKS: dict[str, tuple[str, str]] = {
     "not JSON": ("[", "header tasks is not JSON"),
-    "number": ("3", "header tasks are not sound"),
+    "number": ("3", "header tasks is 3, expected a list"),
+    "no number": (
+        json.dumps([{"name": "a", "weights": [1, "2", 3]}]),
+        r"header tasks\.0\.weights\.1 is '2', expected a number",
+    ),
+    "not finite": ('[{"name": "a", "weights": [1, NaN, 3]}]', "expected 3 finite numbers"),
     "few weights": (
         json.dumps(
             [{"name": "a", "weights": [1], "gamma": 1, "layer_norm": False, "description": ""}]
@@ -312,7 +317,7 @@ TASKS: dict[str, tuple[str, str]] = {
     ),
     "no name": (
         json.dumps([{"weights": [1, 2, 3], "gamma": 1, "layer_norm": False, "description": ""}]),
-        "header tasks are not sound: 'name'",
+        r"header tasks\.0\.name is missing",
     ),
 }
 

@@ -313,13 +313,19 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "fewer layers": (settings("encoder", n_layers=1), r"layer_1\..* is found, but not expected"),
     "cell": (settings("encoder", dim=13), r"has shape \(48, 8\), expected \(52, 8\) by .*cnn_tiny"),
     "clip": (settings("encoder", cell_clip=-1), r"encoder\.cell_clip is -1, expected a number"),
-    "dim": (settings("encoder", dim="12"), r"cnn_tiny\.json: lstm\.cell is '12', expected a whole"),
+    "dim": (
+        settings("encoder", dim="12"),
+        r"cnn_tiny\.json: encoder\.dim is '12', expected",
+    ),
     "no dims": (
         settings("token_embedder", word_dim=0, char_dim=0),
         "alphabet has neither characters nor words",
     ),
-    "activation": (settings("token_embedder", activation="gelu"), "'gelu', expected relu or tanh"),
-    "filters": (settings("token_embedder", filters=[1]), r"filters is \[1\], expected a list of"),
+    "activation": (
+        settings("token_embedder", activation="gelu"),
+        "'gelu', expected 'relu' or",
+    ),
+    "filters": (settings("token_embedder", filters=[1]), r"filters is \[1\], expected pairs of"),
     "limit": (settings("token_embedder", max_characters_per_token=2), "max_characters is 2"),
     "of another model": (
         lambda f: (f / "word.dic").write_text("<oov>\t0\n<bos>\t1\n<eos>\t2\n<pad>\t3\n"),

@@ -45,9 +45,9 @@ def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"words": 5}, "damaged: words is 5, expected the sizes of files"),
-        ({"words": {"numbers.npy": "a"}}, r"damaged: words\['numbers.npy'\] is 'a', expected"),
-        ({"layers": "3"}, "damaged: layers is '3', expected a number"),
+        ({"words": 5}, "damaged: words is 5, expected an object"),
+        ({"words": {"numbers.npy": "a"}}, r"damaged: words.numbers.npy is 'a', expected"),
+        ({"layers": "3"}, "damaged: layers is '3', expected a whole number"),
         ({"parts": [5]}, "is damaged"),
         ({"parts": []}, "damaged: it is finished and has no part"),
     ],

@@ -1,0 +1,145 @@
+"""Values of files, checked by pydantic: a fault is one line with key, value and rule."""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, Final, TypeVar, cast, dataclass_transform, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
+from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+_Kind = TypeVar("_Kind")
+
+_RULE: Final = "rule"
+
+_WORDS: Final = {
+    "bool_type": "true or false",
+    "dataclass_type": "an object",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "an object",
+    "string_type": "a string",
+    "tuple_type": "a list",
+}
+"""The values that a type allows, by pydantic's name of the fault."""
+
+MAX_SIZE: Final = 1 << 20
+"""The largest size of any kind: far above every published one, far below an integer overflow."""
+
+
+def rule(expected: str) -> WrapValidator:
+    """Return what makes one rule of all the constraints of a type, in words that messages show."""
+
+    def check(value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError(_RULE, "{expected}", {"expected": expected}) from None
+
+    return WrapValidator(check)
+
+
+_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+Size = Annotated[
+    int, Field(strict=True, ge=1, le=MAX_SIZE), rule(f"a whole number from 1 to {MAX_SIZE:,}")
+]
+Count = Annotated[
+    int, Field(strict=True, ge=0, le=MAX_SIZE), rule(f"a whole number from 0 to {MAX_SIZE:,}")
+]
+Number = Annotated[_Finite, rule("a number")]
+Flag = Annotated[bool, Field(strict=True), rule("true or false")]
+Filters = Annotated[
+    tuple[tuple[Size, Size], ...], Field(min_length=1), rule("pairs of width and count")
+]
+
+
+@dataclass_transform(frozen_default=True)
+def checked_dataclass(
+    section: str, error: type[ValueError]
+) -> Callable[[type[_Kind]], type[_Kind]]:
+    """Make a frozen dataclass whose values are checked: `error` says which one is wrong.
+
+    The keys of messages stand below `section`.
+    """
+
+    def decorate(kind: type[_Kind]) -> type[_Kind]:
+        made = dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))(kind)
+        init: Callable[..., None] = made.__init__
+
+        def checked_init(self: object, *values: Any, **named: Any) -> None:
+            try:
+                init(self, *values, **named)
+            except ValidationError as fault:
+                raise error(described(fault, made, section)) from None
+
+        made.__init__ = checked_init  # type: ignore[method-assign]
+        return cast(type[_Kind], made)
+
+    return decorate
+
+
+def validated(kind: type[_Kind], values: object, section: str = "") -> _Kind:
+    """Return values as a model or dataclass. Raises ValueError with the first fault in one line."""
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        raise ValueError(described(error, kind, section)) from None
+
+
+def parsed(kind: type[_Kind], text: str, section: str = "") -> _Kind:
+    """Return a JSON text as a model or dataclass, with numbers and strings as they are written.
+
+    Raises ValueError with the first fault in one line.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ValueError(described(error, kind, section)) from None
+
+
+def described(error: ValidationError, kind: Any, section: str = "") -> str:
+    """Return the first fault of values for a model or dataclass `kind`."""
+    fault = error.errors(include_url=False)[0]
+    place = ((section,) if section else ()) + _named(kind, fault["loc"])
+    key = ".".join(map(str, place)) or "it"
+    if fault["type"] == "value_error":  # a rule of several values, which has words of its own
+        return str(fault["ctx"]["error"])
+    if fault["type"] == "json_invalid":
+        return f"{section or 'it'} is not JSON: {fault['ctx']['error']}"
+    if fault["type"] == "missing":
+        return f"{key} is missing"
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        owner = ".".join(map(str, place[:-1])) or "it"
+        known = ", ".join(sorted(_keys(kind, fault["loc"][:-1])))
+        return f"{owner} has {place[-1]}, expected only {known}"
+    return f"{key} is {fault['input']!r:.80}, expected {_expected(fault)}"
+
+
+def _expected(fault: ErrorDetails) -> str:
+    if fault["type"] in (_RULE, "literal_error"):
+        return str(fault["ctx"]["expected"])
+    return _WORDS.get(fault["type"], fault["msg"].removeprefix("Input should be "))
+
+
+def _named(kind: Any, place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return a place with the name of a value that was given to a dataclass by its position."""
+    if place and isinstance(place[0], int) and is_dataclass(kind):
+        return (fields(kind)[place[0]].name, *place[1:])
+    return place
+
+
+def _keys(kind: Any, place: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the object at a place of a model or dataclass."""
+    for part in place:
+        members = getattr(kind, "__pydantic_fields__", {})
+        kind = members[part].annotation if part in members else kind
+        kind = next((each for each in get_args(kind) if _is_object(each)), kind)
+    if is_dataclass(kind):
+        return [field.name for field in fields(kind)]
+    return list(kind.model_fields)
+
+
+def _is_object(kind: Any) -> bool:
+    return is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel))
