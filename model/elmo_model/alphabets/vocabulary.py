@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from elmo_model.alphabets.alphabet import AlphabetError
 
-_UNKNOWN = "<UNK>"
+BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class WordVocabulary:
     """
 
     kind: ClassVar[str] = "vocabulary"
-    begin: ClassVar[str] = "<S>"
-    end: ClassVar[str] = "</S>"
+    begin: ClassVar[str] = BEGIN
+    end: ClassVar[str] = END
     size: ClassVar[int] = 0  # no characters
     max_characters: ClassVar[int] = 0
 
@@ -31,7 +31,7 @@ class WordVocabulary:
 
     def __post_init__(self) -> None:
         rows = {word: row for row, word in enumerate(self.words)}
-        for word in (self.begin, self.end, _UNKNOWN):
+        for word in (self.begin, self.end, UNKNOWN):
             # Without them bilm-tf would use row -1, or after its shift the padding of a batch.
             if word not in rows:
                 raise AlphabetError(f"vocabulary lacks {word}, expected a row for it")
@@ -52,7 +52,7 @@ class WordVocabulary:
 
     def word_ids(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Map N words to (N,) rows of the word table; unknown words get the row of `<UNK>`."""
-        rows, unknown = self._rows, self._rows[_UNKNOWN]
+        rows, unknown = self._rows, self._rows[UNKNOWN]
         return np.array([rows.get(word, unknown) for word in words], dtype=np.int64)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from torch import Tensor
 from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import allennlp, options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
-from elmo_model.config import CharCNNConfig, ConfigError, ElmoConfig, LSTMConfig
+from elmo_model.config import ElmoConfig
 from elmo_model.task import Task
 
 NAME = "allennlp-archive"
@@ -34,7 +33,6 @@ _STACKS = "_elmo_lstm._elmo_lstm."
 # AllenNLP always has both projections; bilm-tf leaves them out where sizes are equal.
 _PROJECTIONS = ("CNN_proj/W_proj", "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0")
 _GENERIC_NAMES = ("model", "weights", "best")  # file names that do not name the model
-_CLIP, _CHARACTERS = 3.0, 50  # in all published models
 
 
 def recognises(path: Path) -> bool:
@@ -69,12 +67,9 @@ def _configuration(
     described = _options(files, training)
     if described is not None:
         return options.config_of(described, _PROJECTIONS), described.label, ()
-    note = (
-        f"{files.weights_label}: holds no options file; clips of 3, relu and 50 characters a token "
-        f"were assumed, as in all published models"
-    )
-    config = _config_by_shapes(files.weights_label, state, prefix)
-    return config, "the other tensors", (note,)
+    note = f"{files.weights_label}: holds no options file; {options.ASSUMED}"
+    described = _options_of_shapes(files.weights_label, state, prefix)
+    return options.config_of(described, _PROJECTIONS), "the other tensors", (note,)
 
 
 def _decode(
@@ -166,45 +161,29 @@ def _prefix(label: str, state: Mapping[str, Tensor]) -> str:
     return found[0]
 
 
-def _config_by_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> ElmoConfig:
-    """Return the sizes of the tensors, with clips and activation of the published models."""
+def _options_of_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> options.OptionsFile:
+    """Return the options file that these tensors would have."""
     embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
-
-    def shape(name: str, axes: int) -> tuple[int, ...]:
-        if name not in state or state[name].dim() != axes:
-            raise CheckpointError(f"{label}: {name} is missing, expected a tensor of {axes} axes")
-        return tuple(state[name].shape)
-
-    characters, embedding = shape(prefix + _TABLE, 2)
-    filters: list[tuple[int, int]] = []
-    while (name := f"{embedder}char_conv_{len(filters)}.weight") in state:
-        count, _, span = shape(name, 3)
-        filters.append((span, count))
-    highways = layers = 0
-    while f"{embedder}_highways._layers.{highways}.weight" in state:
-        highways += 1
-    while f"{stacks}forward_layer_{layers}.input_linearity.weight" in state:
-        layers += 1
-    projection, cell = shape(f"{stacks}forward_layer_0.state_projection.weight", 2)
+    shapes = options.Shapes(label, {name: tuple(each.shape) for name, each in state.items()})
+    characters, embedding = shapes.of(prefix + _TABLE, 2)
     if characters != Utf8Alphabet.size:
         raise CheckpointError(
             f"{label}: {prefix + _TABLE} has {characters} rows, expected {Utf8Alphabet.size}"
         )
-    try:
-        return ElmoConfig(
-            CharCNNConfig(characters, embedding, tuple(filters), highways, "relu", _CHARACTERS),
-            LSTMConfig(
-                layers=layers,
-                cell=cell,
-                projection=projection,
-                cell_clip=_CLIP,
-                projection_clip=_CLIP,
-                skip=True,
-                forget_bias=FORGET_BIAS,
-            ),
-        )
-    except ConfigError as error:
-        raise CheckpointError(f"{label}: {error}") from error
+    convolution = embedder + "char_conv_{}.weight"
+    filters = [
+        shapes.of(convolution.format(number), 3) for number in range(shapes.count(convolution))
+    ]
+    projection, cell = shapes.of(f"{stacks}forward_layer_0.state_projection.weight", 2)
+    return options.assumed(
+        label,
+        embedding=embedding,
+        filters=[(span, count) for count, _, span in filters],
+        highways=shapes.count(embedder + "_highways._layers.{}.weight"),
+        layers=shapes.count(stacks + "forward_layer_{}.input_linearity.weight"),
+        cell=cell,
+        projection=projection,
+    )
 
 
 def _tasks(

@@ -57,6 +57,16 @@ def shapes(config: ElmoConfig, alphabet: Alphabet) -> dict[str, tuple[int, ...]]
     return {name: tuple(tensor.shape) for name, tensor in elmo.state_dict().items()}
 
 
+def check_shape(
+    label: str, found: tuple[int, ...] | None, expected: tuple[int, ...], origin: str
+) -> None:
+    """Raise CheckpointError for a tensor of another shape, or a missing one: `found` is None."""
+    if found is None:
+        raise CheckpointError(f"{label} is missing, expected shape {expected} by {origin}")
+    if found != expected:
+        raise CheckpointError(f"{label} has shape {found}, expected {expected} by {origin}")
+
+
 def checkpoint_of(elmo: Elmo) -> Checkpoint:
     """Return a network as a checkpoint that can be written.
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.config import CharCNNConfig, ElmoConfig
 
 WORDS = "embedding"
@@ -208,18 +208,10 @@ def _bilm_entries(config: ElmoConfig) -> Iterator[StoredArray]:
 
 def _read(arrays: Arrays, entry: StoredArray, origin: str) -> NDArray[np.float32]:
     label = f"{arrays.label}: {entry.array}"
-    if entry.array not in arrays.names():
-        raise CheckpointError(
-            f"{label} is missing, expected shape {entry.shape} by {entry.option} {origin}"
-        )
-    found = arrays.shape(entry.array)
+    found = arrays.shape(entry.array) if entry.array in arrays.names() else None
     if entry.array == "char_embed" and found == (entry.shape[0] + 1, *entry.shape[1:]):
         return _without_pad_row(label, arrays.numbers(entry.array))
-    if found != entry.shape:
-        raise CheckpointError(
-            f"{label} has shape {found}, expected {entry.shape} by "
-            f"{_culprits(entry, found)} {origin}"
-        )
+    check_shape(label, found, entry.shape, f"{_culprits(entry, found)} {origin}")
     return arrays.numbers(entry.array)
 
 

@@ -23,7 +23,13 @@ from torch import Tensor
 from elmo_model import alphabets
 from elmo_model.alphabets import Alphabet, AlphabetError, WordAlphabet
 from elmo_model.atomic_files import replacing
-from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of, shapes
+from elmo_model.checkpoints.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    check_shape,
+    checkpoint_of,
+    shapes,
+)
 from elmo_model.checkpoints.source import head
 from elmo_model.config import ConfigError, ElmoConfig
 from elmo_model.elmo import Elmo
@@ -180,19 +186,13 @@ def _tensors(path: Path, file: Any, expected: Mapping[str, tuple[int, ...]]) -> 
     """Return the tensors as float32. Raises CheckpointError if one is missing or unexpected."""
     names = set(file.keys())
     if missing := sorted(expected.keys() - names):
-        raise CheckpointError(
-            f"{path}: {missing[0]} is missing, expected shape {expected[missing[0]]} by the header"
-        )
+        check_shape(f"{path}: {missing[0]}", None, expected[missing[0]], "the header")
     if unknown := sorted(names - expected.keys()):
         raise CheckpointError(f"{path}: {unknown[0]} is found, but not expected by the header")
     tensors = {}
     for name, shape in expected.items():
         stored = file.get_slice(name)
-        if tuple(stored.get_shape()) != shape:
-            raise CheckpointError(
-                f"{path}: {name} has shape {tuple(stored.get_shape())}, "
-                f"expected {shape} by the header"
-            )
+        check_shape(f"{path}: {name}", tuple(stored.get_shape()), shape, "the header")
         if stored.get_dtype() not in _TYPES:
             raise CheckpointError(
                 f"{path}: {name} is of type {stored.get_dtype()}, expected {', '.join(_TYPES)}"

@@ -1,7 +1,8 @@
 """The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
+import itertools
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -102,6 +103,63 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
             "activation": cnn.activation,
         }
     return options
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of stored tensors by name: they tell the sizes that no options file tells."""
+
+    label: str
+    shapes: Mapping[str, tuple[int, ...] | None]
+
+    def of(self, name: str, axes: int) -> tuple[int, ...]:
+        """Return the shape of a tensor. Raises CheckpointError where it is missing or differs."""
+        shape = self.shapes.get(name)
+        if shape is None or len(shape) != axes:
+            raise CheckpointError(
+                f"{self.label}: {name} is missing, expected a tensor of {axes} axes"
+            )
+        return shape
+
+    def count(self, name: str) -> int:
+        """Return how many tensors have a name with {} in place of their number, from 0."""
+        return next(
+            number for number in itertools.count() if name.format(number) not in self.shapes
+        )
+
+
+def assumed(
+    label: str,
+    embedding: int,
+    filters: Sequence[tuple[int, int]],
+    highways: int,
+    layers: int,
+    cell: int,
+    projection: int,
+) -> "OptionsFile":
+    """Return options of these sizes, with the clips, activation and limit of published models."""
+    values = {
+        "lstm": {
+            "cell_clip": 3.0,
+            "proj_clip": 3.0,
+            "use_skip_connections": True,
+            "n_layers": layers,
+            "dim": cell,
+            "projection_dim": projection,
+        },
+        "char_cnn": {
+            "activation": "relu",
+            "embedding": {"dim": embedding},
+            "filters": [list(pair) for pair in filters],
+            "n_highway": highways,
+            "max_characters_per_token": 50,
+        },
+    }
+    return OptionsFile(label, values)
+
+
+ASSUMED = "clips of 3, relu and 50 characters a token were assumed, as in all published models"
+"""The note on a model whose files lack these values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
 
 
@@ -35,16 +35,9 @@ class Stored:
     def take(self, name: str, *shape: int) -> Tensor:
         """Return a float32 tensor. Raises CheckpointError if it is missing or differs."""
         name = self._prefix + name
-        if name not in self._tensors:
-            raise CheckpointError(
-                f"{self._label}: {name} is missing, expected shape {shape} by {self._origin}"
-            )
+        found = tuple(self._tensors[name].shape) if name in self._tensors else None
+        check_shape(f"{self._label}: {name}", found, shape, self._origin)
         tensor = self._tensors[name]
-        if tuple(tensor.shape) != shape:
-            raise CheckpointError(
-                f"{self._label}: {name} has shape {tuple(tensor.shape)}, "
-                f"expected {shape} by {self._origin}"
-            )
         if tensor.dtype != torch.float32 or tensor.layout != torch.strided:
             raise CheckpointError(f"{self._label}: {name} is {tensor.dtype}, expected float32")
         held = tensor.untyped_storage().nbytes()

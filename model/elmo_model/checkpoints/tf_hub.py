@@ -5,7 +5,6 @@ characters a token are assumed to be those of the published models, from which m
 """
 
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import layout, options, tars, tensor_bundle
@@ -22,7 +21,6 @@ _WEIGHTS, _SCALING = "aggregation/weights", "aggregation/scaling"
 # Files that an archive of AllenNLP has and a module has not. The first of them ends the search in
 # a tar, which would otherwise unpack hundreds of megabytes of weights to look at every name.
 _NOT_A_MODULE = ("config.json", "weights.th", "best.th")
-_ASSUMED = "clips of 3, relu and 50 characters a token"
 
 
 def recognises(path: Path) -> bool:
@@ -43,7 +41,7 @@ def read(path: Path) -> Checkpoint:
         tensors = layout.decode(arrays, config, "in the other variables")
         layout.refuse_unexpected(arrays, config, "in the other variables")
         tasks = _tasks(bundle, config)
-    note = f"{bundle.label}: has no options; {_ASSUMED} were assumed, as in all published models"
+    note = f"{bundle.label}: has no options; {options.ASSUMED}"
     folder = path.parent if path.name == "variables" else path
     name = folder.resolve().name.split(".tar")[0].removesuffix(".tgz")
     alphabet = Utf8Alphabet(config.char_cnn.max_characters if config.char_cnn else 0)
@@ -69,42 +67,20 @@ def _holds_variables(path: Path) -> bool:
 
 def _options_of_shapes(arrays: Variables) -> options.OptionsFile:
     """Return the options file that these variables would have."""
-
-    def size(name: str, axis: int, axes: int) -> int:
-        shape = arrays.shape(name) if name in arrays.names() else None
-        if shape is None or len(shape) != axes:
-            raise CheckpointError(
-                f"{arrays.label}: {name} is missing, expected a variable of {axes} axes"
-            )
-        return shape[axis]
-
+    shapes = options.Shapes(arrays.label, {name: arrays.shape(name) for name in arrays.names()})
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
-    filters: list[list[int]] = []
-    while (name := f"CNN/W_cnn_{len(filters)}") in arrays.names():
-        filters.append([size(name, 1, 4), size(name, 3, 4)])
-    highways = layers = 0
-    while f"CNN_high_{highways}/W_carry" in arrays.names():
-        highways += 1
-    while f"{cell.format(layers)}/B" in arrays.names():
-        layers += 1
-    values: dict[str, Any] = {
-        "lstm": {
-            "cell_clip": 3,
-            "proj_clip": 3,
-            "use_skip_connections": True,
-            "n_layers": layers,
-            "dim": size(f"{cell.format(0)}/B", 0, 1) // 4,
-            "projection_dim": size("CNN_proj/W_proj", 1, 2),
-        },
-        "char_cnn": {
-            "activation": "relu",
-            "embedding": {"dim": size("char_embed", 1, 2)},
-            "filters": filters,
-            "n_highway": highways,
-            "max_characters_per_token": 50,
-        },
-    }
-    return options.OptionsFile(arrays.label, values)
+    filters = [
+        shapes.of(f"CNN/W_cnn_{number}", 4) for number in range(shapes.count("CNN/W_cnn_{}"))
+    ]
+    return options.assumed(
+        arrays.label,
+        embedding=shapes.of("char_embed", 2)[1],
+        filters=[(shape[1], shape[3]) for shape in filters],
+        highways=shapes.count("CNN_high_{}/W_carry"),
+        layers=shapes.count(f"{cell}/B"),
+        cell=shapes.of(f"{cell.format(0)}/B", 1)[0] // 4,
+        projection=shapes.of("CNN_proj/W_proj", 2)[1],
+    )
 
 
 def _tasks(bundle: tensor_bundle.Bundle, config: ElmoConfig) -> tuple[Task, ...]:

@@ -1,4 +1,4 @@
-"""The vocabulary of a word-input model: a text file of one word a line, plain or gzipped."""
+"""The vocabulary file of bilm-tf: one word a line, plain or gzipped."""
 
 import gzip
 import io
@@ -35,6 +35,17 @@ def find(source: Source) -> str:
 
 def read(source: Source, file: str) -> WordVocabulary:
     """Read a vocabulary. Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`."""
+    try:
+        return WordVocabulary(tuple(words_of(source, file)))
+    except AlphabetError as error:
+        raise CheckpointError(f"{source.label(file)}: {error}") from error
+
+
+def words_of(source: Source, file: str) -> list[str]:
+    """Return the words of a file; an empty line is the empty word (bilm-tf `data.py`).
+
+    Raises CheckpointError for a file that cannot be read or is not UTF-8.
+    """
     label = source.label(file)
     content = source.read(file, _MAX_SIZE)
     if file.endswith(".gz"):
@@ -44,13 +55,9 @@ def read(source: Source, file: str) -> WordVocabulary:
         except (OSError, EOFError, zlib.error) as error:
             raise CheckpointError(f"{label}: cannot be unpacked: {error}") from error
     try:
-        text = content.decode("utf-8")
+        return _lines(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
-    try:
-        return WordVocabulary(tuple(_lines(text)))
-    except AlphabetError as error:
-        raise CheckpointError(f"{label}: {error}") from error
 
 
 def text_of(words: Sequence[str]) -> str:

@@ -130,10 +130,7 @@ def _encode(options: TrainOptions) -> Corpus:
 def _vocabulary(options: TrainOptions, corpus: Corpus) -> Vocabulary:
     if options.vocabulary is None:
         return corpus.vocabulary(options.vocabulary_size)
-    try:
-        return Vocabulary.read(options.vocabulary)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{options.vocabulary}: cannot be read: {error}") from error
+    return Vocabulary.read(options.vocabulary)
 
 
 def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:

@@ -8,12 +8,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.alphabets.vocabulary import BEGIN, END, UNKNOWN
 from elmo_model.atomic_files import write_bytes
-
-BEGIN, END, UNKNOWN = "<S>", "</S>", "<UNK>"
+from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.vocabulary_file import words_of
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
-_SKIPPED = "!!!MAXTERMID"  # a line of some old vocabulary files; not a word
 
 
 class VocabularyError(ValueError):
@@ -52,10 +52,8 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read one word per line; an empty line is the empty word (bilm-tf `data.py`)."""
-        with path.open(encoding="utf-8", newline="\n") as lines:
-            words = [line.strip() for line in lines]
-        return cls(tuple(word for word in words if word != _SKIPPED))
+        """Read a vocabulary file, plain or gzipped. Raises CheckpointError and VocabularyError."""
+        return cls(tuple(words_of(FolderSource(path.parent), path.name)))
 
     def write(self, path: Path) -> None:
         """Write one word per line, atomically."""

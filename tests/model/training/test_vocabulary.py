@@ -1,10 +1,12 @@
 """Words are ranked by frequency, and the special words are always included."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from elmo_model.checkpoints import CheckpointError
 from elmo_model.training.vocabulary import Vocabulary, VocabularyError
 
 COUNTS = [("rare", 1), ("b", 5), ("<UNK>", 9), ("a", 5), ("often", 7)]
@@ -37,6 +39,22 @@ def test_a_file_holds_the_same_words(tmp_path: Path) -> None:
     vocabulary = Vocabulary(("<S>", "</S>", "<UNK>", "naïve", "東京"))
     vocabulary.write(tmp_path / "vocab.txt")
     assert Vocabulary.read(tmp_path / "vocab.txt") == vocabulary
+
+
+def test_a_packed_file_with_other_line_ends_holds_the_same_words(tmp_path: Path) -> None:
+    text = "<S>\r\n</S>\r<UNK>\nna\u2028ive\n"
+    (tmp_path / "vocab.txt.gz").write_bytes(gzip.compress(text.encode()))
+
+    words = Vocabulary.read(tmp_path / "vocab.txt.gz").words
+
+    assert words == ("<S>", "</S>", "<UNK>", "na\u2028ive")
+
+
+def test_a_file_of_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes("naïve".encode("latin-1"))
+
+    with pytest.raises(CheckpointError, match=r"vocab\.txt: is not UTF-8"):
+        Vocabulary.read(tmp_path / "vocab.txt")
 
 
 def test_old_files_have_empty_words_and_a_marker(tmp_path: Path) -> None:
