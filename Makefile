@@ -56,7 +56,7 @@ test-avx2: $(VENV)/.installed-dev
 	  FBGEMM_ENABLE_INSTRUCTIONS=AVX2 $(PYTEST) $(QUICK) $(NUMBERS)
 
 NUMBERS := tests/model/layers tests/model/inference tests/model/training tests/model/fitting \
-  tests/model/evaluation tests/model/pretrained tests/model/test_centre.py tests/model/test_elmo.py \
+  tests/model/evaluation tests/model/models tests/model/neighbours/test_centre.py tests/model/test_elmo.py \
   tests/model/test_parity_allennlp.py tests/model/test_parity_reference.py \
   tests/model/test_precision.py tests/model/checkpoints/test_aligned.py \
   tests/model/checkpoints/test_allennlp_archive.py \

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.store import open_index
-from elmo_model.pretrained import open_model
 from elmo_model.text_files import open_text
 from tests.support.servers import running
 

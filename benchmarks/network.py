@@ -25,7 +25,7 @@ from benchmarks import inputs
 from benchmarks.inputs import Batches, Sentence
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 CACHES = ("all", "text", "none")

@@ -30,7 +30,7 @@ from benchmarks.machine import describe
 from elmo_model.config import LSTMConfig
 from elmo_model.inference.encoder import Encoder
 from elmo_model.layers.packing import Packing
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 _COPIED = 1 << 28  # bytes

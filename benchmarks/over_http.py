@@ -27,7 +27,7 @@ import orjson
 from benchmarks.inputs import Sentence, checkpoint
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.http.wiring import assemble
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, Settings

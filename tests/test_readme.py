@@ -25,7 +25,7 @@ from threading import Thread
 import httpx
 import pytest
 
-from elmo_model.catalogue import CATALOGUE
+from elmo_model.models.catalogue import CATALOGUE
 from tests.support.checkpoints import original_size_pair
 from tests.support.servers import SMALL, free_port
 

@@ -30,7 +30,7 @@ from elmo_model.fitting.examples import FitError
 from elmo_model.fitting.features import Encode, encode_by
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.text_files import TextError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elmo_model.catalogue import canonical
+from elmo_model.models.catalogue import canonical
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 """A name that a user may give to a model: `NAME=SOURCE`."""

@@ -14,7 +14,7 @@ import orjson
 import torch
 from numpy.typing import NDArray
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.sender import Request
 

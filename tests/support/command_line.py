@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from click.testing import CliRunner, Result
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.cli import main
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60]]

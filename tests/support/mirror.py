@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from elmo_model.published import File, Published
+from elmo_model.models.published import File, Published
 
 OPTIONS = json.dumps({"lstm": {}}).encode()
 WEIGHTS = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 4096  # a little over 1 MiB

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.catalogue import path_fault
 from elmo_model.checkpoints import (
     aligned,
     allennlp,
@@ -22,6 +21,7 @@ from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round
 from elmo_model.checkpoints.native import save
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
+from elmo_model.models.catalogue import path_fault
 
 _log = logging.getLogger(__name__)
 

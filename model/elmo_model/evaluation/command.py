@@ -14,7 +14,7 @@ from elmo_model.evaluation.tagging import tagging
 from elmo_model.evaluation.word_in_context import word_in_context
 from elmo_model.fitting.features import Encode, encode_by
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 
 
 @dataclass(frozen=True, slots=True)

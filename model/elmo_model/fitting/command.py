@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from elmo_model.atomic_files import write_bytes
-from elmo_model.catalogue import tokenization
 from elmo_model.elmo import Origin
 from elmo_model.fitting import report
 from elmo_model.fitting.comparison import compare
@@ -18,7 +17,8 @@ from elmo_model.fitting.readers import read_examples
 from elmo_model.fitting.stored_vectors import open_stored_vectors
 from elmo_model.fitting.task_files import FittedTask, json_bytes
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.catalogue import tokenization
+from elmo_model.models.opening import open_model
 from elmo_model.tokenizers import tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 

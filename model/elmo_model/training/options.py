@@ -12,7 +12,7 @@ from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import OPTIMISERS, RECIPES, SCHEDULES, SOFTMAX_BIASES, Recipe
 from elmo_model.training.run import Plan

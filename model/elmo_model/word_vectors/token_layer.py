@@ -14,7 +14,7 @@ from elmo_model.alphabets import WordVocabulary
 from elmo_model.alphabets.vocabulary import BEGIN, END, UNKNOWN
 from elmo_model.atomic_files import write_bytes
 from elmo_model.elmo import Elmo
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.text_files import open_text
 from elmo_model.word_vectors.formats import tensors_of
 from elmo_model.word_vectors.source import WordVectorsError

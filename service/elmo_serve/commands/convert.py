@@ -78,7 +78,7 @@ def _convert(source: str, destination: Path, name: str | None, dtype: str) -> No
     import torch
 
     from elmo_model.checkpoints import describe, round_weights
-    from elmo_model.pretrained import open_model
+    from elmo_model.models.opening import open_model
 
     with steps() as step:
         step(f"Reading {source}")

@@ -8,8 +8,8 @@ import difflib
 
 import click
 
-from elmo_model.catalogue import CATALOGUE, published_model
-from elmo_model.published import Published
+from elmo_model.models.catalogue import CATALOGUE, published_model
+from elmo_model.models.published import Published
 from elmo_serve.commands.published import cache_options
 from elmo_serve.commands.terminal import download_progress, fail
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from elmo_model.catalogue import path_fault, published_model
+from elmo_model.models.catalogue import path_fault, published_model
 from elmo_model.precision import PRECISIONS
 from elmo_model.tokenizers import TOKENIZERS
 from elmo_serve.commands.published import (

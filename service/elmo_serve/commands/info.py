@@ -28,7 +28,7 @@ def info(model: str, as_json: bool) -> None:
       $ elmo info models/weights.hdf5 --json
     """
     from elmo_model.checkpoints import CheckpointError
-    from elmo_model.pretrained import describe_model
+    from elmo_model.models.opening import describe_model
 
     model = resolve_model(model)
     try:

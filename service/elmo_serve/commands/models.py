@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import click
 
-from elmo_model.catalogue import BUILT_IN, published_models, tokenization
-from elmo_model.published import Published
+from elmo_model.models.catalogue import BUILT_IN, published_models, tokenization
+from elmo_model.models.published import Published
 from elmo_serve.commands.published import cache_options
 from elmo_serve.commands.terminal import fail
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from elmo_model.catalogue import BUILT_IN, canonical, path_fault, published_model
+from elmo_model.models.catalogue import BUILT_IN, canonical, path_fault, published_model
 from elmo_serve.commands.terminal import download_progress, fail
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
 def _mixes(source: str) -> tuple[tuple[Task, ...], TaskOwner]:
     """Return the trained mixes of a model, and the model as the owner of their files."""
     from elmo_model.checkpoints import read
-    from elmo_model.pretrained import BUILT_IN, load_built_in
+    from elmo_model.models.opening import BUILT_IN, load_built_in
     from elmo_serve.task_file import TaskOwner
 
     if source in BUILT_IN:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import orjson
 
-from elmo_model.catalogue import tokenization
+from elmo_model.models.catalogue import tokenization
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import TOKENIZERS, TokenizeError, tokenizer
 from elmo_serve.commands.published import model_option

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from elmo_model.catalogue import BUILT_IN, canonical, published_model
+from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_serve.model_cache import CacheSettings, locate
 
 

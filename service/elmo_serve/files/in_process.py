@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.state import State
 from elmo_model.word_vectors.look_up import WordVectors as Words
 from elmo_serve.output import Output

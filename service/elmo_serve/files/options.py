@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.tokenizers import Tokenize, tokenizer
-from elmo_model.word_vectors.word_vectors import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.distributed.located import located
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, allennlp

@@ -5,7 +5,7 @@ from itertools import tee
 from typing import Any
 
 from elmo_client import Client
-from elmo_model.word_vectors.word_vectors import WordVectorsInfo
+from elmo_model.word_vectors.look_up import WordVectorsInfo
 from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo

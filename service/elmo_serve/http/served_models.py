@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
-from elmo_model.centre import Centre
+from elmo_model.neighbours.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.model_specs import ModelSpec

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from elmo_client import Client
-from elmo_model.centre import centre_of
+from elmo_model.neighbours.centre import centre_of
 from elmo_model.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.output import select

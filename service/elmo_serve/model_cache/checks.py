@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.atomic_files import write_bytes
-from elmo_model.published import File
+from elmo_model.models.published import File
 from elmo_serve.model_cache.download_error import DownloadError
 
 SUMS: Final = "SHA256SUMS"

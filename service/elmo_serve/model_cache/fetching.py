@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.atomic_files import publish
-from elmo_model.catalogue import published_model
-from elmo_model.published import File, Published
+from elmo_model.models.catalogue import published_model
+from elmo_model.models.published import File, Published
 from elmo_serve.folder_lock import locked
 from elmo_serve.model_cache.cache import CacheSettings
 from elmo_serve.model_cache.checks import (

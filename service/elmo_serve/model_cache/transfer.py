@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 import httpx
 
-from elmo_model.published import File
+from elmo_model.models.published import File
 from elmo_serve.model_cache.checks import check_size
 from elmo_serve.model_cache.download_error import DownloadError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from elmo_model.centre import Centre
+from elmo_model.neighbours.centre import Centre
 from elmo_model.word_vectors.look_up import WordVectorsInfo
 from elmo_serve.output import Output
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit

@@ -81,7 +81,7 @@ def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
 
 
 def test_load_says_which_call_takes_a_name() -> None:
-    with pytest.raises(CheckpointError, match=r"opened by elmo_model\.pretrained\.open_model$"):
+    with pytest.raises(CheckpointError, match=r"elmo_model\.models\.opening\.open_model$"):
         load("english")
     with pytest.raises(CheckpointError, match=r"`elmo download original`, which prints its path$"):
         load("original")

@@ -10,7 +10,7 @@ from elmo_model.evaluation.score import table
 from elmo_model.evaluation.senses import SENTENCES, senses, separation
 from elmo_model.fitting.features import encode_by
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from tests.support.command_line import elmo
 
 

@@ -14,7 +14,7 @@ from elmo_model.fitting.comparison import digest
 from elmo_model.fitting.examples import FitError
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.fitting.readers import read_examples
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.tokenizers import TokenizeError, tokenizer
 from tests.support.checkpoints import poisoned_by, write_pair
 from tests.support.command_line import elmo

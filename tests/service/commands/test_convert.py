@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import save
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from tests.support.command_line import assert_equal_to_the_bit, elmo
 from tests.support.full_disk import full_disk
 from tests.support.servers import SMALL

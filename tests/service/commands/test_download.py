@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.catalogue import CATALOGUE
 from elmo_model.checkpoints import allennlp
-from elmo_model.pretrained import load_built_in
+from elmo_model.models.catalogue import CATALOGUE
+from elmo_model.models.opening import load_built_in
 from elmo_serve.commands.published import with_resolved_models
 from elmo_serve.settings_text import from_strings
 from tests.support.command_line import elmo

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo_model.models.opening import open_model
 from elmo_model.neighbours.store import open_index
-from elmo_model.pretrained import open_model
 from tests.support import fork_server
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from elmo_model.checkpoints import FORMATS, native
-from elmo_model.pretrained import BUILT_IN, open_model
+from elmo_model.models.opening import BUILT_IN, open_model
 from tests.support.command_line import elmo
 
 DOCS = Path(__file__).parents[3] / "docs" / "checkpoints.md"

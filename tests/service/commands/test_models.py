@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from elmo_model.catalogue import BUILT_IN, CATALOGUE, published_models
+from elmo_model.models.catalogue import BUILT_IN, CATALOGUE, published_models
 from tests.support.command_line import elmo
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.checkpoints import native
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from tests.support.command_line import elmo
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.task import Task
 from elmo_serve.task_file import TaskOwner
 from elmo_serve.tasks import TaskRegistry

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_model.training import snapshot
 from elmo_model.training.recipe import RECIPES
 from elmo_model.training.shapes import SHAPES

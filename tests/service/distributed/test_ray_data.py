@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.files.folder import FolderJob
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions

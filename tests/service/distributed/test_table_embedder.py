@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.distributed.table_embedder import TableEmbedder
 from elmo_serve.model_cache import DownloadError
 from elmo_serve.output import SelectionError

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from elmo_client import RequestRefused
-from elmo_model.pretrained import open_model
+from elmo_model.models.opening import open_model
 from elmo_serve.estimators import ElmoVectorizer
 from tests.support.servers import SMALL, Running
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.published import File
+from elmo_model.models.published import File
 from elmo_serve.model_cache import SUMS, DownloadError
 from elmo_serve.model_cache.checks import check_content, check_size, digest_of, read_sums, record
 

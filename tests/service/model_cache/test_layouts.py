@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.catalogue import CATALOGUE, published_model
 from elmo_model.checkpoints import allennlp
-from elmo_model.pretrained import load_built_in
-from elmo_model.published import File, Published
+from elmo_model.models.catalogue import CATALOGUE, published_model
+from elmo_model.models.opening import load_built_in
+from elmo_model.models.published import File, Published
 from elmo_serve.model_cache import CacheSettings, DownloadError, fetch
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo

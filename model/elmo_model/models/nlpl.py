@@ -6,10 +6,10 @@ ELMoForManyLangs for the CoNLL 2018 shared task. `efml:nl` is the latter by its 
 
 import re
 
-from elmo_model.published import File, Published
+from elmo_model.models.published import File, Published
 
 _RULE = re.compile(r"nlpl[:-](?:(11|20)[/-])?([1-9][0-9]{0,5})")
-_LEAST, _MOST = 1 << 10, 4 << 30  # bytes of a zip
+_MIN_BYTES, _MAX_BYTES = 1 << 10, 4 << 30  # bytes of a zip
 _LICENCE = "CC BY 4.0"
 
 TEXTS = {
@@ -64,7 +64,7 @@ def known() -> tuple[Published, ...]:
 
 def _model(collection: str, number: int) -> Published:
     path = f"vectors.nlpl.eu/repository/{collection}/{number}.zip"
-    file = File(path, _LEAST, _MOST, (f"http://{path}",))
+    file = File(path, _MIN_BYTES, _MAX_BYTES, (f"http://{path}",))
     name, language, text = f"nlpl:{number}", "en", "NLPL repository"
     if collection == "11":
         name, text = f"nlpl:11/{number}", "NLPL repository, CoNLL 2018"

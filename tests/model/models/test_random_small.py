@@ -2,7 +2,7 @@
 
 import torch
 
-from elmo_model.pretrained import load_built_in, open_model
+from elmo_model.models.opening import load_built_in, open_model
 
 
 def test_it_has_the_published_small_shape_and_fixed_weights() -> None:

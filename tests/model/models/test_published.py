@@ -1,6 +1,6 @@
 """The addresses of a file: its own in turn, or the one below a mirror."""
 
-from elmo_model.published import PUBLISHED, File, Published
+from elmo_model.models.published import PUBLISHED, File, Published
 
 
 def test_a_file_without_addresses_lies_in_the_bucket() -> None:

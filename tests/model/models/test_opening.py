@@ -1,9 +1,11 @@
 """Models by name or path."""
 
+import importlib
+
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.pretrained import BUILT_IN, describe_model, load_built_in, open_model
+from elmo_model.models.opening import BUILT_IN, describe_model, load_built_in, open_model
 from tests.support import golden
 
 
@@ -35,3 +37,8 @@ def test_an_unknown_name_is_explained(opening: object) -> None:
 def test_load_built_in_takes_no_path() -> None:
     with pytest.raises(CheckpointError, match="model is 'huge', expected one of english, random-"):
         load_built_in("huge")
+
+
+def test_the_old_module_names_the_new_one() -> None:
+    with pytest.raises(ImportError, match=r"import elmo_model\.models\.opening"):
+        importlib.import_module("elmo_model.pretrained")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the server imports this module without torch
 TEXT: Final = "english"
 """The name of the text: every model is centred with it, in whatever language it was trained."""
 
-_FILE: Final = Path(__file__).parent / "pretrained" / f"{TEXT}.txt"
+_FILE: Final = Path(__file__).parents[1] / "models" / f"{TEXT}.txt"
 
 
 class Network(Protocol):

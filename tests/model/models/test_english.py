@@ -13,11 +13,11 @@ from elmo_model.evaluation.score import table
 from elmo_model.evaluation.senses import senses
 from elmo_model.fitting.features import encode_by
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import describe_model, load_built_in
+from elmo_model.models.opening import describe_model, load_built_in
 
 ROOT = Path(__file__).parents[3]
-CARD = ROOT / "model/elmo_model/pretrained/english.md"
-WEIGHTS = ROOT / "model/elmo_model/pretrained/english.safetensors"
+CARD = ROOT / "model/elmo_model/models/english.md"
+WEIGHTS = ROOT / "model/elmo_model/models/english.safetensors"
 
 # For each word two sentences with one sense, and two with another.
 SENSES = {

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.centre import centre_of, sentences
 from elmo_model.elmo import Elmo
 from elmo_model.evaluation.homographs import read_uses
 from elmo_model.evaluation.senses import SENTENCES
 from elmo_model.inference.encoder import Encoder
-from elmo_model.pretrained import load_built_in
+from elmo_model.models.opening import load_built_in
+from elmo_model.neighbours.centre import centre_of, sentences
 
-CARD = Path(__file__).parents[2] / "model/elmo_model/pretrained/english.md"
+CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
 
 
 class Lengths:

@@ -1,11 +1,35 @@
-"""What a published model is: its files, the addresses that they are fetched from, and its card."""
+"""A published model: its files, the addresses that they are fetched from, and its card.
 
+`published.toml` has a table `model` for each, with the fields of `Published`, and below it a table
+`file` for each file. A file has a `path` below AllenNLP's bucket, and `also` lies at other
+addresses; or it has `addresses`, the first of which is its path. `sha1` is its published checksum.
+`size` bounds the file of weights; where it is not published, `max_weights` does.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 # The root of AllenNLP's bucket, and the same bucket by its other name. A mirror serves the paths
 # of the catalogue below its own address.
 PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models"
 _SAME_BUCKET = "https://allennlp.s3.amazonaws.com/models"
+
+
+_FILE: Final = Path(__file__).with_suffix(".toml")
+
+_MIN_WEIGHTS: Final = 54_373_184  # bytes: those of the smallest published shape
+_MAX_WEIGHTS: Final = 4 << 30  # bytes of weights whose size is not published
+_OVERHEAD: Final = 1 << 20  # bytes that HDF5 may add to the weights; in `original` it adds 31,400
+_BOUNDS: Final = {
+    ".json": (2, 1 << 20),
+    ".pth": (1, 64 << 20),
+    ".zip": (1 << 10, _MAX_WEIGHTS),  # its kind is seen at its first bytes
+    ".gz": (1 << 10, _MAX_WEIGHTS),
+}
+"""The least and the most bytes of a file by its ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +86,22 @@ class Published:
     def folder(self) -> str:
         """The name of its folder in the cache: of letters, digits, dots and hyphens."""
         return self.name.replace(":", "-").replace("/", "-")
+
+
+def load() -> Iterator[Published]:
+    """Yield the models of `published.toml`."""
+    for values in tomllib.loads(_FILE.read_text(encoding="utf-8"))["model"]:
+        files, limit = values.pop("file"), values.pop("max_weights", _MAX_WEIGHTS)
+        size = values.get("size")
+        weights = (_MIN_WEIGHTS, limit) if size is None else (size, size + _OVERHEAD)
+        yield Published(files=tuple(_file(each, weights) for each in files), **values)
+
+
+def _file(values: Mapping[str, Any], weights: tuple[int, int]) -> File:
+    addresses = tuple(values.get("addresses", ()))
+    path = values.get("path") or addresses[0].partition("://")[2]
+    if "also" in values:
+        addresses = (*File(path, 0, 0).urls(), *values["also"])
+    least, most = _BOUNDS.get(Path(path).suffix, weights)
+    digests = (("sha1", values["sha1"]),) if "sha1" in values else ()
+    return File(path, least, most, addresses, digests)

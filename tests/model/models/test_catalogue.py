@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model import pretrained
-from elmo_model.catalogue import (
+from elmo_model.models import opening
+from elmo_model.models.catalogue import (
     BUILT_IN,
     CATALOGUE,
     canonical,
@@ -15,7 +15,7 @@ from elmo_model.catalogue import (
     published_models,
     tokenization,
 )
-from elmo_model.published import PUBLISHED
+from elmo_model.models.published import PUBLISHED
 from elmo_model.tokenizers import TOKENIZERS
 
 
@@ -108,7 +108,7 @@ def test_a_model_is_known_by_its_name_or_its_folder(
 
 
 def test_every_built_in_model_is_listed() -> None:
-    assert list(BUILT_IN) == list(pretrained.BUILT_IN)
+    assert list(BUILT_IN) == list(opening.BUILT_IN)
 
 
 def test_names_are_found_in_any_case() -> None:
@@ -126,7 +126,7 @@ def test_names_are_found_in_any_case() -> None:
         ("Random_small", "does not exist; did you mean random-small? expected"),
         ("qqqq", "does not exist, expected the path of a checkpoint, or one of english, "),
         ("/models/english", "does not exist, expected a checkpoint"),
-        ("english", "opened by elmo_model.pretrained.open_model"),
+        ("english", "opened by elmo_model.models.opening.open_model"),
         ("5.5B", "fetched by `elmo download 5.5b`"),
     ],
 )

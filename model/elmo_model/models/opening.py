@@ -6,14 +6,17 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.catalogue import canonical
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
-from elmo_model.pretrained import english, random_small
+from elmo_model.models import random_small
+from elmo_model.models.catalogue import canonical
+
+_ENGLISH = Path(__file__).with_name("english.safetensors")
+"""The weights of the built-in English model. `english.md` beside it is its model card."""
 
 BUILT_IN: dict[str, Callable[[], Elmo]] = {
-    english.NAME: english.build,
+    "english": lambda: checkpoints.load(_ENGLISH),  # float32; the file holds float16
     random_small.NAME: random_small.build,
 }
 

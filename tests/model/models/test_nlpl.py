@@ -2,8 +2,8 @@
 
 import pytest
 
-from elmo_model import nlpl
-from elmo_model.catalogue import canonical, published_model
+from elmo_model.models import nlpl
+from elmo_model.models.catalogue import canonical, published_model
 
 
 @pytest.mark.parametrize(

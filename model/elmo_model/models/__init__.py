@@ -1,0 +1,1 @@
+"""Models by name: those that come with the program, and published ones."""

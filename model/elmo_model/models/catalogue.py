@@ -1,0 +1,100 @@
+"""The models that have names: built-in ones, and published ones with the paths of their files.
+
+A module without torch: the server and the command line resolve names before torch is imported.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+from elmo_model.models import nlpl
+from elmo_model.models.published import Published, load
+
+BUILT_IN = {
+    "english": "a small English model, trained for this program",
+    "random-small": "the published small shape with random weights",
+}
+"""The models that come with the program: their names, and a few words on each."""
+
+CATALOGUE = {model.name: model for model in load()}
+"""The published models by name, without those of the NLPL repository (`elmo_model.models.nlpl`)."""
+
+_BUILT_IN_TOKENIZERS = {"english": "ptb"}
+
+_SPELLINGS = {name.casefold(): name for name in (*BUILT_IN, *CATALOGUE)}
+
+
+def canonical(name: str) -> str:
+    """Return a model name as it is spelt here, given in any case; other strings unchanged."""
+    found = _SPELLINGS.get(name.casefold())
+    if found is None and (model := nlpl.model(name.casefold())) is not None:
+        return model.name
+    return found or name
+
+
+def published_model(name: str) -> Published | None:
+    """Return the published model of this name, in any case; None if there is none."""
+    return CATALOGUE.get(canonical(name)) or nlpl.model(name.casefold())
+
+
+def published_models() -> tuple[Published, ...]:
+    """Return every published model that is known by name."""
+    return (*CATALOGUE.values(), *nlpl.known())
+
+
+def tokenization(name: str, path: str = "") -> tuple[str, str]:
+    """Return the tokenizer and the language of a model: `("moses", "en")` if it is unknown.
+
+    A model is known by the name in its checkpoint, or by its folder in the cache, which is the last
+    part of its path or, for a model in one archive, the part before it.
+    """
+    parts = Path(path).parts
+    folders = parts[-2:-1] if parts and "." in parts[-1] else parts[-1:]
+    for each in (name, *folders):
+        if (model := published_model(each)) is not None:
+            return model.tokenizer, model.language
+        if (tokenizer := _BUILT_IN_TOKENIZERS.get(canonical(each))) is not None:
+            return tokenizer, "en"
+    return "moses", "en"
+
+
+def path_fault(path: str) -> str | None:
+    """Return the error message for a path that is missing or cannot be looked up; None: it exists.
+
+    `Path.exists` does not do: before Python 3.14 it raises PermissionError below a folder that this
+    user may not search.
+    """
+    try:
+        os.stat(path)  # noqa: PTH116 - a string, as the message shows it
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
+        return missing(path)
+    except OSError as error:
+        return f"{path}: cannot be read: {error.strerror}"
+    return None
+
+
+def missing(name: str) -> str:
+    """Return the error message for a path that does not exist; it explains names and misspellings.
+
+    The caller takes paths. A name that reaches it was not resolved: built-in names are taken by
+    `elmo_model.models.opening.open_model`, published names by `elmo_serve.model_cache.locate`.
+    """
+    known = canonical(name)
+    if known in BUILT_IN:
+        return (
+            f"{name}: does not exist, expected the path of a checkpoint; the built-in model of "
+            f"this name is opened by elmo_model.models.opening.open_model"
+        )
+    if published_model(name) is not None:
+        return (
+            f"{name}: does not exist, expected the path of a checkpoint; the published model of "
+            f"this name is fetched by `elmo download {known}`, which prints its path"
+        )
+    if "/" in name:  # a path, and no misspelt name
+        return f"{name}: does not exist, expected a checkpoint"
+    close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)
+    meant = f"; did you mean {_SPELLINGS[close[0]]}?" if close else ","
+    return (
+        f"{name}: does not exist{meant} expected the path of a checkpoint, or one of "
+        f"{', '.join(_SPELLINGS.values())}"
+    )
