@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmo_model.training.recipe import rate_share
 from elmo_model.training.run import Plan
-from elmo_model.training.schedule import rate_share
 
 
 class Figures:

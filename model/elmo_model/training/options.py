@@ -14,9 +14,16 @@ from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo
 from elmo_model.models.opening import open_model
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.recipe import OPTIMISERS, RECIPES, SCHEDULES, SOFTMAX_BIASES, Recipe
+from elmo_model.training.recipe import (
+    DEFAULT_SHAPE,
+    OPTIMISERS,
+    RECIPES,
+    SCHEDULES,
+    SHAPES,
+    SOFTMAX_BIASES,
+    Recipe,
+)
 from elmo_model.training.run import Plan
-from elmo_model.training.shapes import DEFAULT_SHAPE, SHAPES
 from elmo_model.training.trainer import RunOptions
 
 PRECISIONS = ("float32", "bfloat16")

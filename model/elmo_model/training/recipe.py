@@ -1,7 +1,11 @@
-"""How a biLM is trained: optimiser, schedule and softmax, as frozen values."""
+"""How a biLM is trained: optimiser, schedule and softmax, as frozen values; shapes by name."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from elmo_model.alphabets import Utf8Alphabet
+from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
 
 Schedule = Literal["constant", "constant-decay", "cosine"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
@@ -101,3 +105,54 @@ RECIPES = {
         softmax_bias="unigram",
     ),
 }
+
+
+def rate_share(recipe: Recipe, step: int, steps: int) -> float:
+    """Return the share of the peak rate that step `step` has, counted from 0, of `steps`.
+
+    The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
+    half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of
+    the steps and then lets it fall as 1 - sqrt (Hägele et al. 2024). Both falls end at `floor`.
+    In steps that train the softmax alone the rate is at its peak; the warm-up follows them.
+    """
+    if step < recipe.softmax_steps:
+        return 1.0
+    step, steps = step - recipe.softmax_steps, steps - recipe.softmax_steps
+    warmup = round(recipe.warmup * steps)
+    if recipe.warmup_steps is not None:
+        warmup = min(warmup, recipe.warmup_steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    if recipe.schedule == "constant":
+        return 1.0
+    if recipe.schedule == "cosine":
+        done = min(1.0, (step - warmup) / max(1, steps - warmup))
+        share = 0.5 * (1 + math.cos(math.pi * done))
+    else:
+        decay = max(1, round(recipe.decay * steps))
+        share = 1 - math.sqrt(max(0.0, min(1.0, 1 - (steps - step) / decay)))
+    return recipe.floor + (1 - recipe.floor) * share
+
+
+_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+_FEWER = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 128), (6, 128))
+
+
+def _shape(
+    cell: int, projection: int, highways: int, filters: tuple[tuple[int, int], ...] = _FILTERS
+) -> ElmoConfig:
+    return ElmoConfig(
+        CharCNNConfig(Utf8Alphabet.size, 16, filters, highways, "relu", 50),
+        LSTMConfig(2, cell, projection, 3.0, 3.0, skip=True),
+    )
+
+
+SHAPES = {
+    "tiny": _shape(256, 64, 1, ((1, 16), (2, 16), (3, 32), (4, 64))),
+    "half": _shape(768, 192, 1, _FEWER),
+    "small": _shape(1024, 128, 1),
+    "medium": _shape(2048, 256, 1),
+    "original": _shape(4096, 512, 2),
+}
+DEFAULT_SHAPE = "small"
+"""Shapes by name: `tiny` is for tests, `half` for a CPU, the others are published."""

@@ -19,8 +19,8 @@ from elmo_model.training.optimiser import clip_by_norm, optimiser_for
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
 from elmo_model.training.progress import Display, display
+from elmo_model.training.recipe import rate_share
 from elmo_model.training.run import Folder, Plan, new_model
-from elmo_model.training.schedule import rate_share
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.training.weight_average import WeightAverage

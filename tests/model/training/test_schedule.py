@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from elmo_model.training.recipe import RECIPES
-from elmo_model.training.schedule import rate_share
+from elmo_model.training.recipe import RECIPES, rate_share
 
 
 def test_the_reference_has_a_constant_rate() -> None:

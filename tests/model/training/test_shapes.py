@@ -1,6 +1,6 @@
 """The published shapes have the published sizes."""
 
-from elmo_model.training.shapes import SHAPES
+from elmo_model.training.recipe import SHAPES
 
 
 def test_the_original_is_the_shape_of_the_paper() -> None:

@@ -16,8 +16,7 @@ import torch
 
 from elmo_model.models.opening import open_model
 from elmo_model.training import snapshot
-from elmo_model.training.recipe import RECIPES
-from elmo_model.training.shapes import SHAPES
+from elmo_model.training.recipe import RECIPES, SHAPES
 from elmo_model.training.snapshot import Snapshot
 from elmo_serve.commands import train as command
 from tests.support import training_golden as golden
