@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from elmo_model.elmo import Elmo
-from elmo_model.layers.char_cnn import CharCNN
-from elmo_model.layers.highway import Highway
+from elmo_model.layers.char_cnn import CharCNN, Highway
 from elmo_model.layers.lstm import ProjectedLSTM
 from elmo_model.layers.token_embedder import TokenEmbedder
 

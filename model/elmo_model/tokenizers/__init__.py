@@ -4,13 +4,30 @@ The published English models were trained on Moses tokens, `english` on Penn Tre
 and catELMo on single characters. Each library is imported when its tokenizer is first made.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from typing import Final
 
-from elmo_model.tokenizers.characters import tokenize_characters
-from elmo_model.tokenizers.tokenized import Tokenize, Tokenized, TokenizeError
-from elmo_model.tokenizers.whitespace import tokenize_whitespace
+from elmo_model.tokenizers.tokenized import Tokenize, Tokenized, TokenizeError, blank_controls
 
 __all__ = ["TOKENIZERS", "Tokenize", "TokenizeError", "Tokenized", "tokenizer"]
+
+
+_TOKEN: Final = re.compile(r"\S+")
+
+
+def tokenize_whitespace(text: str) -> Tokenized:
+    """Split a text that is tokenised already at white space and control characters."""
+    return Tokenized.of(text, [match.span() for match in _TOKEN.finditer(blank_controls(text))])
+
+
+def tokenize_characters(text: str) -> Tokenized:
+    """Split a text into its code points in upper case, without white space and control characters.
+
+    These are amino acids, as SeqVec and catELMo read them.
+    """
+    places = [i for i, character in enumerate(blank_controls(text)) if not character.isspace()]
+    return Tokenized(tuple(text[i].upper() for i in places), tuple((i, i + 1) for i in places))
 
 
 def _moses(language: str) -> Tokenize:

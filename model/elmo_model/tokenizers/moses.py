@@ -2,8 +2,7 @@
 
 import sacremoses
 
-from elmo_model.tokenizers.alignment import blank_controls, offsets_of
-from elmo_model.tokenizers.tokenized import Tokenized
+from elmo_model.tokenizers.tokenized import Tokenized, blank_controls, offsets_of
 
 
 class MosesTokenizer:

@@ -5,8 +5,7 @@ from functools import cache
 
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
-from elmo_model.tokenizers.alignment import blank_controls, offsets_of
-from elmo_model.tokenizers.tokenized import Tokenized
+from elmo_model.tokenizers.tokenized import Tokenized, blank_controls, offsets_of
 
 Offsets = list[tuple[int, int]]
 

@@ -1,6 +1,7 @@
-"""The result of a tokenizer."""
+"""The result of a tokenizer, and the places of its tokens in the text."""
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -26,3 +27,38 @@ class Tokenized:
 
 
 Tokenize = Callable[[str], Tokenized]
+
+_QUOTES = {"``": ('"', "''"), "''": ('"',)}
+"""The Penn Treebank's forms of a double quote, and what may stand for them in the text."""
+
+
+def blank_controls(text: str) -> str:
+    """Replace control characters (category Cc) by spaces, one for one, so that offsets stay."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
+
+
+def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
+    """Locate tokens in a text, one after another, with nothing but white space between them.
+
+    A token `` or '' also matches a double quote, and `` matches '' as well.
+
+    Raises:
+        TokenizeError: the tokens are not those of the text.
+    """
+    offsets, position = [], 0
+    for token in tokens:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        forms = (token, *_QUOTES.get(token, ()))
+        found = next((form for form in forms if text.startswith(form, position)), None)
+        if found is None:
+            shown = text[position : position + 20]
+            raise TokenizeError(
+                f"at character {position} the tokenizer changed {shown!r} to {token[:20]!r}; "
+                "send `sentences` with your own tokens, or use the tokenizer `whitespace`"
+            )
+        offsets.append((position, position + len(found)))
+        position += len(found)
+    return offsets

@@ -2,7 +2,7 @@
 
 import torch
 
-from elmo_model.layers.highway import Highway
+from elmo_model.layers.char_cnn import Highway
 
 
 def test_the_gate_called_carry_multiplies_the_transformed_branch() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from elmo_model.tokenizers.alignment import blank_controls, offsets_of
-from elmo_model.tokenizers.tokenized import TokenizeError
+from elmo_model.tokenizers.tokenized import TokenizeError, blank_controls, offsets_of
 
 
 def test_controls_become_spaces_one_for_one() -> None:

@@ -1,6 +1,6 @@
 """One token a code point, in upper case."""
 
-from elmo_model.tokenizers.characters import tokenize_characters
+from elmo_model.tokenizers import tokenize_characters
 
 
 def test_characters_are_tokens_in_upper_case() -> None:

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
 from elmo_model.tokenizers import ptb
-from elmo_model.tokenizers.alignment import offsets_of
 from elmo_model.tokenizers.ptb import kept_words, tokenize_ptb
-from elmo_model.tokenizers.tokenized import TokenizeError
+from elmo_model.tokenizers.tokenized import TokenizeError, offsets_of
 
 
 @pytest.mark.parametrize(

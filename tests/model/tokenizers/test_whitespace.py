@@ -1,6 +1,6 @@
 """Text that is tokenised already."""
 
-from elmo_model.tokenizers.whitespace import tokenize_whitespace
+from elmo_model.tokenizers import tokenize_whitespace
 
 
 def test_white_space_of_unicode_and_controls_separate() -> None:
