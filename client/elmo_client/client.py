@@ -74,7 +74,7 @@ class Client:
             **options: `layers`, `task`, `mix`, `pooling`, `dtype`, `normalize` and `word_vectors`;
                 see `EmbedOptions`.
 
-        The array of a sentence of n tokens has the shape (layers, n, 2P) for "all" and for numbers,
+        The array of a sentence of n tokens has the shape (layers, n, 2P) for "all" and for a list,
         (n, layers x 2P) for "concat", otherwise (n, 2P). Pooling removes the n.
 
         Raises CannotSend before a sentence is sent that the server would refuse, and the other

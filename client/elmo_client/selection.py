@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Final, Literal, TypedDict, get_args
 
 from elmo_client.errors import CannotSend
 
 LayerName = Literal["all", "top", "average", "sum", "concat"]
-Layers = LayerName | Sequence[int]
+Layers = LayerName | int | Sequence[int]
 Mix = Mapping[str, Any] | Sequence[float]
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]
@@ -21,8 +22,8 @@ _ITEM_BYTES = {"float32": 4, "float16": 2}
 class EmbedOptions(TypedDict, total=False):
     """Which vectors a call asks for; at most one of `layers`, `task` and `mix` may be given.
 
-    layers: "all" (the default), "top", "average", "sum", "concat" or layer numbers; 0 is the token
-        layer.
+    layers: "all" (the default), "top", "average", "sum", "concat", the number of a layer, or a list
+        of numbers, which keeps the axis of layers; 0 is the token layer.
     task: name of a registered task, whose weights mix the layers.
     mix: weights of such a mix: one raw number per layer, before the softmax; or
         {"weights": [...], "gamma": 1.0, "layer_norm": False}.
@@ -80,9 +81,11 @@ class Selection:
         if len(members) > 1:
             raise CannotSend(f"{' and '.join(members)} are given; give at most one of them")
         layer_count = None if layers in ("all", "concat") or not members else 1
-        if layers is not None and not isinstance(layers, str):
+        if isinstance(layers, Integral) and not isinstance(layers, bool):
+            members["layers"] = int(layers)  # a NumPy scalar as well, which JSON cannot hold
+        elif layers is not None and not isinstance(layers, str):
             names = ", ".join(f'"{name}"' for name in LAYER_NAMES)
-            members["layers"] = _listed("layers", layers, f"{names} or [0, 2]")
+            members["layers"] = _listed("layers", layers, f"{names}, 1 or [0, 2]")
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 
-_BOUNDARIES = 2
+BOUNDARIES = 2
+"""Boundary tokens of a sentence, begin and end: the queue and batches count them as tokens."""
 
 
 def by_length(
@@ -15,7 +16,7 @@ def by_length(
     batch: list[int] = []
     tokens = 0
     for number in sorted(numbers, key=lambda number: len(sentences[number])):
-        cost = len(sentences[number]) + _BOUNDARIES
+        cost = len(sentences[number]) + BOUNDARIES
         if batch and tokens + cost > most_tokens:
             yield batch
             batch, tokens = [], 0
@@ -33,12 +34,12 @@ def evenly(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     as many time steps as a full one; here there is none.
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    left = sum(lengths) + _BOUNDARIES * len(lengths)
+    left = sum(lengths) + BOUNDARIES * len(lengths)
     count = max(1, -(-left // budget))
     batch: list[int] = []
     tokens = 0
     for row in order:
-        cost = lengths[row] + _BOUNDARIES
+        cost = lengths[row] + BOUNDARIES
         if batch and (tokens + cost > budget or tokens + cost / 2 > left / count):
             yield batch
             left, count = left - tokens, max(1, count - 1)

@@ -1,5 +1,6 @@
 """The vectors that a client asks for of one sentence: layers or a mix, pooling, dtype, shape."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,6 @@ LayerName = Literal["all", "top", "average", "sum", "concat"]
 
 ITEM_SIZES: Final[dict[Dtype, int]] = {"float32": 4, "float16": 2}
 """Bytes of one number."""
-
-BOUNDARIES: Final = 2
-"""Boundary tokens of a sentence, begin and end: the queue and batches count them as tokens."""
 
 MAX_FLOAT32: Final = 3.4028234663852886e38
 """The largest finite float32: a larger weight would become infinite."""
@@ -64,6 +62,12 @@ class Output:
     def size(self, tokens: int, dimension: int) -> int:
         """Return the size in bytes for one sentence of `tokens` tokens."""
         return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
+
+
+@functools.lru_cache(maxsize=256)
+def interned(output: Output) -> Output:
+    """Return one object for equal outputs: a message to a worker holds it only once."""
+    return output
 
 
 class SelectionError(ValueError):
@@ -128,7 +132,7 @@ def with_word_vectors(output: Output, width: int | None) -> Output:
     if width is None:
         detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
     elif output.stacked or output.concat:
-        detail = "goes with one vector a token: top, average, sum, a task or a mix"
+        detail = "goes with one vector a token: top, average, sum, one layer, a task or a mix"
     if width is None or detail is not None:
         raise SelectionError([FieldError(pointer("word_vectors"), str(detail))])
     return replace(output, appended=width)

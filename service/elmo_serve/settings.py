@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 from elmo_model.precision import PRECISIONS, Precision, precision_of
+from elmo_model.sentence_batches import BOUNDARIES
 from elmo_serve import api_keys as key_file
 from elmo_serve import model_specs
 from elmo_serve.api_keys import KeyFile
 from elmo_serve.model_specs import ModelSpec
-from elmo_serve.output import BOUNDARIES
 
 PREFIX = "ELMO_"
 
@@ -140,7 +140,7 @@ class Settings(BaseModel):
         128 * 1024**2,
         ge=1,
         description="Bytes of request bodies that are received or parsed at once, over all "
-        "connections; more is answered 503. Bodies up to 16 KiB do not count.",
+        "connections; more is answered 503. Bodies up to 32 KiB do not count.",
     )
     max_answer_bytes: int = Field(
         1024**3,

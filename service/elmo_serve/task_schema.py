@@ -3,9 +3,19 @@
 The defaults stand in the descriptions alone, see `http/schemas/embed.py`.
 """
 
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, JsonValue, Strict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    Strict,
+)
 from pydantic_core import PydanticKnownError
 
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
@@ -36,6 +46,35 @@ def a_whole_number(value: JsonValue) -> JsonValue:
     if isinstance(value, bool) or not isinstance(value, int | float) or value % 1:
         raise PydanticKnownError("int_type")
     return int(value)  # 1e300 as well, whose fault is then that it is too large
+
+
+ALLOWED: Final = "allowed"
+"""The type of a fault whose message says what is allowed; it follows the place in the body."""
+
+NAME, NUMBER, LIST = "<name>", "<number>", "<list>"
+TAGS: Final = {str: NAME, int: NUMBER, float: NUMBER, list: LIST}
+"""The tags of the branches of a union by the type of their values. Places in a body leave them
+out."""
+
+
+def one_of(
+    expected: str,
+    names: Collection[str] | None = None,
+    tag: Callable[[Any], str | None] = lambda value: TAGS.get(type(value)),
+) -> Discriminator:
+    """Let a union be read as the branch with the tag of the value, whose faults alone are listed.
+
+    `expected` is what is allowed where no branch has that tag, or where a string is none of
+    `names`. `tag` gives other tags than `TAGS`.
+    """
+
+    def found(value: Any) -> str | None:
+        is_other = names is not None and isinstance(value, str) and value not in names
+        return None if is_other else tag(value)
+
+    return Discriminator(
+        found, custom_error_type=ALLOWED, custom_error_message=f"must be {expected}"
+    )
 
 
 def without_default(schema: dict[str, Any]) -> None:

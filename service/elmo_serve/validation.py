@@ -14,24 +14,25 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.output import LayerName
-from elmo_serve.task_schema import TASK_NAME_RULE
+from elmo_serve.task_schema import ALLOWED, TAGS, TASK_NAME_RULE
 
 _MOST_FAULTS: Final = 20
 """Faults that one response lists."""
 
+_TAGS: Final = frozenset(TAGS.values())
+
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
-def validated(model: type[_Body], body: bytes | memoryview) -> _Body:
-    """Return the JSON `body` as a `model`.
+def validated(model: type[_Body], body: bytes | memoryview, context: Any = None) -> _Body:
+    """Return the JSON `body` as a `model`; `context` is for its validators.
 
     Raises:
         MalformedBody: it is not JSON.
         InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
     try:
-        return model.model_validate_json(bytes(body))
+        return model.model_validate_json(bytes(body), context=context)
     except ValidationError as error:
         raise _refusal(model, error.errors(include_url=False)) from None
 
@@ -56,35 +57,25 @@ def without_nulls(body: bytes | memoryview) -> bytes:
 def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
     if faults[0]["type"] == "json_invalid":
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
-    listed = [fault for fault in faults[:_MOST_FAULTS] if not _is_other_branch(fault)]
-    errors = [_field_error(model, fault) for fault in listed]
+    errors = [_field_error(model, fault) for fault in faults[:_MOST_FAULTS]]
     more = f" (the first {_MOST_FAULTS} are listed)" if len(faults) > _MOST_FAULTS else ""
     first = f"{errors[0].pointer or 'the body'}: {errors[0].detail}"
     return InvalidRequest(f"{first}{more}", errors=errors)
 
 
-def _is_other_branch(fault: ErrorDetails) -> bool:
-    """Tell whether a fault belongs to the branch of the union `layers` that was not meant."""
-    if fault["loc"][:1] != ("layers",):
-        return False
-    is_list = isinstance(fault["input"], list)
-    return (fault["type"] == "literal_error" and is_list) or (
-        fault["type"] == "list_type" and len(fault["loc"]) == 2
-    )
-
-
 def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
     """Map a pydantic fault to its JSON pointer and a text with the value and the allowed ones."""
-    place = fault["loc"]
-    if place[0:1] == ("layers",):
-        # The second part of the path names a branch of the union, not a place in the body.
-        place = (place[0], *place[2:])
+    is_unknown = fault["type"] == "extra_forbidden"
+    # The tags of unions are no places in the body; the name of an unknown field is one.
+    path = fault["loc"]
+    named = path[-1:] if is_unknown else ()
+    place = (*(part for part in path[: len(path) - len(named)] if part not in _TAGS), *named)
     text = _wanted(model, fault, place)
     if fault["type"] == "list_type" and place[:1] == ("sentences",):
         text = "must be a list of tokens"
         if isinstance(fault["input"], str):
             text += "; use `text` for strings that are not split into tokens"
-    if fault["type"] == "extra_forbidden" and len(str(place[-1])) > SHOWN_CHARACTERS:
+    if is_unknown and len(str(place[-1])) > SHOWN_CHARACTERS:
         # A pointer cannot be cut: it points to the object that has the long name.
         text, place = f"{shown(place[-1])} {text}", place[:-1]
     given = (
@@ -97,9 +88,8 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
     if fault["type"] == "extra_forbidden":
         known = _model_at(model, place[:-1])
         return f"is no field; there are {', '.join(known.model_fields)}"
-    if fault["type"] == "literal_error" and place == ("layers",):
-        names = ", ".join(map(repr, get_args(LayerName)))
-        return f"must be {names} or a list of layer numbers"
+    if fault["type"] == ALLOWED:
+        return fault["msg"]
     return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
 
 
@@ -127,7 +117,6 @@ _WORDS: Final = {
     "greater_than_equal": "must be at least {ge:g}",
     "int_parsing_size": "must be the number of a layer",
     "int_type": "must be a whole number",
-    "layer": "must be 'top', 'average' or the number of a layer",
     "less_than": "must be below {lt:g}",
     "less_than_equal": "must be at most {le:g}",
     "list_type": "must be a list",

@@ -22,6 +22,12 @@ def selected(**options: Any) -> Selection:
         ({"layers": "all"}, {"layers": "all"}, 3 * 5 * 8 * 4),
         ({"layers": "top"}, {"layers": "top"}, 5 * 8 * 4),
         ({"layers": (0, 2)}, {"layers": [0, 2]}, 2 * 5 * 8 * 4),
+        ({"layers": 1}, {"layers": 1}, 5 * 8 * 4),
+        (
+            {"layers": np.int64(0), "word_vectors": "append"},
+            {"layers": 0, "word_vectors": "append"},
+            5 * 8 * 4,
+        ),
         ({"layers": np.array([1])}, {"layers": [1]}, 5 * 8 * 4),
         ({"task": "ner", "dtype": "float16"}, {"task": "ner"}, 5 * 8 * 2),
         ({"mix": [1, 2, 3]}, {"mix": {"weights": [1, 2, 3]}}, 5 * 8 * 4),
@@ -46,8 +52,8 @@ def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> N
         ({"layers": "top", "task": "ner"}, "layers and task are given; give at most one"),
         ({"task": "ner", "mix": [1]}, "task and mix are given"),
         (
-            {"layers": 2},
-            r'layers is 2; expected "all", "top", "average", "sum", "concat" or \[0, 2\]',
+            {"layers": True},
+            r'layers is True; expected "all", "top", "average", "sum", "concat", 1 or \[0, 2\]',
         ),
         ({"mix": "top"}, "mix is 'top'; expected one weight per layer"),
     ],

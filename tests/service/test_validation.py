@@ -72,9 +72,10 @@ def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, d
         (
             embed(layers="topp"),
             "/layers",
-            "must be 'all', 'top', 'average', 'sum', 'concat' or a list of layer numbers; "
-            "found 'topp'",
+            "must be 'all', 'top', 'average', 'sum', 'concat', the number of a layer or a list of "
+            "numbers; found 'topp'",
         ),
+        (embed(layers=-1), "/layers", "must be at least 0; found -1"),
         (embed(layers=[0, -1]), "/layers/1", "must be at least 0; found -1"),
         (embed(layers=[0.5]), "/layers/0", "must be a whole number; found 0.5"),
         (
@@ -89,7 +90,7 @@ def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, d
 def test_only_the_branch_of_the_union_that_was_meant_is_reported(
     body: Any, pointer: str, detail: str
 ) -> None:
-    """`layers` is a name or a list: pydantic reports a fault for each branch."""
+    """`layers` is a name, a number or a list: pydantic would report a fault for each branch."""
     assert faults(EmbedRequest, body) == {pointer: detail}
 
 

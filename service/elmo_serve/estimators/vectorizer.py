@@ -92,13 +92,12 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         elif self.mix is not None:
             options["mix"] = list(self.mix)
         else:
-            options["layers"] = [self.layers] if isinstance(self.layers, int) else self.layers
+            options["layers"] = self.layers
         with Client(str(self.url), api_key=self.api_key, model=self.model) as client:
             info = client.info()
             split = tokenizer(self.tokenizer or info["tokenizer"], info["language"])
             tokens = tokens_of(sentences, split)
-            # One layer by its number comes as a stack of one.
-            return [vector.reshape(-1) for vector in client.embed(tokens, **options)]
+            return client.embed(tokens, **options)
 
     def _computed(self, sentences: Any) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)

@@ -10,9 +10,6 @@ from elmo_serve.files.vectors import OnComputed, Source, Tokens, Vectors
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
-# A raw weight whose softmax beside 0 is exactly 0.
-_NO_WEIGHT = -1e9
-
 # Bytes of a group. Larger groups are journalled less often and need more memory.
 _GROUP_BYTES = 8 * 1024**2
 
@@ -37,7 +34,7 @@ class Remote(Source):
     def __init__(self, client: Client, layers: str | int, output: Output) -> None:
         super().__init__(served_model(client), output)
         self._client = client
-        self._selection = _selection(layers, self.info.layers, output)
+        self._layers: Any = layers  # a name that the client knows, or a number
 
     def groups(
         self, sentences: Iterable[Tokens], on_computed: OnComputed
@@ -46,15 +43,14 @@ class Remote(Source):
         sent, lengths = tee(sentences)
         arrays = self._client.stream(
             sent,
-            **self._selection,
+            layers=self._layers,
             normalize=self.output.normalize,
             word_vectors="append" if self.output.appended else None,
         )
         group: list[Vectors] = []
         size = 0
         for array, tokens in zip(arrays, map(len, lengths), strict=True):
-            # The server returns one layer by its number as a stack of one.
-            group.append(array.reshape(self.output.shape(tokens, self.info.dimension)))
+            group.append(array)
             size += array.nbytes
             on_computed(tokens)
             if size >= _GROUP_BYTES:
@@ -62,16 +58,3 @@ class Remote(Source):
                 group, size = [], 0
         if group:
             yield group
-
-
-def _selection(layers: str | int, count: int, output: Output) -> dict[str, Any]:
-    """Return the members of a request that select the vectors.
-
-    The API returns one layer by its number as a stack of one, to which it appends no word vectors.
-    The mix of this layer alone is one vector a token.
-    """
-    if not isinstance(layers, int):
-        return {"layers": layers}
-    if not output.appended:
-        return {"layers": [layers]}
-    return {"mix": [0.0 if number == layers else _NO_WEIGHT for number in range(count)]}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from elmo_model.sentence_batches import evenly
-from elmo_serve.output import BOUNDARIES, Output
+from elmo_model.sentence_batches import BOUNDARIES, evenly
+from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:

@@ -1,6 +1,11 @@
-"""The application: routes and middleware around the parts of a server."""
+"""The application: routes and middleware around the parts of a server.
+
+`python -m elmo_serve.http.app > docs/openapi.json` writes its description.
+"""
 
 import asyncio
+import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
@@ -42,6 +47,8 @@ from elmo_serve.http.routes import (
     tokenize,
 )
 from elmo_serve.http.state import VERSION, Server
+from elmo_serve.http.wiring import assemble
+from elmo_serve.settings import Settings
 
 _EXPOSED_HEADERS: Final = (
     "Location",
@@ -160,3 +167,8 @@ def _lifespan(server: Server) -> Callable[[FastAPI], AbstractAsyncContextManager
             await server.close()
 
     return lifespan
+
+
+if __name__ == "__main__":
+    json.dump(create_app(assemble(Settings())).openapi(), sys.stdout, indent=2, ensure_ascii=False)
+    print()

@@ -8,7 +8,7 @@ from typing import Final
 from starlette.types import Scope
 
 from elmo_serve.errors import Overloaded, RequestError
-from elmo_serve.http.request import headers
+from elmo_serve.http import headers
 from elmo_serve.scheduling.engine import Engine
 
 _LEARNING_RATE: Final = 0.05

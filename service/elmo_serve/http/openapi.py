@@ -1,7 +1,7 @@
 """The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
 
 Code generators read the document: it avoids `oneOf`, `not` and `default` inside `anyOf`, names its
-operations plainly and tags them. `elmo_serve.http.print_openapi` prints docs/openapi.json.
+operations plainly and tags them. `python -m elmo_serve.http.app` prints docs/openapi.json.
 """
 
 import copy
@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core.core_schema import TaggedUnionSchema
 
 from elmo_serve.errors import Forbidden
-from elmo_serve.http.errors.problem_details import documented
+from elmo_serve.http.errors.problem_details import Problem, documented
 from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
     OpenAIErrorResponse,
@@ -25,7 +26,6 @@ from elmo_serve.http.schemas.clients import (
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
-from elmo_serve.http.schemas.problems import Problem
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.schema import FitBody
@@ -49,6 +49,14 @@ TAGS: Final = {
 }
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
+
+
+class _AnyOf(GenerateJsonSchema):
+    """Describes unions with tags as those without: by `anyOf`."""
+
+    def tagged_union_schema(self, schema: TaggedUnionSchema) -> JsonSchemaValue:
+        choices = schema["choices"].values()
+        return self.get_union_of_schemas([self.generate_inner(choice) for choice in choices])
 
 
 def describe(app: FastAPI, server: Server) -> None:
@@ -99,6 +107,7 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
             (OpenInferenceErrorResponse, "serialization"),
         ],
         ref_template="#/components/schemas/{model}",
+        schema_generator=_AnyOf,
     )
     document["components"]["schemas"].update(definitions["$defs"])
     _drop_validation_errors(document)
@@ -153,9 +162,9 @@ def _with_layers(document: dict[str, Any], layers: Sequence[int]) -> dict[str, A
     """
     document = copy.deepcopy(document)
     components = document["components"]["schemas"]
-    _, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
+    _, number, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
     numbers["maxItems"] = layers[-1]
-    numbers["items"]["maximum"] = layers[-1] - 1
+    number["maximum"] = numbers["items"]["maximum"] = layers[-1] - 1
     for holder in ("Mix", "TaskBody"):
         weights = components[holder]["properties"]["weights"]
         weights["minItems"], weights["maxItems"] = layers[0], layers[-1]

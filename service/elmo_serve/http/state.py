@@ -1,22 +1,26 @@
-"""The parts of one server, which the routes and the middleware are given."""
+"""The parts of one server, and how the routes are given them."""
 
 import asyncio
 import importlib.metadata
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
+from fastapi.routing import APIRoute
+from pydantic.json_schema import SkipJsonSchema
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from elmo_serve.http.calls.body import ReceivingBudget
+from elmo_serve.http.calls.parse import RequestLimits
+from elmo_serve.http.calls.wait import RequestWaits
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.request.body import ReceivingBudget
-from elmo_serve.http.request.metrics import RequestMetrics
-from elmo_serve.http.request.parsing import RequestLimits
-from elmo_serve.http.request.wait import RequestWaits
+from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.metrics import Metrics
@@ -186,3 +190,26 @@ async def _server(request: Request) -> Server:  # FastAPI runs a plain function 
 
 TheServer = Annotated[Server, Depends(_server)]
 """The server as a parameter of a route."""
+
+Model = Annotated[
+    str | SkipJsonSchema[None],  # generated clients read `anyOf` with null badly
+    Query(description="A model of the server. Default: the first one."),
+]
+"""The name of a model as a parameter of a route; None for the first one."""
+
+
+class PlainRoute(APIRoute):
+    """A route whose endpoint takes the request and returns a response, without dependencies.
+
+    Its ASGI application is the endpoint: the stacks that FastAPI opens for dependencies, and its
+    second handling of exceptions, take longer than the queue takes for a small request.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response: ASGIApp = await endpoint(Request(scope, receive))
+            await response(scope, receive, send)
+
+        self.app = app

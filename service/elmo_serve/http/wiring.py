@@ -2,12 +2,12 @@
 
 from functools import partial
 
+from elmo_serve.http.calls.body import ReceivingBudget
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.request.body import ReceivingBudget
-from elmo_serve.http.request.metrics import RequestMetrics
+from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.active_jobs import JobLimits

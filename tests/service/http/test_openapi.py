@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from elmo_serve.errors import ERRORS
+from elmo_serve.http.errors.problem_details import Problem
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.public_paths import is_open
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
-from elmo_serve.http.schemas.problems import Problem
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
 from elmo_serve.task_schema import TaskBody
@@ -80,7 +80,7 @@ def test_the_served_document_is_the_written_one_but_for_the_layers(served: dict[
     written = json.loads(DOCUMENT.read_text(encoding="utf-8"))
     for document in (written, served):
         components = document["components"]["schemas"]
-        del components["EmbedRequest"]["properties"]["layers"]["anyOf"][1]
+        del components["EmbedRequest"]["properties"]["layers"]["anyOf"][1:]
         for name in ("Mix", "TaskBody"):
             for key in ("minItems", "maxItems"):
                 del components[name]["properties"]["weights"][key]
@@ -94,7 +94,8 @@ def test_the_document_says_how_many_layers_the_model_has(tmp_path: Path) -> None
     with running(tmp_path, model=model) as server:
         components = httpx.get(server.url + "/openapi.json").json()["components"]["schemas"]
 
-    _, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
+    _, number, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
+    assert number["maximum"] == 4
     assert (numbers["maxItems"], numbers["items"]["maximum"]) == (5, 4)
     for name in ("Mix", "TaskBody"):
         weights = components[name]["properties"]["weights"]

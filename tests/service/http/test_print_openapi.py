@@ -9,12 +9,12 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 
 def test_the_written_document_is_the_one_of_the_code() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "elmo_serve.http.print_openapi"],
+        [sys.executable, "-m", "elmo_serve.http.app"],
         capture_output=True,
         text=True,
         check=True,
     )
 
     assert made.stdout == DOCUMENT.read_text(encoding="utf-8"), (
-        "python -m elmo_serve.http.print_openapi > docs/openapi.json"
+        "python -m elmo_serve.http.app > docs/openapi.json"
     )

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from elmo_serve.http import headers
 from elmo_serve.http.connection.raw_response import raw_response
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.request import headers
-from elmo_serve.http.request.metrics import RequestMetrics
+from elmo_serve.http.middleware.context import RequestMetrics
 
 _START: Final = b"POST /embed HTTP/1.1\r\n"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +33,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.event_loop_failure import is_shortage
-from elmo_serve.http.schemas.problems import Problem
+from elmo_serve.task_schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -54,6 +55,38 @@ EMBED_ERRORS: Final = (*BODY_ERRORS, ClientOverShare, SentenceFailed, Overloaded
 """Errors of every route that computes vectors of a body."""
 
 _log = logging.getLogger(__name__)
+
+
+class FieldProblem(BaseModel):
+    """One fault of a request body."""
+
+    pointer: str = Field(description="JSON pointer (RFC 6901) into the body.")
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:elmo-serve:error:unknown-task",
+                    "title": "Unknown task",
+                    "status": 404,
+                    "detail": "Unknown task 'sentimnt'; registered: 'ner', 'sentiment'",
+                    "instance": "0f9c2a7e51d84c0b",
+                }
+            ]
+        }
+    )
+
+    type: str = Field(description="The error's name: a URI that is the same in every version.")
+    title: str
+    status: int
+    detail: str
+    instance: str = Field(description="The request id.")
+    errors: list[FieldProblem] = optional((), "The faults of the request body, where it has any.")
 
 
 def translated(error: Exception, request: Request) -> ServiceError:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from elmo_serve.http.calls.body import Body
 from elmo_serve.http.helpers.pool import HelperKind, HelperPool
 from elmo_serve.http.helpers.process import InSlices, Memory
-from elmo_serve.http.request.body import Body
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitPlan, FitSource
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
 from elmo_serve.http.helpers.pool import HelperKind, HelperPool
 from elmo_serve.http.helpers.process import InSlices, Memory
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.http.request.body import Body
-from elmo_serve.http.request.parsing import Parsed, TextRequest
-from elmo_serve.http.text.bodies import TextBody
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors, view
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 if TYPE_CHECKING:  # the processes import this module and keep no metrics
+    from elmo_serve.http.calls.body import Body
     from elmo_serve.metrics import Metrics
-
-ParsedT = TypeVar("ParsedT", Parsed, TextRequest, TextBody)
 
 _PART_BYTES = 1 << 19
 """Bytes of float32 vectors in one call, some 3 ms of writing: one answer uses all processes."""
@@ -92,20 +89,22 @@ class JsonWorkerPool(HelperPool):
             pieces.append(text)
         return pieces
 
-    async def parse(self, parse: Callable[..., ParsedT], body: Body, *arguments: object) -> ParsedT:
-        """Return `parse(body, *arguments)`, and free the pieces of the body.
+    async def parse(
+        self, model: type[RequestT], body: Body, limits: RequestLimits
+    ) -> Parsed[RequestT]:
+        """Return `parse.parse(model, body, limits)`, and free the pieces of the body.
 
         A request is parsed before long answers are written.
 
         Raises:
-            ServiceError: the error that `parse` raises.
+            ServiceError: the error that `parse.parse` raises.
             Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
         segment, array = self.segments.acquire(body.size)
         body.move_to(array)
         memory = Memory(segment, array)
-        parsed: ParsedT = await self.run(
-            _parsed, memory, body.size, parse, *arguments, size=body.size, first=True
+        parsed: Parsed[RequestT] = await self.run(
+            _parsed, memory, body.size, model, limits, size=body.size, first=True
         )
         return parsed
 
@@ -123,18 +122,9 @@ class JsonWorkerPool(HelperPool):
         return array[:size].data
 
 
-def _parsed(
-    memory: Bytes, size: int, parse: Callable[..., ParsedT], *arguments: object
-) -> InSlices:
+def _parsed(memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits) -> InSlices:
     """Parse the first `size` bytes of `memory`."""
-    parsed = parse(memory.data[:size], *arguments)
-    match parsed:
-        case Parsed(text=TextRequest()):
-            return InSlices(parsed, ("text", "texts"))
-        case TextRequest():
-            return InSlices(parsed, ("texts",))
-        case _:
-            return InSlices(parsed, ("sentences",))
+    return InSlices(parse(model, memory.data[:size], limits), ("sentences",))
 
 
 def _write(

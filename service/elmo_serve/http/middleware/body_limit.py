@@ -3,8 +3,8 @@
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import TooLarge
+from elmo_serve.http import headers
 from elmo_serve.http.connection.limits import connection_of
-from elmo_serve.http.request import headers
 
 
 class BodyLimit:

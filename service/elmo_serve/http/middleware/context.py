@@ -5,19 +5,58 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from prometheus_client import Counter, Histogram
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve import logs
+from elmo_serve.http import headers
 from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.public_paths import PROBES
-from elmo_serve.http.request import headers
-from elmo_serve.http.request.metrics import UNKNOWN, RequestMetrics
+from elmo_serve.metrics import Metrics
 
 _log = logging.getLogger("elmo_serve.access")
 
 _CLIENT_LEFT: Final = 499
 """Status in log and metrics of a request whose client left before the response began."""
+
+UNKNOWN: Final = "unknown"
+"""Route of requests that match none."""
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+"""Methods that are labels; all others share one, so that clients cannot add series."""
+
+
+class RequestMetrics:
+    """`elmo_http_requests_total` and `elmo_http_request_duration_seconds` of one server."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request; `route` is the path of a route, or `UNKNOWN`."""
+        counter, histogram = self._labelled(method, route, status)
+        counter.inc()
+        histogram.observe(seconds)
+
+    def count_unparsed(self, status: int) -> None:
+        """Count a request that ended before its head was parsed."""
+        self._metrics.http_requests.labels("any", UNKNOWN, str(status)).inc()
+
+    def _labelled(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+        """Return the metrics with their labels; looking labels up takes a lock each time."""
+        if route == UNKNOWN:
+            method = "any"
+        elif method not in _METHODS:
+            method = "other"
+        known = self._known.get((method, route, status))
+        if known is None:
+            known = self._known[method, route, status] = (
+                self._metrics.http_requests.labels(method, route, str(status)),
+                self._metrics.http_request_duration.labels(route),
+            )
+        return known
 
 
 class RequestContext:

@@ -3,9 +3,9 @@
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elmo_serve.http.calls.wait import DisconnectError
 from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import translated
-from elmo_serve.http.request.wait import DisconnectError
 
 
 class Errors:

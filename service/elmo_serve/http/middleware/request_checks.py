@@ -18,10 +18,10 @@ from elmo_serve.errors import (
     UnknownRoute,
     shown,
 )
+from elmo_serve.http import headers
 from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.public_paths import PROBES, is_open
-from elmo_serve.http.request import headers
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}

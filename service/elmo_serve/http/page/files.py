@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elmo_serve.http.request import headers
+from elmo_serve.http import headers
 
 INDEX: Final = "index.html"
 FOLDER: Final = Path(__file__).with_name("static")

@@ -9,14 +9,13 @@ from starlette.responses import Response
 from elmo_serve.errors import Unauthorized, Unavailable, UnknownModel
 from elmo_serve.http.errors.problem_details import documented
 from elmo_serve.http.media_types import offered
-from elmo_serve.http.request.model_query import Model
 from elmo_serve.http.schemas.server import (
     CentreResponse,
     InfoResponse,
     LimitsResponse,
     WordVectorsResponse,
 )
-from elmo_serve.http.state import VERSION, TheServer
+from elmo_serve.http.state import VERSION, Model, TheServer
 
 router = APIRouter(tags=["Server"])
 

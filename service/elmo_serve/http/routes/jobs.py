@@ -14,16 +14,15 @@ from elmo_serve.errors import (
     UnknownJob,
     shown,
 )
+from elmo_serve.http import headers
+from elmo_serve.http.calls import body as request_body
+from elmo_serve.http.calls.body import Body
+from elmo_serve.http.calls.wait import RequestWait
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
-from elmo_serve.http.request import body as request_body
-from elmo_serve.http.request import headers
-from elmo_serve.http.request.body import Body
-from elmo_serve.http.request.model_query import Model
-from elmo_serve.http.request.wait import RequestWait
 from elmo_serve.http.routes.tasks import Name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import Server, TheServer
+from elmo_serve.http.state import Model, Server, TheServer
 from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource

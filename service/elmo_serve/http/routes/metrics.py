@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.responses import Response
 
-from elmo_serve.http.request.headers import MAX_ACCEPT_CHARACTERS
+from elmo_serve.http.headers import MAX_ACCEPT_CHARACTERS
 from elmo_serve.http.state import TheServer
 
 router = APIRouter(tags=["Server"])

@@ -11,13 +11,14 @@ from starlette.responses import Response
 
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask, shown
+from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
-from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.text.call import VECTORS_FACTOR, TextCall, Texts
-from elmo_serve.output import Output, mix_faults, select
+from elmo_serve.http.state import PlainRoute
+from elmo_serve.output import mix_faults, select
 
 router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 
@@ -41,21 +42,17 @@ async def neighbours(request: Request) -> Response:
     Without `ELMO_INDEX` a text that comes with the program is searched. It is embedded when it is
     first asked for; until then the response is 503, and says how far it is.
     """
-    with TextCall(request) as call:
-        body = await call.body("/neighbours")
-        wanted = body.options
-        assert isinstance(wanted, NeighboursRequest)
+    with EmbeddingCall(request) as call:
+        body = await call.body(NeighboursRequest)
+        wanted = body.request
         model = call.server.models.get(wanted.model)
         weights = _weights(wanted, model)
         index = await model.index.get()
-
-        def output(texts: Texts) -> Output:
-            _check_token(wanted.token, texts.lengths[0])
-            return select("all", model.info.layers)
-
-        texts, embedded = await call.embed(
-            model, body, output, tokenizer=wanted.tokenizer, memory_factor=VECTORS_FACTOR
-        )
+        texts = await call.tokenize(model, body, wanted.tokenizer)
+        check_each_has_tokens(body, texts)
+        check_token(wanted.token, texts.lengths[0], "/token")
+        output = select("all", model.info.layers)
+        embedded = await call.embed(model, body, texts, output, VECTORS_FACTOR)
         tokens: list[str] = orjson.loads(texts.sentences[0])
         layers = embedded.vectors[0].numpy()[:, wanted.token]
         found = await call.in_thread(_search, index, layers, weights, wanted, tokens)
@@ -116,9 +113,3 @@ def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
     raw = np.asarray(weights, np.float64)
     shares = np.exp(raw - raw.max())
     return tuple((shares / shares.sum()).tolist())
-
-
-def _check_token(token: int, length: int) -> None:
-    if token >= length:
-        detail = f"there is no token {shown(token)}; there are 0 to {length - 1}"
-        raise InvalidRequest.of(FieldError("/token", detail))

@@ -1,7 +1,6 @@
 """/v1: the embeddings and models of OpenAI's API, for the clients that speak it."""
 
 import base64
-import functools
 from typing import Any, Final
 
 import orjson
@@ -9,11 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from elmo_serve.errors import UnknownModel, UnknownTask
+from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
 from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import ALWAYS, EMBED_ERRORS
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk
-from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import (
     EmbeddingsRequest,
@@ -22,9 +23,7 @@ from elmo_serve.http.schemas.clients import (
     ModelList,
 )
 from elmo_serve.http.served_models import ServedModel
-from elmo_serve.http.state import Server, TheServer
-from elmo_serve.http.text.bodies import OpenAIOptions, check_dimensions
-from elmo_serve.http.text.call import TextCall, Texts
+from elmo_serve.http.state import PlainRoute, Server, TheServer
 from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 
@@ -61,15 +60,17 @@ async def embeddings(request: Request) -> Response:
     `model: "english@task"` mixes the layers as a task does. Texts without tokens are refused, and
     so are token ids, and `dimensions` other than the width of the model.
     """
-    with TextCall(request) as call:
-        body = await call.body("/v1/embeddings")
-        options = body.options
-        assert isinstance(options, OpenAIOptions)
-        model, output, name = _chosen(call.server, options.model)
-        check_dimensions(options.dimensions, model.info.dimension)
-        factor = _BASE64_FACTOR if options.is_base64 else json_text.MEMORY_FACTOR
-        texts, embedded = await call.embed(model, body, lambda _: output, memory_factor=factor)
-        if options.is_base64:
+    with EmbeddingCall(request) as call:
+        body = await call.body(EmbeddingsRequest)
+        asked = body.request
+        model, output, name = _chosen(call.server, asked.model)
+        check_dimensions(asked.dimensions, model.info.dimension)
+        texts = await call.tokenize(model, body)
+        check_each_has_tokens(body, texts)
+        is_base64 = asked.encoding_format == "base64"
+        factor = _BASE64_FACTOR if is_base64 else json_text.MEMORY_FACTOR
+        embedded = await call.embed(model, body, texts, output, factor)
+        if is_base64:
             vectors = await _base64(call, embedded)
         else:
             vectors = await call.json_of(embedded, as_objects=True)
@@ -110,23 +111,17 @@ def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]
             raise
         model = server.models.get(of_model)
     if not task:
-        return model, _average(model.info.layers), model.name
+        output = select("average", model.info.layers, pooling="mean", normalize=True)
+        return model, output, model.name
     mix = model.tasks.get(task)
-    output = _mixture(tuple(mix.weights), mix.gamma, mix.layer_norm)
-    return model, output, f"{model.name}{TASK_SEPARATOR}{task}"
-
-
-@functools.lru_cache(maxsize=16)
-def _average(layers: int) -> Output:
-    """Return one object for equal outputs: a message to a worker holds it only once."""
-    return select("average", layers, pooling="mean", normalize=True)
-
-
-@functools.lru_cache(maxsize=64)
-def _mixture(weights: tuple[float, ...], gamma: float, layer_norm: bool) -> Output:
-    return Output(
-        weights=weights, gamma=gamma, layer_norm=layer_norm, pooling="mean", normalize=True
+    output = Output(
+        weights=tuple(mix.weights),
+        gamma=mix.gamma,
+        layer_norm=mix.layer_norm,
+        pooling="mean",
+        normalize=True,
     )
+    return model, output, f"{model.name}{TASK_SEPARATOR}{task}"
 
 
 def _names(server: Server) -> list[str]:
@@ -142,7 +137,7 @@ def _card(server: Server, name: str) -> ModelCard:
     return ModelCard(id=name, object="model", created=server.started_at, owned_by=_OWNER)
 
 
-async def _base64(call: TextCall, embedded: Embedded) -> list[Chunk]:
+async def _base64(call: EmbeddingCall, embedded: Embedded) -> list[Chunk]:
     size = sum(4 * vectors.shape[-1] for vectors in embedded.vectors)
     if size <= SMALL_BYTES:
         return _in_base64(embedded)
@@ -159,7 +154,7 @@ def _in_base64(embedded: Embedded) -> list[Chunk]:
     return [b",".join(objects)]
 
 
-def _list_of(vectors: list[Chunk], model: str, texts: Texts) -> list[Chunk]:
+def _list_of(vectors: list[Chunk], model: str, texts: TokenizedTexts) -> list[Chunk]:
     tokens = sum(texts.lengths)
     rest: dict[str, Any] = {
         "model": model,

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.types import ASGIApp
 
 from elmo_serve.http.page import files
-from elmo_serve.http.plain_route import PlainRoute
+from elmo_serve.http.state import PlainRoute
 
 router = APIRouter(route_class=PlainRoute, include_in_schema=False)
 

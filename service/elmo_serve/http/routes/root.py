@@ -7,11 +7,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from elmo_serve.http import headers
 from elmo_serve.http.page import files
-from elmo_serve.http.plain_route import PlainRoute
-from elmo_serve.http.request import headers
 from elmo_serve.http.schemas.server import RootResponse
-from elmo_serve.http.state import VERSION
+from elmo_serve.http.state import VERSION, PlainRoute
 
 router = APIRouter(route_class=PlainRoute, tags=["Server"])
 

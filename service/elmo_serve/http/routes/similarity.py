@@ -8,14 +8,13 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from elmo_serve.errors import FieldError, InvalidRequest, shown
+from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
-from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
-from elmo_serve.http.text.bodies import SimilarityOptions, TextBody
-from elmo_serve.http.text.call import VECTORS_FACTOR, TextCall, Texts
-from elmo_serve.output import Output, select
+from elmo_serve.http.state import PlainRoute
+from elmo_serve.output import select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.similarity import cosines
 
@@ -36,24 +35,21 @@ router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
 )
 async def similarity(request: Request) -> Response:
     """Return the cosine of each pair in every layer, and between the means of the layers."""
-    with TextCall(request) as call:
-        body = await call.body("/similarity")
-        options = body.options
-        assert isinstance(options, SimilarityOptions)
-        model = call.server.models.get(options.model)
+    with EmbeddingCall(request) as call:
+        body = await call.body(SimilarityRequest)
+        asked = body.request
+        model = call.server.models.get(asked.model)
         layers = model.info.layers
-        has_token = any(place is not None for place in options.places)
-
-        def output(texts: Texts) -> Output:
-            _check_places(options, body, texts)
-            return select("all", layers, pooling="none" if has_token else "mean")
-
-        texts, embedded = await call.embed(
-            model, body, output, tokenizer=options.tokenizer, memory_factor=VECTORS_FACTOR
-        )
-        centre = model.centre.layers if options.centred else None
+        texts = await call.tokenize(model, body, asked.tokenizer)
+        check_each_has_tokens(body, texts)
+        for index, (token, length) in enumerate(zip(body.tokens, texts.lengths, strict=True)):
+            check_token(token, length, f"{body.pointer(index)}/token")
+        is_whole = all(token is None for token in body.tokens)
+        output = select("all", layers, pooling="mean" if is_whole else "none")
+        embedded = await call.embed(model, body, texts, output, VECTORS_FACTOR)
+        centre = model.centre.layers if asked.centred else None
         found = await call.in_thread(
-            _cosines, embedded, options.places, centre, (layers, model.info.dimension)
+            _cosines, embedded, body.tokens, centre, (layers, model.info.dimension)
         )
         members = {
             "model": model.name,
@@ -61,13 +57,6 @@ async def similarity(request: Request) -> Response:
             "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
         }
         return call.response([orjson.dumps(members)], texts)
-
-
-def _check_places(options: SimilarityOptions, body: TextBody, texts: Texts) -> None:
-    for place, pointer, length in zip(options.places, body.pointers, texts.lengths, strict=True):
-        if place is not None and place >= length:
-            detail = f"there is no token {shown(place)}; there are 0 to {length - 1}"
-            raise InvalidRequest.of(FieldError(f"{pointer}/token", detail))
 
 
 def _cosines(

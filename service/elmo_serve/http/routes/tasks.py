@@ -18,16 +18,15 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
+from elmo_serve.http import headers
+from elmo_serve.http.calls import body as request_body
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
-from elmo_serve.http.request import body as request_body
-from elmo_serve.http.request import headers
-from elmo_serve.http.request.model_query import Model
-from elmo_serve.http.request.parsing import parse_task
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
-from elmo_serve.http.state import TheServer
+from elmo_serve.http.state import Model, TheServer
 from elmo_serve.task_file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
 from elmo_serve.task_folder import in_folder_thread
-from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
+from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE, TaskBody
+from elmo_serve.validation import validated
 
 router = APIRouter(tags=["Tasks"])
 
@@ -92,7 +91,7 @@ async def put_task(
         server.settings.request_timeout_seconds,
         MAX_FILE_BYTES,
     )
-    body = parse_task(content)
+    body = validated(TaskBody, content)
     if not re.fullmatch(TASK_NAME, name):
         raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     if "name" in body.model_fields_set and body.name != name:

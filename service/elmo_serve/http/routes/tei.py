@@ -5,14 +5,14 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.tokenize import check_dimensions, check_each_has_tokens
 from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS
-from elmo_serve.http.plain_route import PlainRoute
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import TeiEmbedAllRequest, TeiEmbedRequest
-from elmo_serve.http.schemas.vectors import Vector
-from elmo_serve.http.text.bodies import TeiOptions, check_dimensions
-from elmo_serve.http.text.call import TextCall
+from elmo_serve.http.schemas.text import Vector
+from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Pooling, select
 
 router = APIRouter(route_class=PlainRoute, tags=["Text Embeddings Inference"])
@@ -35,7 +35,7 @@ async def embed(request: Request) -> Response:
     `POST /tei/embed`, `POST /tei` and `POST /` are the same: some clients post to the address that
     they are given, others add `/embed` to it.
     """
-    return await _answered(request, "mean")
+    return await _answered(request, TeiEmbedRequest, "mean")
 
 
 for _path, _id in (("/tei/embed", "teiEmbed"), ("/tei", "teiEmbedBase"), ("/", "teiEmbedRoot")):
@@ -66,18 +66,22 @@ for _path, _id in (("/tei/embed", "teiEmbed"), ("/tei", "teiEmbedBase"), ("/", "
 )
 async def embed_all(request: Request) -> Response:
     """Return one vector a token: the mean of all layers, not normalised."""
-    return await _answered(request, "none")
+    return await _answered(request, TeiEmbedAllRequest, "none")
 
 
-async def _answered(request: Request, pooling: Pooling) -> Response:
-    with TextCall(request) as call:
-        body = await call.body("/tei/embed")
-        options = body.options
-        assert isinstance(options, TeiOptions)
+async def _answered(
+    request: Request, form: type[TeiEmbedRequest | TeiEmbedAllRequest], pooling: Pooling
+) -> Response:
+    with EmbeddingCall(request) as call:
+        body = await call.body(form)
+        asked = body.request
         model = call.server.models.get(request.query_params.get("model"))
-        check_dimensions(options.dimensions, model.info.dimension)
-        is_unit = options.normalize and pooling != "none"
+        check_dimensions(asked.dimensions, model.info.dimension)
+        side = (asked.truncation_direction or "right") if asked.truncate else None
+        texts = await call.tokenize(model, body, truncate=side)
+        check_each_has_tokens(body, texts)
+        is_unit = isinstance(asked, TeiEmbedRequest) and asked.normalize is not False
         output = select("average", model.info.layers, pooling=pooling, normalize=is_unit)
-        texts, embedded = await call.embed(model, body, lambda _: output, truncate=options.truncate)
+        embedded = await call.embed(model, body, texts, output)
         vectors = await call.json_of(embedded)
         return call.response([b"[", *vectors, b"]"], texts)

@@ -1,23 +1,92 @@
-"""Bodies of /v1, /tei and /similarity, as pydantic models and as the OpenAPI document shows them.
+"""Bodies of /v1, /tei and /similarity: they are validated by these models, and described."""
 
-`text_bodies` checks requests; these schemas describe them.
-"""
+from typing import Annotated, Final, Literal, Protocol
 
-from typing import Annotated, Final, Literal
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    Strict,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from elmo_serve.http.schemas.text import Text, Tokenizer, Tokens, Vector
+from elmo_serve.task_schema import (
+    ALLOWED,
+    LIST,
+    NAME,
+    ModelName,
+    a_whole_number,
+    one_of,
+    optional,
+)
 
-from elmo_serve.http.schemas.text import Tokenizer
-from elmo_serve.http.schemas.vectors import Vector
-from elmo_serve.task_schema import ModelName, optional
+TOKEN_IDS: Final = (
+    "holds token ids, and this model has none: its tokens are strings. Send texts, or lists of "
+    "token strings. LangChain sends ids unless `check_embedding_ctx_length=False`"
+)
 
-A_TOKEN: Final = r"[^\s\x00-\x1f\x7f-\x9f]"
 
-Text = Annotated[str, Field(min_length=1, pattern=A_TOKEN)]
-"""A text with at least one token: control characters count as white space."""
+class _Limits(Protocol):
+    """`calls.parse.RequestLimits`, which a body is validated with."""
 
-Tokens = Annotated[list[str], Field(min_length=1)]
-Dimensions = Annotated[int, Strict(), Field(ge=1)]
+    def check_count(self, count: int) -> None: ...
+
+
+def _checked_count(value: JsonValue, info: ValidationInfo, each: int = 1) -> JsonValue:
+    """Refuse too long a list before a Python function is called for each of its items."""
+    limits: _Limits | None = info.context
+    if isinstance(value, list) and limits is not None:
+        limits.check_count(each * len(value))
+    return value
+
+
+def _texts(value: JsonValue, info: ValidationInfo) -> JsonValue:
+    """Refuse an empty list, and lists of numbers, which clients of OpenAI may send."""
+    if isinstance(value, list) and not value:
+        raise PydanticCustomError(ALLOWED, "must be a text or a list of texts")
+    return _checked_count(_no_ids(value), info)
+
+
+def _no_ids(value: JsonValue) -> JsonValue:
+    if isinstance(value, list) and value and isinstance(value[0], int):
+        raise PydanticCustomError(ALLOWED, TOKEN_IDS)
+    return value
+
+
+def _lower(value: JsonValue) -> JsonValue:
+    return value.lower() if isinstance(value, str) else value
+
+
+_Item = Annotated[
+    Annotated[Text, Tag(NAME)] | Annotated[Tokens, BeforeValidator(_no_ids), Tag(LIST)],
+    one_of("a text or a list of tokens"),
+]
+_Texts = Annotated[
+    Annotated[Text, Tag(NAME)]
+    | Annotated[list[_Item], Field(fail_fast=True), BeforeValidator(_texts), Tag(LIST)],
+    one_of("a text or a list of texts"),
+]
+_ListOfTexts = Annotated[list[Text], Field(min_length=1)]
+_ListOfTokens = Annotated[list[Tokens], Field(min_length=1)]
+
+OpenAIInput = Annotated[
+    _Texts, WithJsonSchema(TypeAdapter(Text | _ListOfTexts | _ListOfTokens).json_schema())
+]
+TeiInput = Annotated[_Texts, WithJsonSchema(TypeAdapter(Text | _ListOfTexts).json_schema())]
+"""Lists of tokens are read as well; text-embeddings-inference does not know them."""
+
+Dimensions = Annotated[
+    int, BeforeValidator(a_whole_number), WithJsonSchema({"type": "integer", "minimum": 1})
+]
+"""Compared with the width of the model, which an error names."""
 
 DIMENSIONS: Final = "The width of the model, `dimension` in `GET /info`; another one is refused."
 
@@ -29,18 +98,16 @@ class EmbeddingsRequest(BaseModel):
         json_schema_extra={"examples": [{"model": "english", "input": ["The river bank."]}]}
     )
 
-    input: (
-        Text
-        | Annotated[list[Text], Field(min_length=1)]
-        | Annotated[list[Tokens], Field(min_length=1)]
-    ) = Field(description="A text, a list of texts, or a list of lists of token strings.")
+    input: OpenAIInput = Field(
+        description="A text, a list of texts, or a list of lists of token strings."
+    )
     model: ModelName | None = optional(
         None,
         "A model of the server, or a model and one of its tasks: `english@task`. Default: the "
         "first model and the mean of its layers.",
     )
-    encoding_format: Literal["float", "base64"] | None = optional(
-        "float", "`base64`: little-endian float32. Default: `float`."
+    encoding_format: Annotated[Literal["float", "base64"], BeforeValidator(_lower)] | None = (
+        optional("float", "`base64`: little-endian float32. Default: `float`.")
     )
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
@@ -110,15 +177,21 @@ class TeiErrorResponse(BaseModel):
     error_type: Literal["Validation", "Overloaded", "Unhealthy", "Backend"]
 
 
+Flag = Annotated[bool, Strict()]
+Direction = Annotated[
+    Literal["right", "left"],
+    BeforeValidator(_lower),
+    WithJsonSchema({"type": "string", "enum": ["Right", "Left"]}),
+]
+
+
 class _TeiTexts(BaseModel):
-    inputs: Text | Annotated[list[Text], Field(min_length=1)] = Field(
-        description="A text or a list of texts."
-    )
-    truncate: bool | None = optional(
+    inputs: TeiInput = Field(description="A text or a list of texts.")
+    truncate: Flag | None = optional(
         False, "Cut a text with too many tokens; otherwise it is refused. Default: false."
     )
-    truncation_direction: Literal["Right", "Left"] | None = optional(
-        "Right", "The end that is cut. Default: `Right`."
+    truncation_direction: Direction | None = optional(
+        "right", "The end that is cut. Default: `Right`."
     )
     dimensions: Dimensions | None = optional(None, DIMENSIONS)
 
@@ -128,7 +201,7 @@ class TeiEmbedRequest(_TeiTexts):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": ["The river bank."]}]})
 
-    normalize: bool | None = optional(True, "Scale each vector to length 1. Default: true.")
+    normalize: Flag | None = optional(True, "Scale each vector to length 1. Default: true.")
 
 
 class TeiEmbedAllRequest(_TeiTexts):
@@ -137,10 +210,27 @@ class TeiEmbedAllRequest(_TeiTexts):
     model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": "The river bank."}]})
 
 
+def _place(value: JsonValue) -> str | None:
+    """Return the tag of a place, which has either a text or tokens."""
+    if not isinstance(value, dict) or ("text" in value) == ("tokens" in value):
+        return None
+    return NAME if "text" in value else LIST
+
+
+def _pair(value: JsonValue) -> JsonValue:
+    if not isinstance(value, list) or len(value) != 2:
+        raise PydanticCustomError(ALLOWED, "must be a list of two places")
+    return value
+
+
+def _pairs(value: JsonValue, info: ValidationInfo) -> JsonValue:
+    return _checked_count(value, info, each=2)
+
+
 class _Place(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    token: Annotated[int, Field(ge=0)] | None = optional(
+    token: Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)] | None = optional(
         None, "The number of a token; null or left out: the mean over all tokens."
     )
 
@@ -155,6 +245,13 @@ class TokensPlace(_Place):
     """A tokenised sentence, or a token of it."""
 
     tokens: Tokens
+
+
+Place = Annotated[
+    Annotated[TextPlace, Tag(NAME)] | Annotated[TokensPlace, Tag(LIST)],
+    one_of("an object with text or tokens, and token if one is compared", tag=_place),
+]
+Pair = Annotated[list[Place], Field(min_length=2, max_length=2), FailFast(), BeforeValidator(_pair)]
 
 
 class SimilarityRequest(BaseModel):
@@ -177,12 +274,12 @@ class SimilarityRequest(BaseModel):
         },
     )
 
-    pairs: list[Annotated[list[TextPlace | TokensPlace], Field(min_length=2, max_length=2)]]
+    pairs: Annotated[list[Pair], FailFast(), BeforeValidator(_pairs)]
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
     tokenizer: Tokenizer = optional(
         None, "How texts are split. Default: as the training text of the model."
     )
-    centred: bool = optional(
+    centred: Flag = optional(
         False, "Subtract the mean of each layer (`/info/centre`) first. Default: false."
     )
 

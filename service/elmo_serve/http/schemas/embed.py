@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Strict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    Strict,
+    Tag,
+)
 
 from elmo_serve.http.schemas.text import (
     OFFSETS_TEXT,
@@ -13,22 +21,33 @@ from elmo_serve.http.schemas.text import (
     Texts,
     Tokenizer,
     TokenWarning,
+    Vector,
 )
-from elmo_serve.http.schemas.vectors import Vector
-from elmo_serve.output import Dtype, LayerName, Pooling
+from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
 from elmo_serve.task_schema import (
+    LIST,
     MOST_LAYERS,
+    NAME,
+    NUMBER,
     Mix,
     ModelName,
     TaskName,
     a_whole_number,
+    one_of,
     optional,
     without_default,
 )
 
+_NAMES: Final = ", ".join(map(repr, NAMED))
+
 LayerNumber = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1, max_length=MOST_LAYERS)]
-# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
+Layers = Annotated[
+    Annotated[LayerName, Tag(NAME)]
+    | Annotated[LayerNumber, Tag(NUMBER)]
+    | Annotated[LayerNumbers, Tag(LIST)],
+    one_of(f"{_NAMES}, the number of a layer or a list of numbers", NAMED),
+]
 Sentence = Annotated[list[str], FailFast()]
 Sentences = Annotated[list[Sentence], FailFast()]
 
@@ -81,9 +100,10 @@ class EmbedRequest(BaseModel):
     text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
     tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
-    layers: LayerName | LayerNumbers = optional(
+    layers: Layers = optional(
         "all",
-        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. `average` and "
+        "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. A number is one "
+        "layer, without an axis of layers; a list of numbers keeps the axis. `average` and "
         "`sum` are their plain mean and sum, `concat` joins all layers of a token to one vector. "
         "Default: `all`.",
     )
@@ -137,8 +157,8 @@ class EmbedResponse(BaseModel):
     layers: list[int] | None = Field(description="The layers that were asked for; null for a mix.")
     embeddings: list[Vector | list[Vector] | list[list[Vector]]] = Field(
         description="A sentence of n tokens: (layers, n, 2P) for `all` or a list of layers, "
-        "(n, 2P) for `top`, `average`, `sum`, `task` and `mix`, (n, (L + 1) 2P) for `concat`; "
-        "pooling removes the n."
+        "(n, 2P) for a number, `top`, `average`, `sum`, `task` and `mix`, (n, (L + 1) 2P) for "
+        "`concat`; pooling removes the n."
     )
     usage: Usage
     tokenizer: str = optional("", "The tokenizer, for a request with `text`.")

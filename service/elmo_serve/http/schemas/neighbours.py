@@ -2,43 +2,29 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    TypeAdapter,
-    WithJsonSchema,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from elmo_model.neighbours.index import MAX_NEIGHBOURS
-from elmo_serve.http.schemas.clients import A_TOKEN, SimilarityUsage, Tokens
+from elmo_serve.http.schemas.clients import SimilarityUsage
 from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber
-from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Tokenizer
-from elmo_serve.http.schemas.vectors import Int64
-from elmo_serve.task_schema import Mix, ModelName, TaskName, a_whole_number, optional
+from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Int64, Text, Tokenizer, Tokens
+from elmo_serve.task_schema import (
+    NAME,
+    NUMBER,
+    Mix,
+    ModelName,
+    TaskName,
+    a_whole_number,
+    one_of,
+    optional,
+)
 
 DEFAULT_COUNT: Final = 10
 
-_NAMES: Final = ("top", "average")
-
-
-def _a_layer(value: JsonValue) -> JsonValue:
-    """Return the name or the number of a layer; anything else is a fault of type `layer`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    if value not in _NAMES and not (is_number and not value % 1):  # type: ignore[operator]
-        raise PydanticCustomError("layer", "no layer")
-    return value
-
-
-SplitText = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "pattern": A_TOKEN})]
-"""A text with at least one token, which is checked where it is split."""
-
-MaybeTokens = Annotated[list[str], WithJsonSchema(TypeAdapter(Tokens).json_schema())]
-"""A list of tokens; an empty one counts as left out beside a text."""
-
+Layer = Annotated[
+    Annotated[LayerNumber, Tag(NUMBER)] | Annotated[Literal["top", "average"], Tag(NAME)],
+    one_of("'top', 'average' or the number of a layer", ("top", "average")),
+]
 Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS), BeforeValidator(a_whole_number)]
 Place = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 
@@ -69,18 +55,14 @@ class NeighboursRequest(BaseModel):
     )
 
     # Which of the fields without a value were sent is read from `model_fields_set`.
-    text: SplitText = optional("", "The sentence, which `tokenizer` splits into tokens.")
-    tokens: MaybeTokens = optional(
-        (), "The sentence as tokens. Either `text` or `tokens` is required."
-    )
+    text: Text = optional("", "The sentence, which `tokenizer` splits into tokens.")
+    tokens: Tokens = optional((), "The sentence as tokens. Either `text` or `tokens` is required.")
     tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     token: Place = Field(description="The number of the token in the sentence, counted from 0.")
-    layers: Annotated[LayerNumber | Literal["top", "average"], BeforeValidator(_a_layer)] = (
-        optional(
-            "top",
-            "The layer that is compared: its number, 0 is the token layer; or `top`, or `average`, "
-            "the mean of all layers. Default: `top`.",
-        )
+    layers: Layer = optional(
+        "top",
+        "The layer that is compared: its number, 0 is the token layer; or `top`, or `average`, "
+        "the mean of all layers. Default: `top`.",
     )
     task: TaskName = optional(None, "A registered task, whose mix is compared.")
     mix: Mix = optional(

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from elmo_serve.http.schemas.vectors import Int64, Vector
+from elmo_serve.http.schemas.text import Int64, Vector
 from elmo_serve.task_schema import without_default
 
 

@@ -1,11 +1,28 @@
-"""Text, tokens and offsets in bodies of requests and responses, as pydantic models."""
+"""Text, tokens, offsets and vectors in bodies of requests and responses, as pydantic models."""
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema
 
 from elmo_serve.task_schema import ModelName, optional
 
+Vector = list[float]
+# Generated clients read an integer without a format into 32 bits.
+Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
+
+# Text and tokens that have no vector are refused where the text is split.
+Text = Annotated[
+    str,
+    WithJsonSchema({"type": "string", "minLength": 1, "pattern": r"[^\s\x00-\x1f\x7f-\x9f]"}),
+]
+"""A text with at least one token: control characters count as white space."""
+
+# FailFast stops at the first fault: a body with a million faults is refused as fast as with one.
+Tokens = Annotated[
+    list[str],
+    Field(fail_fast=True),  # `FailFast` cannot be hashed, as parts of a union must be
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+]
 Texts = Annotated[list[str], FailFast()]
 Tokenizer = Literal["ptb", "moses", "whitespace", "characters"]
 

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 
 from elmo_serve.errors import Overloaded
 from elmo_serve.http.connection.early_refusal import EarlyRefusal
-from elmo_serve.http.request.metrics import RequestMetrics
+from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.metrics import Metrics
 from tests.service.http.test_load_shedding import LARGE, answer, connected, full, head, server
 from tests.support.servers import Running

@@ -116,12 +116,12 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
         (
             {"sentences": GIVEN, "layers": "first"},
             "/layers",
-            "'sum', 'concat' or a list",
+            "'sum', 'concat', the number",
         ),
         (
-            {"sentences": GIVEN, "layers": 1},
+            {"sentences": GIVEN, "layers": True},
             "/layers",
-            "'sum', 'concat' or a list",
+            "'sum', 'concat', the number",
         ),
         ({"sentences": GIVEN, "layers": []}, "/layers", "must not be empty"),
         ({"sentences": GIVEN, "layers": [0, -1]}, "/layers/1", "at least 0; found -1"),

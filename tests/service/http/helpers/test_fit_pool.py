@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody
+from elmo_serve.http.calls.body import Body, ReceivingBudget
 from elmo_serve.http.helpers.fit_pool import FitParser
-from elmo_serve.http.request.body import Body, ReceivingBudget
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics

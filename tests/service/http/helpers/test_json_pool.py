@@ -18,10 +18,12 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest
+from elmo_serve.http.calls.body import Body, ReceivingBudget
+from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
-from elmo_serve.http.request.body import Body, ReceivingBudget
-from elmo_serve.http.request.parsing import RequestLimits, parse, parse_tokenize
-from elmo_serve.http.text import bodies
+from elmo_serve.http.schemas.clients import EmbeddingsRequest
+from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from tests.support.clock import FakeClock
@@ -123,7 +125,7 @@ async def test_a_request_is_parsed_although_its_process_hangs() -> None:
         sentences = [[f"w{number}"] * 3 for number in range(4_000)]
         body = await _body({"sentences": sentences})
         os.kill(struck, signal.SIGSTOP)
-        parsing = asyncio.ensure_future(b.pool.parse(parse, body, LIMITS))
+        parsing = asyncio.ensure_future(b.pool.parse(EmbedRequest, body, LIMITS))
         await turns()
         b.clock.advance(HANG_SECONDS)
         await b.replace()
@@ -137,16 +139,14 @@ async def test_texts_come_whole_and_a_fault_names_its_place() -> None:
     """More texts than a message holds, of each kind of body."""
     texts = [f"text {number}" for number in range(2_500)]
     async with bench() as b:
-        embed = await b.pool.parse(parse, await _body({"text": texts}), LIMITS)
-        tokenized = await b.pool.parse(parse_tokenize, await _body({"text": texts}), LIMITS)
+        embed = await b.pool.parse(EmbedRequest, await _body({"text": texts}), LIMITS)
+        tokenized = await b.pool.parse(TokenizeRequest, await _body({"text": texts}), LIMITS)
         openai = await _body({"model": "m", "input": texts})
-        asked = await b.pool.parse(bodies.parse, openai, LIMITS, "/v1/embeddings")
+        asked = await b.pool.parse(EmbeddingsRequest, openai, LIMITS)
         with pytest.raises(InvalidRequest) as refusal:
-            await b.pool.parse(parse, await _body({"sentences": [["a", 1]]}), LIMITS)
+            await b.pool.parse(EmbedRequest, await _body({"sentences": [["a", 1]]}), LIMITS)
 
-    assert embed.text is not None and embed.text.texts == texts
-    assert tokenized.texts == texts
-    assert [text.decode() for text in asked.sentences] == texts
+    assert embed.sentences == tokenized.sentences == asked.sentences == texts
     assert refusal.value.errors[0].pointer == "/sentences/0/1"
 
 

@@ -31,6 +31,7 @@ WANTED: list[dict[str, Any]] = [
     {"layers": "sum"},
     {"layers": "concat"},
     {"layers": "concat", "normalize": True},
+    {"layers": 1},
     {"layers": [1]},
     {"layers": [2, 0]},
     {"mix": MIX},
@@ -100,12 +101,27 @@ def test_all_media_types_say_the_same_to_the_bit(
             assert len({array.shape for array in arrays}) == 1
 
 
+@pytest.mark.parametrize("layer", [0, 1, 2.0])
+def test_a_number_is_that_layer_without_its_axis(client: httpx.Client, layer: float) -> None:
+    found = answer(client, JSON, sentences=SENTENCES, layers=layer).json()
+    listed = answer(client, JSON, sentences=SENTENCES, layers=[layer]).json()
+
+    assert found["layers"] == listed["layers"] == [int(layer)]
+    assert found["embeddings"] == [each for (each,) in listed["embeddings"]]
+    for options in ({"pooling": "max"}, {"normalize": True}, {"dtype": "float16"}):
+        own = vectors(client, SENTENCES, layers=layer, **options)
+        stacked = vectors(client, SENTENCES, layers=[layer], **options)
+        for one, (other,) in zip(own, stacked, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("wanted", "stack"),
     [
         ({}, (3,)),
         ({"layers": "all"}, (3,)),
         ({"layers": [1]}, (1,)),
+        ({"layers": 1}, ()),
         ({"layers": [2, 0]}, (2,)),
         ({"layers": "top"}, ()),
         ({"layers": "average"}, ()),

@@ -102,7 +102,7 @@ def test_selections_of_several_layers_are_refused(
     assert response.json()["errors"] == [
         {
             "pointer": "/word_vectors",
-            "detail": "goes with one vector a token: top, average, sum, a task or a mix",
+            "detail": "goes with one vector a token: top, average, sum, one layer, a task or a mix",
         }
     ]
 
@@ -142,10 +142,10 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     with np.load(tmp_path / "1.npz") as first, np.load(tmp_path / "2.npz") as second:
         one, two = dict(first), dict(second)
     static_rows, _ = embed(server, layers="top", word_vectors="append")
-    plain, _ = embed(server, layers=[layer])
+    plain, _ = embed(server, layers=layer)
     expected = [
-        np.concatenate([layers[0], rows[:, -3:]], axis=1)
-        for layers, rows in zip(plain, static_rows, strict=True)
+        np.concatenate([vectors, rows[:, -3:]], axis=1)
+        for vectors, rows in zip(plain, static_rows, strict=True)
     ]
     for key, row in (("0", 0), ("1", 2)):
         np.testing.assert_allclose(one[key], expected[row], rtol=1e-5, atol=1e-5)

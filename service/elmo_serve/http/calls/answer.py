@@ -1,18 +1,49 @@
-"""Sending a response body in chunks, without copying the large ones."""
+"""The response of a call: chunks that are sent without copying the large ones."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
 
-from starlette.types import Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from elmo_serve.http.media_types.encoder import Chunk
+
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 _JOINED_BYTES = 1 << 16
 """Chunks up to this size are joined: a call of `send` costs more than the copy."""
 
 _SENT_BYTES = 1 << 20
 """Larger chunks are cut to this size, so that other requests run between two writes."""
+
+
+class ChunkedResponse(Response):
+    """A response in chunks; its reserved memory is released when the last one is sent.
+
+    `warnings` is the number of odd tokens, for a header.
+    """
+
+    def __init__(
+        self,
+        chunks: list[Chunk],
+        warnings: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        memory: ExitStack,
+    ) -> None:
+        # Not Response's own constructor, which would join and copy a body.
+        self.background = None
+        self.raw_headers = list(headers or JSON_HEADERS)
+        if warnings:
+            self.raw_headers.append((b"x-warnings", str(warnings).encode()))
+        self._chunks = chunks
+        self._memory = memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._memory:
+            await send_chunks(send, self.raw_headers, self._chunks)
 
 
 async def send_chunks(

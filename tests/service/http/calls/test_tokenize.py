@@ -7,9 +7,12 @@ import orjson
 import pytest
 
 from elmo_serve.errors import InvalidRequest, ServiceError, TooLarge
+from elmo_serve.http.calls.parse import parse
+from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.schemas.clients import EmbeddingsRequest
+from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.http.state import Server
-from elmo_serve.http.text.splitting import tokenize
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import ModelInfo
@@ -33,7 +36,9 @@ def server() -> Server:
 
 
 async def split(server: Server, texts: Sequence[str], tokenizer: str | None) -> TokenizedTexts:
-    return await tokenize(server, texts, tokenizer, model=MODEL)
+    content = orjson.dumps({"text": texts, "tokenizer": tokenizer})
+    body = parse(TokenizeRequest, content, server.request_limits)
+    return await tokenize(server, MODEL, body, tokenizer=tokenizer)
 
 
 async def refusal(server: Server, texts: Sequence[str], tokenizer: str | None) -> ServiceError:
@@ -57,11 +62,23 @@ async def test_no_texts_need_no_process(server: Server) -> None:
     assert (await split(server, [], "ptb")).sentences == []
 
 
+async def test_lists_of_tokens_stay_between_split_texts(server: Server) -> None:
+    given = ["a b", ["c d"], "e", [], ["f"]]
+    content = orjson.dumps({"input": given})
+    body = parse(EmbeddingsRequest, content, server.request_limits)
+
+    found = await tokenize(server, MODEL, body, tokenizer="whitespace")
+
+    assert list(map(orjson.loads, found.sentences)) == [["a", "b"], ["c d"], ["e"], [], ["f"]]
+    assert found.lengths == [2, 1, 1, 0, 1]
+
+
 async def test_the_default_is_the_tokenizer_of_the_model(server: Server) -> None:
     found = {}
     for name, language in (("ptb", "en"), ("moses", "en"), ("moses", "fr")):
         model = replace(MODEL, tokenizer=name, language=language)
-        texts = await tokenize(server, ["can't"], model=model)
+        body = parse(TokenizeRequest, b'{"text": ["can\'t"]}', server.request_limits)
+        texts = await tokenize(server, model, body)
         found[name, language] = orjson.loads(texts.sentences[0])
 
     assert found == {
@@ -95,7 +112,7 @@ async def test_an_unknown_tokenizer_and_a_changed_text_are_invalid(server: Serve
     unknown = await refusal(server, ["a"], "spacy")
     assert isinstance(unknown, InvalidRequest)
     assert unknown.detail == (
-        "/tokenizer: must be one of ptb, moses, whitespace, characters; found 'spacy'"
+        "/tokenizer: must be 'ptb', 'moses', 'whitespace' or 'characters'; found 'spacy'"
     )
     changed = await refusal(server, ["a", "a DOTMULTI b"], "moses")
     assert isinstance(changed, InvalidRequest)

@@ -9,13 +9,18 @@ import pytest
 from starlette.requests import Request
 
 from elmo_serve.errors import DeadlineExceeded
-from elmo_serve.http.request.body import SMALL_BODY_BYTES
-from elmo_serve.http.text.call import TextCall
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES
+from elmo_serve.http.calls.call import EmbeddingCall
 from tests.support.asgi import http_scope
 from tests.support.in_process import in_process
 from tests.support.servers import Running
 
-SENTENCES: list[Any] = ["The bank .", ["The", "bank", "."], "It rains today .", ["It", "rains"]]
+SENTENCES: list[Any] = [
+    "The bank of the river .",
+    ["The", "bank", "lends", "money", "."],
+    "It rains today in the garden .",
+    ["It", "rains"],
+]
 
 
 def vectors(client: httpx.Client, given: list[Any]) -> Any:
@@ -59,7 +64,11 @@ async def test_work_of_a_request_in_a_thread_ends_with_its_time() -> None:
     async with in_process() as serving:
         scope = http_scope("/similarity", X_Request_Timeout="0.01")
         never = threading.Event()
-        with TextCall(Request({**scope, "app": serving.app})) as call:
-            with pytest.raises(DeadlineExceeded, match=r"not yet the answer, after 0\.01 s"):
+        try:
+            with (
+                pytest.raises(DeadlineExceeded, match=r"not yet the answer, after 0\.01 s"),
+                EmbeddingCall(Request({**scope, "app": serving.app})) as call,
+            ):
                 await call.in_thread(never.wait)
+        finally:
             never.set()

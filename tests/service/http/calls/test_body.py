@@ -7,8 +7,8 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
-from elmo_serve.http.request.body import SMALL_BODY_BYTES, Body, ReceivingBudget, read
-from elmo_serve.http.request.wait import DisconnectError
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, ReceivingBudget, read
+from elmo_serve.http.calls.wait import DisconnectError
 from tests.support.asgi import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1

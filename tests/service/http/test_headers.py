@@ -5,7 +5,7 @@ import re
 import pytest
 
 from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType
-from elmo_serve.http.request import headers
+from elmo_serve.http import headers
 from tests.support.asgi import http_scope
 
 

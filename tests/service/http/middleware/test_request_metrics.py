@@ -1,6 +1,6 @@
 """Requests are counted and timed by method, route and status, in a bounded number of series."""
 
-from elmo_serve.http.request.metrics import UNKNOWN, RequestMetrics
+from elmo_serve.http.middleware.context import UNKNOWN, RequestMetrics
 from elmo_serve.metrics import Metrics
 
 

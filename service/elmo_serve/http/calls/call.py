@@ -1,0 +1,211 @@
+"""From the body of a request to its vectors: the steps that every route that embeds shares."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
+
+from fastapi import Request
+from starlette.types import Receive, Scope
+
+from elmo_serve.errors import DeadlineExceeded, SentenceFailed
+from elmo_serve.http import headers
+from elmo_serve.http.calls.answer import ChunkedResponse
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, not_received
+from elmo_serve.http.calls.parse import Parsed, RequestT, parse
+from elmo_serve.http.calls.tokenize import tokenize
+from elmo_serve.http.helpers.text_pool import Side, TokenizedTexts
+from elmo_serve.http.media_types import json_text
+from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.state import Server
+from elmo_serve.output import Output, interned
+from elmo_serve.scheduling.engine import Embedded
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+VECTORS_FACTOR: Final = 1
+"""Memory of a small response that is computed from the vectors, against these."""
+
+
+class EmbeddingCall:
+    """One request with sentences or texts, up to its response.
+
+    A context manager, whose block ends early when the time of the request is over
+    (DeadlineExceeded), when its client leaves (DisconnectError) and when the server stops
+    (Unavailable). It frees the memory of a call that is not answered.
+
+    Raises InvalidRequest for a wrong `X-Request-Timeout`, and UnsupportedMediaType.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.server: Server = request.app.state.server
+        self.scope: Scope = request.scope
+        self._receive: Receive = request.receive
+        most = self.server.settings.request_timeout_seconds
+        self._seconds = headers.timeout_seconds(self.scope, most)
+        self._deadline = time.monotonic() + self._seconds
+        self._memory = ExitStack()
+        self._body_bytes = 0
+        headers.check_json(self.scope)
+
+    def __enter__(self) -> Self:
+        self._wait = self.server.waits.begin().__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._memory.close()
+        self._wait.__exit__(kind, error, trace)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline."""
+        return self._deadline - time.monotonic()
+
+    async def body(self, model: type[RequestT]) -> Parsed[RequestT]:
+        """Receive the body and parse it as `model`, a large one in another process.
+
+        Raises:
+            DeadlineExceeded: the time was over before.
+            ServiceError: see `Body.receive`, `parse` and `JsonWorkerPool.parse`.
+            DisconnectError: the client left.
+        """
+        server, limits = self.server, self.server.request_limits
+        with self._limited(not_received), Body(self.scope, server.receiving) as body:
+            await body.receive(self._receive)
+            self._wait.end_on_disconnect(self._receive)
+            self._body_bytes = body.size
+            if body.size <= SMALL_BODY_BYTES:
+                return parse(model, body.content, limits)
+            return await server.json_workers.parse(model, body, limits)
+
+    async def tokenize(
+        self,
+        model: ServedModel,
+        body: Parsed[RequestT],
+        tokenizer: str | None = None,
+        truncate: Side | None = None,
+    ) -> TokenizedTexts:
+        """Return the tokens of a body, whose texts other processes split.
+
+        Args:
+            model: the model that the tokens are for.
+            body: the parsed body.
+            tokenizer: a name of a tokenizer; None means the one of the model.
+            truncate: the side that a text with too many tokens is cut from; None refuses it.
+
+        Raises:
+            DeadlineExceeded: the time was over before.
+            ServiceError: see `tokenize.tokenize`.
+        """
+        with self._limited(_not_split):
+            found = await tokenize(
+                self.server, model.info, body, tokenizer=tokenizer, truncate=truncate
+            )
+        if found.warnings.count:
+            self.server.metrics.token_warnings.inc(found.warnings.count)
+        return found
+
+    async def embed(
+        self,
+        model: ServedModel,
+        body: Parsed[RequestT],
+        texts: TokenizedTexts,
+        output: Output,
+        memory_factor: float = json_text.MEMORY_FACTOR,
+        more_bytes: int = 0,
+    ) -> Embedded:
+        """Compute the vectors of all sentences, or of none.
+
+        The bytes of the response are reserved first: those of the vectors times `memory_factor`,
+        and `more_bytes`.
+
+        Raises:
+            SentenceFailed: the model failed on a sentence; it points into the body.
+            ServiceError: see `Admission.reserve` and `Engine.embed`.
+        """
+        dimension, engine = model.info.dimension, self.server.engine
+        size = sum(
+            output.size(length, dimension) * count
+            for length, count in Counter(texts.lengths).items()
+        )
+        reserved = int(size * memory_factor) + more_bytes
+        self._memory.callback(engine.admission.reserve(reserved, model.name).release)
+        try:
+            embedded = await engine.embed(
+                texts.sentences,
+                texts.lengths,
+                interned(output),
+                self.seconds_left,
+                headers.client(self.scope),
+                model.name,
+            )
+        except SentenceFailed as error:
+            raise error.at(body.pointer(error.index)) from None
+        self.scope["state"]["account"].update(
+            sentences=len(texts.sentences),
+            tokens=sum(texts.lengths),
+            queue_seconds=round(embedded.queue_seconds, 4),
+            infer_seconds=round(embedded.infer_seconds, 4),
+        )
+        return embedded
+
+    def learn(self, cost: int) -> None:
+        """Let the load shedder learn how many tokens, boundaries included, the body held."""
+        self.server.load_shedder.learn(self._body_bytes, cost)
+
+    async def json_of(self, embedded: Embedded, *, as_objects: bool = False) -> list[Chunk]:
+        """Return the JSON of the vectors, written by other processes; see `JsonWorkerPool.write`.
+
+        Raises:
+            DeadlineExceeded: the time was over before.
+        """
+        with self._limited(_not_written):
+            return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
+
+    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Compute a part of the response in a thread.
+
+        Raises:
+            DeadlineExceeded: the time was over before. The thread ends its work for nobody.
+        """
+        with self._limited(_not_written):
+            return await asyncio.to_thread(work, *args, **kwargs)
+
+    @contextmanager
+    def _limited(self, overdue: Callable[[float], DeadlineExceeded]) -> Iterator[None]:
+        """End a step at the deadline."""
+
+        def error() -> DeadlineExceeded:
+            self.server.metrics.failures.labels("deadline").inc()
+            return overdue(self._seconds)
+
+        self._wait.limit(self.seconds_left, error)
+        yield
+        self._wait.unlimit()
+
+    def response(
+        self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]
+    ) -> ChunkedResponse:
+        """Return a response, JSON unless `more` headers say otherwise.
+
+        Its memory is released when the last chunk is sent.
+        """
+        return ChunkedResponse(chunks, texts.warnings.count, more, self._memory.pop_all())
+
+
+def _not_split(seconds: float) -> DeadlineExceeded:
+    return DeadlineExceeded(f"The texts were not split into tokens within {seconds:g} s.")
+
+
+def _not_written(seconds: float) -> DeadlineExceeded:
+    return DeadlineExceeded(f"The vectors were there, but not yet the answer, after {seconds:g} s.")

@@ -1,0 +1,170 @@
+"""The tokens of a body: its texts are split by other processes, within the server's limits."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, shown
+from elmo_serve.http.calls.parse import Parsed, RequestT
+from elmo_serve.http.helpers.text_pool import Side, TextRefused, Tokenize, TokenizedTexts
+from elmo_serve.http.state import Server
+from elmo_serve.scheduling.request import cost_of
+from elmo_serve.token_warnings import TokenWarnings
+from elmo_serve.workers.messages import ModelInfo
+
+_PART_CHARACTERS: Final = 1 << 12
+"""Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
+smaller one costs more messages."""
+
+_TASKS_AHEAD: Final = 4
+"""Tasks of one request that are in the queue at once; the others wait outside of it."""
+
+
+async def tokenize(
+    server: Server,
+    model: ModelInfo,
+    body: Parsed[RequestT],
+    *,
+    tokenizer: str | None = None,
+    truncate: Side | None = None,
+) -> TokenizedTexts:
+    """Return the tokens of a body; its texts are split outside of the event loop.
+
+    Args:
+        server: the server, for its limits and its processes.
+        model: the model that the tokens are for.
+        body: the parsed body.
+        tokenizer: a name of `elmo_model.tokenizers`; None means the one of the model.
+        truncate: the side that a text with too many tokens is cut from; None refuses it.
+
+    Raises:
+        InvalidRequest: the tokenizer cannot split a text.
+        TooLarge: there are too many tokens.
+        Unavailable: no process can be started.
+    """
+    places = [place for place, item in enumerate(body.sentences) if isinstance(item, str)]
+    lists = [item for item in body.sentences if not isinstance(item, str)]
+    if not places:
+        return TokenizedTexts(lists, body.lengths, [], body.warnings)
+    task = Tokenize(
+        (),
+        tokenizer or model.tokenizer,
+        model.language,
+        server.request_limits.sentence_tokens,
+        model.token_limit,
+        truncate,
+    )
+    texts = [item for item in body.sentences if isinstance(item, str)]
+    found = await _split(server, task, texts, lambda index: body.pointer(places[index]))
+    return _merged(found, lists, body) if lists else found
+
+
+async def _split(
+    server: Server, task: Tokenize, texts: Sequence[str], pointer_of: Callable[[int], str]
+) -> TokenizedTexts:
+    """Split texts as `task` says, a few parts at once; `pointer_of` is for errors."""
+    found = TokenizedTexts()
+    pending: deque[asyncio.Future[TokenizedTexts | TextRefused]] = deque()
+    parts = _parts(texts)
+    try:
+        while True:
+            for part in islice(parts, _TASKS_AHEAD - len(pending)):
+                some = replace(task, texts=tuple(part))
+                pending.append(asyncio.ensure_future(server.text_workers.tokenize(some)))
+            if not pending:
+                return found
+            _add(found, await pending.popleft(), server.settings.max_queue_tokens, pointer_of)
+    finally:
+        for unfinished in pending:
+            unfinished.cancel()
+
+
+def _merged(
+    found: TokenizedTexts, lists: Iterable[bytes], body: Parsed[RequestT]
+) -> TokenizedTexts:
+    """Put the lists of tokens of a body between its split texts, which have no offsets then."""
+    split, given = iter(zip(found.sentences, found.lengths, strict=True)), iter(lists)
+    both = [
+        next(split) if isinstance(item, str) else (next(given), length)
+        for item, length in zip(body.sentences, body.lengths, strict=True)
+    ]
+    sentences, lengths = [sentence for sentence, _ in both], [length for _, length in both]
+    return TokenizedTexts(sentences, lengths, [], found.warnings)
+
+
+def listed_warnings(body: Parsed[RequestT], warnings: TokenWarnings) -> list[FieldError]:
+    """Return the warnings that a response lists, each with a pointer into the body."""
+    if body.member == "text":
+        return [
+            FieldError(body.pointer(each.sentence), f"token {each.token}, {each.detail}")
+            for each in warnings.listed
+        ]
+    return [
+        FieldError(f"{body.pointer(each.sentence)}/{each.token}", each.detail)
+        for each in warnings.listed
+    ]
+
+
+def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None:
+    """Raise InvalidRequest for a text or a list without tokens: it has no vector."""
+    for index, length in enumerate(texts.lengths):
+        if not length:
+            detail = "holds no token, and the mean of no tokens is no vector. Leave it out."
+            raise InvalidRequest.of(FieldError(body.pointer(index), detail))
+
+
+def check_dimensions(wanted: int | None, width: int) -> None:
+    """Raise InvalidRequest for vectors of another width than the model's own.
+
+    Clients send the size that their vector store was made for.
+    """
+    if wanted is not None and wanted != width:
+        detail = (
+            f"must be {width}, the width of the model, or left out: parts of an ELMo vector are no "
+            f"vector of their own; found {wanted}"
+        )
+        raise InvalidRequest.of(FieldError("/dimensions", detail))
+
+
+def check_token(token: int | None, length: int, at: str) -> None:
+    """Raise InvalidRequest for the number of a token that a sentence of `length` does not have."""
+    if token is not None and token >= length:
+        detail = f"there is no token {shown(token)}; there are 0 to {length - 1}"
+        raise InvalidRequest.of(FieldError(at, detail))
+
+
+def _add(
+    found: TokenizedTexts,
+    part: TokenizedTexts | TextRefused,
+    most_tokens: int,
+    pointer_of: Callable[[int], str],
+) -> None:
+    """Append the next part; raise an error where one of its texts, or the sum, is refused."""
+    if isinstance(part, TextRefused):
+        index = len(found.sentences) + part.index
+        fault = FieldError(pointer_of(index), part.detail)
+        if part.too_long:
+            setting = "(ELMO_MAX_SENTENCE_TOKENS)"
+            raise TooLarge(f"Text {index} {part.detail} {setting}.", errors=[fault])
+        raise InvalidRequest.of(fault)
+    found.extend(part)
+    if cost_of(found.lengths) > most_tokens:
+        raise TooLarge(
+            f"The texts hold more than {most_tokens} tokens, boundaries included "
+            "(ELMO_MAX_QUEUE_TOKENS)."
+        )
+
+
+def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Cut texts into runs of about the same number of characters."""
+    start, size = 0, 0
+    for index, text in enumerate(texts):
+        size += len(text) + 16  # an empty text takes time as well
+        if size >= _PART_CHARACTERS:
+            yield texts[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(texts):
+        yield texts[start:]

@@ -1,1 +1,0 @@
-"""A request as the routes read it: headers, body, waits, and the parsed body."""

@@ -1,1 +1,0 @@
-"""Requests with text: their bodies, their tokens, and the way to their vectors."""
