@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from elmo_client import Client
-from elmo_model import centre
+from elmo_model.neighbours import centre
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_serve.load_test.checker import TOLERANCES, Checker
 from elmo_serve.load_test.sender import Request
