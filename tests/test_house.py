@@ -244,9 +244,8 @@ def test_only_heavy_and_optional_modules_are_imported_inside_functions() -> None
 
 def test_the_command_line_loads_heavy_libraries_inside_functions_alone() -> None:
     heavy = {"torch", "h5py", "fastapi", "pydantic"}
-    modules = ["elmo_serve.cli", *inside("elmo_serve.commands")]
 
-    assert not [m for m in modules if libraries(reached(m, local=False)) & heavy]
+    assert not libraries(reached("elmo_serve.cli", local=False)) & heavy
 
 
 def test_no_file_is_named_like_a_module_that_it_hides() -> None:
@@ -255,6 +254,28 @@ def test_no_file_is_named_like_a_module_that_it_hides() -> None:
 
     hidden = {"queue", "types", "json", "logging", "signal", "select", "socket", "time"}
     assert not names & hidden
+
+
+NOT_FOR_USERS = {
+    "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
+    "elmo_serve.load_test.connections.LostError",
+    "elmo_serve.models.transfer._RetryError",
+    "elmo_serve.task_file.ForeignTaskError",
+}
+"""Errors that another part of the program catches, outside the packages of the server."""
+
+
+def test_every_other_error_has_the_base_that_the_command_line_catches() -> None:
+    server = {*inside(*(f"elmo_serve.{name}" for name in ("http", "jobs", "workers")))}
+    built_in = {"Exception", "ValueError", "RuntimeError", "OSError", "LookupError", "KeyError"}
+    found = {
+        f"{module}.{node.name}"
+        for module in {*inside("elmo_model", "elmo_serve")} - server
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & built_in
+    }
+
+    assert found - {"elmo_model.errors.ElmoError"} <= NOT_FOR_USERS
 
 
 def test_every_module_introduces_itself_in_one_line() -> None:
@@ -289,8 +310,24 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys\n"
         "from elmo_serve.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"
-        "heavy = {'torch', 'h5py', 'fastapi', 'pydantic', 'numpy'} & set(sys.modules)\n"
+        "heavy = {'torch', 'h5py', 'fastapi', 'pydantic', 'numpy', 'rich'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
 
     assert found.returncode == 0, found.stderr
+
+
+def test_the_help_of_no_command_loads_torch() -> None:
+    """One process for all of them: a module that one command loads stays there."""
+    found = run(
+        "import sys\n"
+        "from elmo_serve.cli import main\n"
+        "for name in [name for name, each in main.commands.items() if not each.hidden]:\n"
+        "    main([name, '--help'], standalone_mode=False)\n"
+        "    heavy = {'torch', 'h5py', 'fastapi'} & set(sys.modules)\n"
+        "    sys.exit(f'{name}: {heavy}') if heavy else None\n"
+    )
+
+    assert found.returncode == 0, found.stderr
+    assert "Pretrain a biLM" in found.stdout
+    assert found.stdout.count("Usage: ") > 15

@@ -35,7 +35,9 @@ from elmo_model.text_files import TextError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors
-from elmo_serve.commands.published import DEFAULT_MODEL, cache_options, resolve_model
+from elmo_serve.commands.options import DEFAULT_MODEL
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.models import cache_of_environment
 
 
 def main() -> None:
@@ -81,7 +83,7 @@ def study(
     choices = _choices(options, chosen, encode, settings, fits)
     taggers: list[Part] = []
     if options.word_vectors is not None:
-        static = open_word_vectors(options.word_vectors, cache_options().cache)
+        static = open_word_vectors(options.word_vectors, cache_of_environment().cache)
         taggers = _taggers(options, chosen, encode, static, settings, tagger)
     pictures.draw(options.out, choices, taggers)
     return tables.tables(choices, taggers)

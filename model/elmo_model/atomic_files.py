@@ -24,20 +24,32 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of an empty temporary file; rename it to `path` if the body succeeds.
 
     For writers that open files themselves, such as h5py. The umask sets the mode of the file.
-    Raises OSError where the folder cannot be written to or the disk is full.
+    Raises OSError, which names `path`, where the folder cannot be written to or the disk is full.
     """
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}.tmp")
-    # tempfile.mkstemp would make the file readable for its owner alone.
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    mode = stat.S_IMODE(os.fstat(file).st_mode)
-    os.close(file)
+    with _naming(path, temporary):
+        # tempfile.mkstemp would make the file readable for its owner alone.
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        mode = stat.S_IMODE(os.fstat(file).st_mode)
+        os.close(file)
+        try:
+            yield temporary
+            if stat.S_IMODE(temporary.stat().st_mode) != mode:
+                temporary.chmod(mode)  # safetensors 0.8 puts a file of its owner alone in its place
+            publish(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path, temporary: Path) -> Iterator[None]:
+    """Let an OSError of the temporary file name `path`: the user knows no other."""
     try:
-        yield temporary
-        if stat.S_IMODE(temporary.stat().st_mode) != mode:
-            temporary.chmod(mode)  # safetensors 0.8 puts a file of its owner alone in its place
-        publish(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if error.filename in (temporary, str(temporary)):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from elmo_model.errors import ElmoError
 from elmo_model.validation import (
     MAX_SIZE,
     Count,
@@ -27,7 +28,7 @@ CharacterLimit = Annotated[  # begin-of-word, one character, end-of-word
 _Clip = Annotated[Annotated[Number, Field(gt=0)] | None, rule("a positive number or null")]
 
 
-class ConfigError(ValueError):
+class ConfigError(ElmoError):
     """A configuration that contradicts itself; the message names key, value and rule."""
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from elmo_model.errors import ElmoError
+
 FORM = 1
 """Column of the form of a word, counted from 0."""
 
@@ -9,7 +11,7 @@ COLUMNS = 10
 """Columns of the format. Some tools write the first two alone."""
 
 
-class ConlluError(ValueError):
+class ConlluError(ElmoError):
     """A line that is no word; the message has its number, counted from 1."""
 
 

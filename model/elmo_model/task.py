@@ -1,6 +1,11 @@
 """A task: named weights that mix the layers of a biLM into one vector a token."""
 
 from dataclasses import dataclass
+from typing import Final
+
+TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
+"""The rule for people; it follows "must be"."""
 
 
 @dataclass(frozen=True, slots=True)

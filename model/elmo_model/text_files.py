@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from elmo_model.errors import ElmoError
+
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 COMPRESSIONS = tuple(_OPENERS)
 """The endings of compressed files."""
@@ -16,7 +18,7 @@ COMPRESSIONS = tuple(_OPENERS)
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
-class TextError(ValueError):
+class TextError(ElmoError):
     """A file cannot be read as text; the message names it."""
 
 

@@ -11,13 +11,12 @@ state from call to call, so that the same sentence got other vectors each time. 
 the same, in this process, to reproduce vectors that AllenNLP computed.
 """
 
-# ruff: noqa: PLC0415 - only a model in this process needs torch, only embed_file needs h5py
-
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +27,8 @@ from elmo_client.results import EmbeddedText, Vectors
 from elmo_model.tokenizers import TokenizeError
 from elmo_model.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.outputs import allennlp
+from elmo_serve.files.remote import Remote
+from elmo_serve.files.run import Job
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.output import select
@@ -35,6 +36,7 @@ from elmo_serve.output import select
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.vectors import Source
+    from elmo_serve.models import OnProgress
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 
@@ -117,8 +119,6 @@ class ElmoEmbedder(SentenceEmbedder):
         A file that exists is replaced. Raises FileError for blank lines and for an output that
         cannot be written.
         """
-        from elmo_serve.files.run import Job
-
         form = allennlp.variant(
             forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
         )
@@ -170,8 +170,6 @@ class _Remote:
         return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-        from elmo_serve.files.remote import Remote
-
         wanted = select(layers, self._client.info()["layers"])
         return Remote(self._client, layers, wanted)
 
@@ -220,24 +218,22 @@ class _InProcess:
 
 
 def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
-    from elmo_model.checkpoints import load_pair
-    from elmo_serve.files.in_process import InProcess
+    from elmo_serve.models.opening import open_network, open_pair  # noqa: PLC0415 - needs torch
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
-    if weight_file is None:
-        return InProcess.open(_located(model), device=device)
-    return InProcess.open(load_pair(model, weight_file), device=device)
+    if weight_file is not None:
+        return open_pair(model, weight_file, device=device)
+    return open_network(model, progress=_logged, device=device)
 
 
-def _located(model: str) -> str:
-    """Return the path of a published model, fetched into the cache at its first use."""
-    from elmo_serve.model_cache import cache_of_environment, locate
-
+@contextmanager
+def _logged() -> Iterator[OnProgress]:
+    """Log each file that is fetched into the cache."""
     begun: set[str] = set()
 
-    def show(name: str, _done: int, _total: int) -> None:
+    def on_progress(name: str, _done: int, _total: int) -> None:
         if name not in begun:
             begun.add(name)
             _log.info("fetching %s", name)
 
-    return locate(model, cache_of_environment(), show)
+    yield on_progress

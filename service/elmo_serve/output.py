@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from elmo_model.errors import ElmoError
 from elmo_serve.errors import FieldError, pointer, shown
 
 Pooling = Literal["none", "mean", "max"]
@@ -70,7 +71,16 @@ def interned(output: Output) -> Output:
     return output
 
 
-class SelectionError(ValueError):
+MEDIA_TYPES: Final = {
+    "json": "application/json",
+    "npz": "application/x-npz",
+    "safetensors": "application/vnd.safetensors",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+"""The media types of vectors over HTTP, by the name of their format."""
+
+
+class SelectionError(ElmoError):
     """A selection names layers that the model lacks. `faults` points to each (`/layers/1`)."""
 
     def __init__(self, faults: Sequence[FieldError]) -> None:

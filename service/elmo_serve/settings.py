@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
+from elmo_model.errors import ElmoError
 from elmo_model.precision import PRECISIONS, Precision, precision_of
 from elmo_model.sentence_batches import BOUNDARIES
 from elmo_serve import api_keys as key_file
@@ -384,12 +385,19 @@ def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:
     return (common or ["float32"])[0], own
 
 
-class SettingsError(ValueError):
+class SettingsError(ElmoError):
     """Settings are wrong. `refusals` has one line each: variable, value and what is allowed."""
+
+    exit_code = 2
 
     def __init__(self, *refusals: str) -> None:
         super().__init__("; ".join(refusals))
         self.refusals: Sequence[str] = refusals
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The refusals."""
+        return self.refusals
 
 
 def variable(name: str) -> str:

@@ -18,11 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from elmo_model.task import TASK_NAME
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
-
-TASK_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-TASK_NAME_RULE: Final = "1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or a digit"
-"""The rule for people; it follows "must be"."""
 
 MAX_NAME_CHARACTERS: Final = 256
 """Longest name of a model that is looked up."""

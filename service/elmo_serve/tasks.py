@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_model import atomic_files
-from elmo_model.task import Task
+from elmo_model.task import TASK_NAME, Task
 from elmo_serve.errors import (
     Conflict,
     RequestError,
@@ -27,7 +27,6 @@ from elmo_serve.errors import (
 from elmo_serve.folder_lock import locked
 from elmo_serve.settings import variable
 from elmo_serve.task_file import ForeignTaskError, TaskOwner, check, encode, load
-from elmo_serve.task_schema import TASK_NAME
 
 MAX_TASKS: Final = 1_000
 """Tasks that `put` keeps: a refresh of the cache costs one `stat` each, some 5 ms for all."""

@@ -106,9 +106,15 @@ def test_a_full_disk_leaves_the_old_file_alone(write: Writer, tmp_path: Path) ->
     assert names_in(tmp_path) == ["target"]
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no-folder"):
-        write_bytes(tmp_path / "no-folder" / "target", b"")
+@pytest.mark.parametrize("name", ["no-folder", "a-file"])
+def test_an_error_names_the_file_and_not_its_temporary_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a-file").touch()
+    target = tmp_path / name / "target"
+
+    with pytest.raises(OSError) as error:
+        write_bytes(target, b"")
+
+    assert (error.value.filename, error.value.filename2) == (str(target), None)
 
 
 def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_without_arguments_it_is_the_original_model(tmp_path: Path) -> None:
     )
 
     last = run.stderr.splitlines()[-1]
-    assert last.startswith("elmo_serve.model_cache.download_error.DownloadError: ")
+    assert last.startswith("elmo_serve.models.cache.DownloadError: ")
     assert str(tmp_path / "original") in last
     assert "elmo: fetching" not in run.stderr  # a library prints nothing
 

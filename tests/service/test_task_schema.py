@@ -6,14 +6,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from elmo_model.task import TASK_NAME_RULE
 from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
-from elmo_serve.task_schema import (
-    MAX_DESCRIPTION_CHARACTERS,
-    MOST_LAYERS,
-    TASK_NAME_RULE,
-    Mix,
-    TaskBody,
-)
+from elmo_serve.task_schema import MAX_DESCRIPTION_CHARACTERS, MOST_LAYERS, Mix, TaskBody
 
 
 def test_fields_that_were_not_sent_have_their_defaults() -> None:

@@ -6,8 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_model.errors import ElmoError
 
-class AlphabetError(ValueError):
+
+class AlphabetError(ElmoError):
     """A wrong description of an alphabet. One line: key, found, expected."""
 
 

@@ -13,10 +13,11 @@ from torch import Tensor
 from elmo_model.alphabets import Alphabet, WordAlphabet
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
+from elmo_model.errors import ElmoError
 from elmo_model.task import Task
 
 
-class CheckpointError(ValueError):
+class CheckpointError(ElmoError):
     """A damaged, unknown or contradictory checkpoint. One line: file, key, found, expected."""
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from elmo_model.errors import ElmoError
 
-class EvaluationError(ValueError):
+
+class EvaluationError(ElmoError):
     """Wrong options or an unusable test set. One line, which names the option or the file."""
 
 

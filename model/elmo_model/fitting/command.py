@@ -22,6 +22,8 @@ from elmo_model.models.opening import open_model
 from elmo_model.tokenizers import tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 
+__all__ = ["FitCommand", "FitOptions", "fit"]
+
 DESCRIPTION = "Learned by elmo fit."
 
 
@@ -75,7 +77,7 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
         )
     info = None if words is None else words.info
     fitted = FittedTask(command.name, command.kind, command.options, found, encoder.origin, info)
-    shown = report.text(found)
+    shown = report.text_of(found)
     fitted.write(folder)
     write_bytes(task, json_bytes(_task(fitted)))
     return f"{shown}\nWrote {task} and {folder}"

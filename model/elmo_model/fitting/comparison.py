@@ -11,10 +11,9 @@ import numpy as np
 from elmo_model.fitting.examples import Examples, FitError
 from elmo_model.fitting.features import Encode, Features, features_of
 from elmo_model.fitting.fitter import FitOptions, Fitted, fit_once
+from elmo_model.fitting.report import LEARNED
 from elmo_model.fitting.scores import Scores
 from elmo_model.word_vectors.look_up import WordVectors
-
-LEARNED = "learned"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from elmo_model.errors import ElmoError
+
 Kind = Literal["token", "sentence", "pair"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class FitError(ValueError):
+class FitError(ElmoError):
     """Examples or options that nothing can be learned from; the message names the place."""
 
 

@@ -1,9 +1,16 @@
 """The report of a fit: a table and bars for the terminal, and JSON."""
 
-import statistics
-from typing import Any
+from __future__ import annotations
 
-from elmo_model.fitting.comparison import LEARNED, Comparison, Row
+import statistics
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from elmo_model.fitting.comparison import Comparison, Row
+
+LEARNED: Final = "learned"
+"""The name of the learned mixture."""
 
 _BAR = 40
 """Width of the longest bar, in characters."""
@@ -14,20 +21,34 @@ def mean_weights(row: Row) -> list[float]:
     return [statistics.fmean(each) for each in zip(*row.weights, strict=True)]
 
 
-def text(comparison: Comparison) -> str:
-    """Return the table of scores in percent, and the learned weights as bars."""
-    first = comparison.rows[0].scores[0]
-    measure = "accuracy" if first.span_f1 is None else "span F1"
-    lines = [f"{measure} on {comparison.scored_examples:,} {comparison.scored_on} examples, %"]
+def text(measure: str, scored: str, mixtures: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the table of scores in percent, and the learned weights as bars.
+
+    `measure` is `accuracy` or `span_f1`, `scored` names the examples. A mixture has the members
+    `mean`, `spread` and `weights`, one normalised weight a layer.
+    """
     rows = [
-        f"  {row.name:<10} {100 * row.mean:6.2f} ± {100 * row.spread:.2f}"
-        for row in comparison.rows
+        f"  {name:<10} {100 * row['mean']:6.2f} ± {100 * row['spread']:.2f}"
+        for name, row in mixtures.items()
     ]
     bars = [
         f"  layer {layer:<4} {weight:6.3f} {'█' * round(_BAR * weight)}"
-        for layer, weight in enumerate(mean_weights(comparison.row(LEARNED)))
+        for layer, weight in enumerate(mixtures[LEARNED]["weights"])
     ]
-    return "\n".join([*lines, *rows, "learned weights", *bars])
+    head = f"{measure.replace('span_f1', 'span F1')} on {scored}, %"
+    return "\n".join([head, *rows, "learned weights", *bars])
+
+
+def text_of(comparison: Comparison) -> str:
+    """Return the text of a fit in this process."""
+    first = comparison.rows[0].scores[0]
+    measure = "accuracy" if first.span_f1 is None else "span_f1"
+    mixtures = {
+        row.name: {"mean": row.mean, "spread": row.spread, "weights": mean_weights(row)}
+        for row in comparison.rows
+    }
+    scored = f"{comparison.scored_examples:,} {comparison.scored_on} examples"
+    return text(measure, scored, mixtures)
 
 
 def document(comparison: Comparison) -> dict[str, Any]:

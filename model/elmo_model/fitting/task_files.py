@@ -11,7 +11,7 @@ from safetensors.torch import save
 from elmo_model.atomic_files import write_bytes
 from elmo_model.elmo import Origin
 from elmo_model.fitting import report
-from elmo_model.fitting.comparison import LEARNED, Comparison
+from elmo_model.fitting.comparison import Comparison
 from elmo_model.fitting.examples import Kind
 from elmo_model.fitting.fitter import FitOptions
 from elmo_model.word_vectors.look_up import WordVectorsInfo
@@ -47,7 +47,7 @@ class FittedTask:
     @property
     def fit(self) -> dict[str, Any]:
         """The object `fit` of the task file: what the weights were learned from."""
-        learned = self.found.row(LEARNED)
+        learned = self.found.row(report.LEARNED)
         words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
         return {
             "kind": self.kind,

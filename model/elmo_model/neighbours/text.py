@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from elmo_model.errors import ElmoError
 from elmo_model.text_files import TextError, numbered_lines
 from elmo_model.tokenizers import Tokenize, TokenizeError
 
@@ -31,7 +32,7 @@ _BUILT_IN_FILE: Final = Path(__file__).with_name("uses.tsv")
 _Lines = Iterator[tuple[int, bytes, str]]
 
 
-class IndexFolderError(ValueError):
+class IndexFolderError(ElmoError):
     """A folder is no index, or the index does not fit; the message is one line that names it."""
 
 

@@ -4,8 +4,10 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from elmo_model.errors import ElmoError
 
-class TokenizeError(ValueError):
+
+class TokenizeError(ElmoError):
     """A text whose tokens cannot be located in it, or the name of no tokenizer."""
 
 

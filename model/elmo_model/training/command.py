@@ -3,56 +3,38 @@
 import json
 import math
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from elmo_model.checkpoints import CheckpointError
-from elmo_model.config import ConfigError
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.system_calls import usable_cores
-from elmo_model.text_files import TextError
-from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
+from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import CommandError, TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.progress import output
-from elmo_model.training.run import Folder, RunError, trained_model
+from elmo_model.training.run import Folder, trained_model
 from elmo_model.training.signals import stop_signals
-from elmo_model.training.snapshot import SnapshotError
-from elmo_model.training.trainer import Outcome, Trainer, TrainingError
-from elmo_model.training.vocabulary import Vocabulary, VocabularyError
+from elmo_model.training.trainer import Outcome, Trainer
+from elmo_model.training.vocabulary import Vocabulary
 
-__all__ = ["CommandError", "TrainOptions", "perplexity", "train"]
-
-# Faults of the user's text, files and options.
-_EXPECTED = (
-    CheckpointError,
-    ConfigError,
-    CorpusError,
-    RunError,
-    SnapshotError,
-    TextError,
-    TrainingError,
-    VocabularyError,
-)
+__all__ = ["TrainOptions", "perplexity", "train"]
 
 
 def train(options: TrainOptions) -> int:
     """Train a new run, or continue the run in the folder; return the exit code.
 
     SIGTERM, SIGINT and SIGHUP end the run after saving it, with the exit code that a shell gives
-    them. Raises CommandError.
+    them. Raises ElmoError for faults of options, text and files, and OSError.
     """
     options.check()
     device = options.chosen_device()
     keep_freed_memory()
-    with _as_command_errors(), process_group(device) as processes:
+    with process_group(device) as processes:
         network = options.network()
         config = options.config(network)
         if processes.first:
@@ -87,17 +69,16 @@ def perplexity(
 ) -> str:
     """Measure the last snapshot of a run on text; return the text to print.
 
-    Raises CommandError.
+    Raises ElmoError for faults of the run and the text, and OSError.
     """
-    with _as_command_errors():
-        model, vocabulary, plan = trained_model(Folder(run))
-        shards = find_shards(text)
-        every = (sentence for shard in shards for sentence in sentences_of(shard))
-        try:
-            served = per_token(model, vocabulary, islice(every, sentences))
-        except ValueError as error:
-            raise CommandError(f"{', '.join(text)}: {error}") from error
-        carried = _bilm_tf(model, vocabulary, shards, rows) if sentences is None else None
+    model, vocabulary, plan = trained_model(Folder(run))
+    shards = find_shards(text)
+    every = (sentence for shard in shards for sentence in sentences_of(shard))
+    try:
+        served = per_token(model, vocabulary, islice(every, sentences))
+    except ValueError as error:
+        raise CommandError(f"{', '.join(text)}: {error}") from error
+    carried = _bilm_tf(model, vocabulary, shards, rows) if sentences is None else None
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
         return json.dumps({"run": plan.name, **figures}, indent=2)
@@ -168,14 +149,3 @@ def _figures(found: Perplexity) -> dict[str, float]:
 def _row(title: str, found: Perplexity) -> str:
     figures = f"{found.forward:>10.2f}{found.backward:>10.2f}{found.both:>10.2f}"
     return f"{title:24}{figures}{found.predictions:>14,}"
-
-
-@contextmanager
-def _as_command_errors() -> Iterator[None]:
-    try:
-        yield
-    except _EXPECTED as error:
-        raise CommandError(str(error)) from error
-    except OSError as error:  # a folder of somebody else, a full disk
-        place = f"{error.filename}: " if error.filename else ""
-        raise CommandError(f"{place}{error.strerror or error}") from error

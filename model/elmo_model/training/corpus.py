@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmo_model.alphabets.vocabulary import BEGIN, END
 from elmo_model.atomic_files import publish
+from elmo_model.errors import ElmoError
 from elmo_model.text_files import open_text
 from elmo_model.training.vocabulary import Vocabulary
 
@@ -30,7 +31,7 @@ _FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "w
 Numbers = NDArray[np.int64]
 
 
-class CorpusError(ValueError):
+class CorpusError(ElmoError):
     """Text that cannot be read or is empty; the message names the file."""
 
 

@@ -10,8 +10,9 @@ import torch
 from elmo_model import checkpoints
 from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.layout import FORGET_BIAS
-from elmo_model.config import ElmoConfig
+from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.elmo import Elmo
+from elmo_model.errors import ElmoError
 from elmo_model.models.opening import open_model
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import (
@@ -22,6 +23,7 @@ from elmo_model.training.recipe import (
     SHAPES,
     SOFTMAX_BIASES,
     Recipe,
+    Shape,
 )
 from elmo_model.training.run import Plan
 from elmo_model.training.trainer import RunOptions
@@ -49,7 +51,7 @@ _OF_RECIPE = (
 )
 
 
-class CommandError(Exception):
+class CommandError(ElmoError):
     """A fault that the user can mend; the message is one line."""
 
 
@@ -170,7 +172,7 @@ class TrainOptions:
             return network.config
         shape = self.shape or DEFAULT_SHAPE
         if shape in SHAPES:
-            config = SHAPES[shape]
+            config = config_of(SHAPES[shape])
         else:
             config = _of_a_run("--shape", shape, checkpoints.load(shape)).config
         cell, projection = self.cell or config.lstm.cell, self.projection or config.lstm.projection
@@ -216,6 +218,14 @@ class TrainOptions:
                 f"vocabulary, or --softmax full"
             )
         return recipe
+
+
+def config_of(shape: Shape) -> ElmoConfig:
+    """Return the configuration of a network of a shape that reads UTF-8 characters."""
+    return ElmoConfig(
+        CharCNNConfig(Utf8Alphabet.size, 16, shape.filters, shape.highways, "relu", 50),
+        LSTMConfig(2, shape.cell, shape.projection, 3.0, 3.0, skip=True),
+    )
 
 
 def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:

@@ -13,6 +13,7 @@ from elmo_model.checkpoints import allennlp, native
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.config import ElmoConfig
 from elmo_model.elmo import Elmo, Origin
+from elmo_model.errors import ElmoError
 from elmo_model.layers.initialise import initialise
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
@@ -21,7 +22,7 @@ from elmo_model.training.snapshot import Snapshot, latest, step_of
 from elmo_model.training.vocabulary import Vocabulary
 
 
-class RunError(ValueError):
+class RunError(ElmoError):
     """A run that cannot be started or continued; the message names the key and both values."""
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.atomic_files import replacing
+from elmo_model.errors import ElmoError
 from elmo_model.state import State
 from elmo_model.training.row_stream import Cursor
 
@@ -16,7 +17,7 @@ _VERSION = 1
 _KEPT = 2  # snapshots in a folder: should the last one be damaged, the one before is there
 
 
-class SnapshotError(ValueError):
+class SnapshotError(ElmoError):
     """A snapshot that cannot be read; the message names the file, found and expected."""
 
 

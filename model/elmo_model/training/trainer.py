@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.elmo import Elmo
+from elmo_model.errors import ElmoError
 from elmo_model.state import State
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
@@ -31,7 +32,7 @@ _CHUNK = {"cpu": 8192, "cuda": 1 << 17}
 _AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each costs a round trip
 
 
-class TrainingError(RuntimeError):
+class TrainingError(ElmoError):
     """A run whose loss is not finite; the message names the step."""
 
 

@@ -12,11 +12,12 @@ from elmo_model.alphabets.vocabulary import BEGIN, END, UNKNOWN
 from elmo_model.atomic_files import write_bytes
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.vocabulary_file import words_of
+from elmo_model.errors import ElmoError
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
 
 
-class VocabularyError(ValueError):
+class VocabularyError(ElmoError):
     """A vocabulary that cannot be used for training; the message names the missing words."""
 
 

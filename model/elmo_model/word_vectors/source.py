@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from elmo_model.errors import ElmoError
+
 GZIP = b"\x1f\x8b"
 """First bytes of a gzip file."""
 
@@ -18,7 +20,7 @@ _MOST_WIDTH = 1 << 20
 """Largest width of a vector: a larger one means that the file has another format."""
 
 
-class WordVectorsError(ValueError):
+class WordVectorsError(ElmoError):
     """A file holds no word vectors, or damaged ones; the message names file and line or word."""
 
 

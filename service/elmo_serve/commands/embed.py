@@ -1,32 +1,32 @@
 """The command `elmo embed`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 from elmo_model.models.catalogue import path_fault, published_model
-from elmo_model.precision import PRECISIONS
-from elmo_model.tokenizers import TOKENIZERS
-from elmo_serve.commands.published import (
-    cache_options,
+from elmo_serve.commands.options import (
+    MODEL_OR_SERVERS,
+    api_key_option,
+    device_option,
+    is_given,
     model_of_server,
     model_option,
-    resolve_model,
+    precision_option,
+    server_option,
+    tokenizer_option,
 )
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, token_progress
-from elmo_serve.commands.word_vector_map import word_vector_map
+from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.inputs import INPUTS, FileError, input_format
 from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.text import Text
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from elmo_serve.files.folder import FolderJob
     from elmo_serve.files.options import EmbedOptions
     from elmo_serve.files.run import OnStep, Report
-    from elmo_serve.model_cache import CacheSettings
+    from elmo_serve.models import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
@@ -105,20 +105,16 @@ class _Options:
     metavar="FILE",
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
-@model_option("Name or path of the model; with --server one of its models, or its first.")
-@click.option("--server", metavar="URL", help="Compute on this server, not in this process.")
-@click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
+@model_option(MODEL_OR_SERVERS)
+@server_option("Compute on this server, not in this process.")
+@api_key_option()
 @click.option(
     "--input-format",
     type=click.Choice(list(INPUTS)),
     help="Tokens between white space, tokens between TABs, or CoNLL-U. Default: by the ending of "
     "INPUT (.conllu), else plain.",
 )
-@click.option(
-    "--tokenizer",
-    type=click.Choice(["model", *TOKENIZERS]),
-    help="Split each line into tokens; model: with the tokenizer of the model.",
-)
+@tokenizer_option("Split each line into tokens; model: with the tokenizer of the model.", "model")
 @click.option(
     "--format",
     "output_format",
@@ -135,14 +131,8 @@ class _Options:
     type=click.IntRange(min=1),
     help=f"With --carry-state: sentences in a batch. Default: {_BATCH_SIZE}.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
-@click.option(
-    "--precision",
-    type=click.Choice(PRECISIONS),
-    default="float32",
-    show_default=True,
-    help="Precision of the weights; vectors are float32. int8: on a CPU with VNNI.",
-)
+@device_option()
+@precision_option("Precision of the weights; vectors are float32.")
 @click.option("--force", is_flag=True, help="Replace OUTPUT, and the part of another run.")
 @click.option(
     "--part-sentences",
@@ -156,8 +146,7 @@ class _Options:
     "machine.",
 )
 @click.option("--actors", type=click.IntRange(min=1), help="With --ray: the most models at once.")
-@click.pass_context
-def embed(context: click.Context, /, **values: Any) -> None:
+def embed(**values: Any) -> None:
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
     Give one of --all, --top, --average, --sum, --concat and --layer. A command that was
@@ -174,37 +163,21 @@ def embed(context: click.Context, /, **values: Any) -> None:
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
     options = _Options(**values)
-    _check(options, context)
-    with _errors(options):
+    _check(options)
+    try:
         report = _to_folder(options) if options.to_folder else _to_file(options)
+    except BrokenPipeError:
+        # The reader of the pipe is gone. Python flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail("standard output was closed", code=1)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
     again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
     click.echo(
         f"Wrote {options.output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
         f"in {report.seconds:.1f} s",
         err=is_stream(options.output),
     )
-
-
-@contextmanager
-def _errors(options: _Options) -> Iterator[None]:
-    """End the command with one line for an error that is meant for the user."""
-    from elmo_client import ElmoError
-    from elmo_serve.files.run import Interrupted
-
-    try:
-        yield
-    except (FileError, ElmoError) as error:
-        fail(str(error), code=1)
-    except BrokenPipeError:
-        # The reader of the pipe is gone. Python flushes standard output once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail("standard output was closed", code=1)
-    except OSError as error:
-        fail(f"{error.filename or options.input}: {error.strerror or error}", code=1)
-    except Interrupted as error:
-        fail(str(error), code=130)
-    except KeyboardInterrupt:
-        fail("interrupted; nothing is kept", code=130)
 
 
 def is_stream(output: str) -> bool:
@@ -218,12 +191,12 @@ def is_stream(output: str) -> bool:
 # What is refused before anything is opened
 
 
-def _check(options: _Options, context: click.Context) -> None:
+def _check(options: _Options) -> None:
     """Refuse options that exclude each other or would have no effect."""
     if len(options.layers) != 1:
         names = ", ".join(f"--{name}" for name in NAMED)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
-    _check_source(options, context)
+    _check_source(options)
     if options.to_folder:
         _check_folder(options)
     elif Path(options.output).is_dir():
@@ -238,12 +211,8 @@ def _check(options: _Options, context: click.Context) -> None:
         fail("--actors goes with --ray; without it, it has no effect", code=2)
 
 
-def _check_source(options: _Options, context: click.Context) -> None:
-    given = {
-        name
-        for name in ("device", "precision", "api_key")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
+def _check_source(options: _Options) -> None:
+    given = {name for name in ("device", "precision", "api_key") if is_given(name)}
     if options.server:
         for name in ("device", "precision"):
             if name in given:
@@ -398,7 +367,9 @@ def _cache_for_ray(options: _Options) -> CacheSettings | None:
     """Return the cache of the machines of a cluster, for a published model."""
     if options.ray is None or published_model(options.model) is None:
         return None
-    return cache_options()
+    from elmo_serve.models import cache_of_environment
+
+    return cache_of_environment()
 
 
 def _format_of_file(options: _Options) -> str:

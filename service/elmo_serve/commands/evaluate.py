@@ -1,7 +1,5 @@
 """The command `elmo evaluate`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,17 +7,15 @@ from typing import Any
 
 import click
 
-from elmo_model.evaluation.score import EvaluationError
-from elmo_model.fitting.examples import FitError
-from elmo_model.text_files import TextError
+from elmo_serve.commands.options import device_option, json_option, model_argument
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, steps
+from elmo_serve.commands.terminal import steps
 
 _FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("model")
+@model_argument()
 @click.option("--pos-train", type=_FILE, help="CoNLL-U file that the tagger is trained on.")
 @click.option("--pos-test", type=_FILE, help="CoNLL-U file that the tagger is tested on.")
 @click.option(
@@ -38,14 +34,14 @@ _FILE = click.Path(path_type=Path)
     type=click.IntRange(min=1),
     help="First sentences, uses of a word, and pairs to take. Default: all.",
 )
-@click.option("--device", help="cpu or cuda. Default: cuda if there is one.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def evaluate(model: str, **values: Any) -> None:
+@device_option()
+@json_option()
+def evaluate(model: str, device: str, **values: Any) -> None:
     """Score every layer of a model by probes on frozen vectors.
 
-    MODEL is a path, a built-in name or a published name. Give one test set or more: tagging (two
-    CoNLL-U files), word senses (two tables), words in context (one table), or --senses, which needs
-    no files. docs/training.md describes the tables.
+    MODEL is a path, a built-in name or a published name; by default ELMO_MODEL, or english. Give
+    one test set or more: tagging (two CoNLL-U files), word senses (two tables), words in context
+    (one table), or --senses, which needs no files. docs/training.md describes the tables.
 
     \b
     Examples:
@@ -53,14 +49,10 @@ def evaluate(model: str, **values: Any) -> None:
       $ elmo evaluate english --pos-train train.conllu --pos-test test.conllu
       $ elmo evaluate original --wic wic.tsv --json
     """
-    from elmo_model.checkpoints import CheckpointError
-    from elmo_model.evaluation.command import EvaluateOptions
-    from elmo_model.evaluation.command import evaluate as run
+    from elmo_model.evaluation import command
 
-    try:
-        options = EvaluateOptions(resolve_model(model), **values)
-        with steps() as step:
-            text = run(options, step)
-    except (CheckpointError, EvaluationError, FitError, TextError) as error:
-        fail(str(error), code=1)
+    chosen = None if device == "auto" else device
+    options = command.EvaluateOptions(resolve_model(model), device=chosen, **values)
+    with steps() as step:
+        text = command.evaluate(options, step)
     click.echo(text)

@@ -1,23 +1,34 @@
 """The command `elmo fit`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from elmo_model.fitting.examples import FitError
-from elmo_model.precision import PRECISIONS
-from elmo_model.text_files import TextError
-from elmo_model.tokenizers import TOKENIZERS
-from elmo_serve.commands.published import model_of_server, model_option, resolve_model
+from elmo_model.fitting import report
+from elmo_model.fitting.examples import Examples, FitError, Place
+from elmo_model.fitting.readers import read_examples
+from elmo_model.task import TASK_NAME, TASK_NAME_RULE
+from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_serve.commands.options import (
+    MODEL_OR_SERVERS,
+    api_key_option,
+    is_given,
+    model_of_server,
+    model_option,
+    precision_option,
+    server_option,
+    tokenizer_option,
+)
+from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
-from elmo_serve.commands.word_vector_map import word_vector_map
+from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_serve.connected import connected
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -44,12 +55,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=_FILE,
     help="HDF5 file of elmo embed --all with every sentence. Default: they are computed.",
 )
-@model_option("Name or path of the model; with --server one of its models, or its first.")
-@click.option(
-    "--tokenizer",
-    type=click.Choice(list(TOKENIZERS)),
-    help="Tokenizer of the column `text`. Default: that of the model.",
-)
+@model_option(MODEL_OR_SERVERS)
+@tokenizer_option("Tokenizer of the column `text`. Default: that of the model.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -60,16 +67,10 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
 @click.option("--l2-weights", default=0.001, show_default=True, help="Penalty on the weights s.")
 @click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")
-@click.option(
-    "--precision",
-    type=click.Choice(list(PRECISIONS)),
-    default="float32",
-    show_default=True,
-    help="Precision of the network.",
-)
+@precision_option()
 @click.option("--force", is_flag=True, help="Replace a task of the same name.")
-@click.option("--server", metavar="URL", help="Fit on this server, which then serves the task.")
-@click.option("--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server.")
+@server_option("Fit on this server, which then serves the task.")
+@api_key_option()
 def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
@@ -84,50 +85,98 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
       $ ELMO_TASKS=tasks elmo serve
       $ elmo fit intent --kind sentence --train train.csv --server http://localhost:8000
     """
-    from elmo_model.checkpoints import CheckpointError
-    from elmo_model.fitting.command import FitCommand
-    from elmo_model.fitting.command import fit as run
-    from elmo_model.fitting.fitter import FitOptions
-    from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
-
     if not re.fullmatch(TASK_NAME, name):
         fail(f"the name of a task must be {TASK_NAME_RULE}; found {name!r}", code=2)
-
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
-        values["model"] = model_of_server()
-        _fit_on_server(server, api_key, name, own, values)
+        _refuse_without_effect(values)
+        with steps() as step:
+            click.echo(_fitted_on_server(server, api_key, name, own, values, step))
         return
     if values["out"] is None:
         fail("--out or --server is required: where the task is kept", code=2)
-    try:
-        options = FitOptions(**own)
-        values["model"] = resolve_model(values["model"])
-        if values["word_vectors"] is not None:
-            values["word_vectors"] = word_vector_map(values["word_vectors"])
-        with steps() as step:
-            text = run(FitCommand(name, options=options, **values), step)
-    except (FitError, CheckpointError, TextError, OSError) as error:
-        fail(str(error), code=1)
+    from elmo_model.fitting import command
+
+    options = command.FitOptions(**own)
+    values["model"] = resolve_model(values["model"])
+    if values["word_vectors"] is not None:
+        values["word_vectors"] = word_vector_map(values["word_vectors"])
+    with steps() as step:
+        text = command.fit(command.FitCommand(name, options=options, **values), step)
     click.echo(text)
 
 
-def _fit_on_server(
-    url: str, api_key: str | None, name: str, options: dict[str, Any], values: dict[str, Any]
-) -> None:
-    from elmo_client import ElmoError
-    from elmo_serve.commands.fit_on_server import fit as run
-
-    context = click.get_current_context()
+def _refuse_without_effect(values: dict[str, Any]) -> None:
     for option in ("out", "precision", "force", "vectors", "word_vectors"):
-        if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+        if is_given(option):
             fail(f"--{option} has no effect with --server, which keeps the task itself", code=2)
-        values.pop(option)
-    values["split"] = values.pop("tokenizer")
-    try:
-        with steps() as step:
-            text = run(url, api_key, name, options=options, on_step=step, **values)
-    except (FitError, TextError, ElmoError, OSError) as error:
-        fail(str(error), code=1)
-    click.echo(text)
+
+
+def _fitted_on_server(
+    url: str,
+    api_key: str | None,
+    name: str,
+    options: dict[str, Any],
+    values: dict[str, Any],
+    on_step: Callable[[str], None],
+) -> str:
+    """Fit a task on a server, and return its scores for the terminal.
+
+    The text of files is split into tokens here. An interruption cancels the job. Raises FitError,
+    TextError and ServerError.
+    """
+    kind = values["kind"]
+    with connected(url, api_key, model_of_server()) as client:
+        info = client.info()
+        split = tokenizer(values["tokenizer"] or info["tokenizer"], info["language"])
+        examples = list(_bodies(values, split))
+        job = client.fit(name, examples, kind=kind, **options)
+        on_step(f"Fitting {name} on {url}, job {job.id}")
+        try:
+            scores = job.wait().scores
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+    scored = f"the {scores['scored_on']} part"
+    return f"{report.text(scores['measure'], scored, scores['mixtures'])}\n{url} serves task {name}"
+
+
+def _bodies(values: dict[str, Any], split: Tokenize) -> Iterator[dict[str, Any]]:
+    """Yield the examples of --train, and those of --test as such. Raises FitError, TextError."""
+    train, test = values["train"], values["test"]
+    learned = read_examples(train, values["kind"], values["label"], split, values["limit"])
+    learned.check(str(train))
+    yield from example_bodies(learned)
+    if test is None:
+        return
+    scored = read_examples(test, values["kind"], values["label"], split)
+    if not len(scored):
+        raise FitError(f"{test}: holds no example")
+    yield from ({**example, "test": True} for example in example_bodies(scored))
+
+
+def example_bodies(examples: Examples) -> Iterator[dict[str, Any]]:
+    """Yield examples as the members of `POST /tasks/{name}/fit`."""
+    pairs = zip(examples.places, examples.labels, strict=True)
+    if examples.kind == "pair":
+        for (first, second), label in pairs:
+            sides = [_side(examples, first), _side(examples, second)]
+            yield {"pair": sides, "label": label}
+        return
+    for number, group in groupby(pairs, key=lambda pair: pair[0][0].sentence):
+        members = list(group)
+        places = [place.token for (place,), _ in members]
+        tokens = list(examples.sentences[number])
+        if places == list(range(len(tokens))):
+            yield {"tokens": tokens, "labels": [label for _, label in members]}
+            continue
+        for (place,), label in members:
+            yield {**_side(examples, place), "label": label}
+
+
+def _side(examples: Examples, place: Place) -> dict[str, Any]:
+    side: dict[str, Any] = {"tokens": list(examples.sentences[place.sentence])}
+    if place.token is not None:
+        side["token"] = place.token
+    return side

@@ -1,7 +1,5 @@
 """The command `elmo info`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 import json
@@ -9,34 +7,28 @@ from typing import Any
 
 import click
 
+from elmo_serve.commands.options import json_option, model_argument
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import print_table
 
 
 @click.command()
-@click.argument("model")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@model_argument()
+@json_option()
 def info(model: str, as_json: bool) -> None:
     """Print name, format, revision and sizes of a model.
 
     MODEL is the path of a checkpoint, the folder of a training run, a built-in name or a published
-    name, which is fetched if need be.
+    name, which is fetched if need be. Default: ELMO_MODEL, or english.
 
     \b
     Examples:
       $ elmo info english
       $ elmo info models/weights.hdf5 --json
     """
-    from elmo_model.checkpoints import CheckpointError
     from elmo_model.models.opening import describe_model
 
-    model = resolve_model(model)
-    try:
-        config, origin, parameters = describe_model(model)
-    except CheckpointError as error:
-        fail(str(error), code=1)
-    except OSError as error:
-        fail(f"{model} cannot be read: {error.strerror or error}", code=1)
+    config, origin, parameters = describe_model(resolve_model(model))
     facts = {
         "name": origin.name,
         "format": origin.format,
@@ -49,7 +41,8 @@ def info(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
-    _print({**facts, **_flat(configuration)})
+    rows = {**facts, **_flat(configuration)}
+    print_table([[key, _as_text(value)] for key, value in rows.items()])
 
 
 def _flat(configuration: dict[str, Any]) -> dict[str, Any]:
@@ -60,12 +53,6 @@ def _flat(configuration: dict[str, Any]) -> dict[str, Any]:
         else:
             flat[part] = values
     return flat
-
-
-def _print(facts: dict[str, Any]) -> None:
-    width = max(map(len, facts))
-    for key, value in facts.items():
-        click.echo(f"{key:<{width}}  {_as_text(value)}")
 
 
 def _as_text(value: object) -> str:

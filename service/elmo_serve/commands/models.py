@@ -1,11 +1,8 @@
 """The command `elmo models`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,16 +10,16 @@ import click
 
 from elmo_model.models.catalogue import BUILT_IN, published_models, tokenization
 from elmo_model.models.published import Published
-from elmo_serve.commands.published import cache_options
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.options import cache_option, json_option
+from elmo_serve.commands.terminal import print_table
 
 _COLUMNS: Final = ("name", "language", "tokenizer", "size", "cached", "licence", "text")
 _BUILT_IN_LICENCE: Final = {"english": "CC BY-SA 4.0", "random-small": "Apache-2.0"}
 
 
 @click.command()
-@click.option("--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@cache_option()
+@json_option()
 def models(cache: str | None, as_json: bool) -> None:
     """List the models that have names.
 
@@ -36,20 +33,14 @@ def models(cache: str | None, as_json: bool) -> None:
       $ elmo models
       $ elmo models --json | jq '.models[] | select(.language == "nl")'
     """
-    from elmo_serve.model_cache import DownloadError
-    from elmo_serve.settings import SettingsError
+    from elmo_serve.models import cache_of_environment
 
-    try:
-        folder = cache_options(cache=cache).cache
-    except SettingsError as error:
-        fail(str(error), code=2)
-    except DownloadError as error:
-        fail(str(error), code=1)
+    folder = cache_of_environment(cache=cache).cache
     rows = [*map(_built_in, BUILT_IN), *(_published(each, folder) for each in published_models())]
     if as_json:
         click.echo(json.dumps({"models": rows}, indent=2, ensure_ascii=False))
         return
-    click.echo("\n".join(_table(rows)))
+    print_table([list(_COLUMNS), *([_text(row[column]) for column in _COLUMNS] for row in rows)])
 
 
 def _built_in(name: str) -> dict[str, Any]:
@@ -83,17 +74,6 @@ def _cached(model: Published, folder: Path) -> str:
         return "yes"
     begun = any(there) or any(folder.glob("*.part"))
     return "part" if begun else "no"
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each row, below a line of headings; columns are as wide as needed."""
-    texts = [[_text(row[column]) for column in _COLUMNS] for row in rows]
-    lines = [list(_COLUMNS), *texts]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
 
 
 def _text(value: Any) -> str:

@@ -1,13 +1,12 @@
 """The command `elmo perplexity`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
 
+from elmo_serve.commands.options import json_option
 from elmo_serve.commands.terminal import fail
 
 
@@ -26,7 +25,7 @@ from elmo_serve.commands.terminal import fail
     type=click.IntRange(min=1),
     help="Measure the first sentences, without bilm-tf's figure. Default: all.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option()
 def perplexity(
     run: Path, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
 ) -> None:
@@ -41,7 +40,6 @@ def perplexity(
       $ elmo perplexity run heldout.txt
       $ elmo perplexity run 'heldout-*.txt.gz' --sentences 1000 --json
     """
-    from elmo_model.training.command import CommandError
     from elmo_model.training.command import perplexity as measure
 
     if not (run / "run.json").is_file():
@@ -50,7 +48,4 @@ def perplexity(
             f"the softmax that predicts words, built-in and published models have none",
             code=1,
         )
-    try:
-        click.echo(measure(run, text, rows, sentences, as_json))
-    except CommandError as error:
-        fail(str(error), code=1)
+    click.echo(measure(run, text, rows, sentences, as_json))

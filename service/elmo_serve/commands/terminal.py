@@ -1,128 +1,49 @@
 """Output of the commands: one line for an error, progress on a terminal."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
-
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import NoReturn
 
 import click
 
-if TYPE_CHECKING:
-    from elmo_serve.model_cache import OnProgress
+
+def tell(line: str) -> None:
+    """Print one line of notice to stderr."""
+    click.echo(f"elmo: {line}", err=True)
 
 
 def fail(message: str, code: int) -> NoReturn:
     """Print one line to stderr and end with `code`: 1 for a failure, 2 for a wrong command line."""
-    click.echo(f"elmo: {' '.join(message.split())}", err=True)
+    tell(" ".join(message.split()))
     sys.exit(code)
 
 
-@contextmanager
-def steps() -> Iterator[Callable[[str], None]]:
-    """Yield a function that names the current step; a terminal shows it with the seconds it takes.
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of cells to standard output, in columns."""
+    from elmo_serve.commands import progress
 
-    Nothing is printed where stderr is no terminal.
-    """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = SpinnerColumn(finished_text="*"), TextColumn("{task.description}", markup=False)
-    progress = Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    )
-
-    def step(text: str) -> None:
-        finish()
-        progress.add_task(text, total=1)
-
-    def finish() -> None:
-        for task in progress.task_ids:
-            progress.update(task, completed=1)
-
-    with progress:
-        yield step
-        finish()
+    click.echo(progress.table(rows))
 
 
-@contextmanager
-def download_progress() -> Iterator[OnProgress]:
-    """Yield a callback of downloads: a bar for each file on a terminal, one line a file elsewhere.
+def steps() -> AbstractContextManager[Callable[[str], None]]:
+    """Show the current step: see `elmo_serve.commands.progress`, which needs rich."""
+    from elmo_serve.commands import progress
 
-    A file gets its bar or line with its first bytes.
-    """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    rows: dict[str, TaskID] = {}
-
-    def on_progress(name: str, done: int, total: int) -> None:
-        if name not in rows:
-            rows[name] = bar.add_task(name)
-            if not console.is_terminal:
-                click.echo(f"elmo: fetching {name}", err=True)
-        bar.update(rows[name], completed=done, total=total)
-
-    with bar:
-        yield on_progress
+    return progress.steps()
 
 
-@contextmanager
-def token_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function of a step, its tokens done and its tokens in all.
+def download_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
+    """Show downloads: see `elmo_serve.commands.progress`."""
+    from elmo_serve.commands import progress
 
-    A terminal shows a bar for each step, its speed and the time left; nothing is printed elsewhere.
-    """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        ProgressColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Task as Bar
-    from rich.text import Text
+    return progress.downloads()
 
-    class Speed(ProgressColumn):
-        """Tokens a second, without those of an earlier run."""
 
-        def render(self, task: Bar) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text(f"{speed:,.0f} tokens/s" if speed else "", "progress.data.speed")
+def token_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
+    """Show the tokens that are done: see `elmo_serve.commands.progress`."""
+    from elmo_serve.commands import progress
 
-    console = Console(stderr=True)
-    name = TextColumn("{task.description}", markup=False)
-    columns = name, BarColumn(), TaskProgressColumn(), Speed(), TimeRemainingColumn()
-    bars: dict[str, Any] = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-
-        def step(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total, completed=done)
-            progress.update(bars[what], completed=done)
-
-        yield step
+    return progress.tokens()

@@ -1,7 +1,5 @@
 """The command `elmo train`."""
 
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports that it does not use
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,32 +8,18 @@ from typing import Any, TypeVar
 
 import click
 
+from elmo_model.training.recipe import (
+    DEFAULT_SHAPE,
+    OPTIMISERS,
+    RECIPES,
+    SCHEDULES,
+    SHAPES,
+    SOFTMAX_BIASES,
+)
+from elmo_serve.commands.options import device_option
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-# Copies of `elmo_model.training`, whose import takes a second: a test compares them.
-SHAPES = ("tiny", "half", "small", "medium", "original")
-RECIPE_DEFAULTS = {  # modern, reference
-    "--epochs": (10, 10),
-    "--rows": (128, 128),
-    "--unroll": (20, 20),
-    "--state": ("fresh", "carried"),
-    "--samples": (8192, 8192),
-    "--dropout": (0.1, 0.1),
-    "--optimiser": ("muon", "adagrad"),
-    "--learning-rate": (0.005, 0.2),
-    "--matrix-rate": (0.006, 0.006),
-    "--schedule": ("constant-decay", "constant"),
-    "--warmup": (0.02, 0.0),
-    "--warmup-steps": (1000, None),
-    "--decay": (0.2, 0.2),
-    "--weight-decay": (0.01, 0.0),
-    "--clip-norm": (1.0, 10.0),
-    "--average": (0.999, 0.0),
-    "--softmax-bias": ("unigram", "zero"),
-}
 
 
 class Shape(click.ParamType[str]):
@@ -55,6 +39,7 @@ class Shape(click.ParamType[str]):
         return f"[{'|'.join(SHAPES)}|PATH]"
 
 
+_NAMES = ("modern", "reference")
 _file = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -69,10 +54,18 @@ def _choice(*names: str) -> click.Choice[str]:
 
 def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     """Return an option whose default is the recipe's, which the help shows for both recipes."""
-    modern, reference = RECIPE_DEFAULTS[name]
+    return click.option(name, type=kind, show_default=_both(name), help=text)
+
+
+def _both(name: str) -> str:
+    """Return the values of an option in both recipes, as the help shows them."""
+    if name == "--state":
+        modern, reference = ("fresh" if RECIPES[each].fresh else "carried" for each in _NAMES)
+    else:
+        field = name[2:].replace("-", "_")
+        modern, reference = (getattr(RECIPES[each], field) for each in _NAMES)
     other = "none" if reference is None else reference
-    default = str(modern) if modern == reference else f"{modern}; with reference {other}"
-    return click.option(name, type=kind, show_default=default, help=text)
+    return str(modern) if modern == reference else f"{modern}; with reference {other}"
 
 
 @click.command(context_settings={"show_default": True})
@@ -86,11 +79,11 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
 )
 @click.option(
     "--recipe",
-    type=_choice("reference", "modern"),
+    type=_choice(*RECIPES),
     default="modern",
     help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
 )
-@click.option("--shape", type=Shape(), show_default="small", help="Size of the network.")
+@click.option("--shape", type=Shape(), show_default=DEFAULT_SHAPE, help="Size of the network.")
 @click.option(
     "--weights",
     metavar="MODEL",
@@ -129,14 +122,14 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
 @_of_recipe("--dropout", _PART, "Share of values that are dropped.")
 @_of_recipe(
     "--optimiser",
-    _choice("adagrad", "adamw", "muon"),
+    _choice(*OPTIMISERS),
     "muon trains matrices by Muon, all other parameters by AdamW.",
 )
 @_of_recipe("--learning-rate", _POSITIVE, "Peak of the learning rate.")
 @_of_recipe("--matrix-rate", _POSITIVE, "Peak of Muon's learning rate.")
 @_of_recipe(
     "--schedule",
-    _choice("constant", "constant-decay", "cosine"),
+    _choice(*SCHEDULES),
     "Learning rate after the warm-up; a run with cosine cannot be lengthened.",
 )
 @_of_recipe("--warmup", _SHARE, "Share of the steps in which the rate rises.")
@@ -147,7 +140,7 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
 @_of_recipe("--average", _PART, "Decay of the weights' moving average; 0 for none.")
 @_of_recipe(
     "--softmax-bias",
-    _choice("zero", "unigram"),
+    _choice(*SOFTMAX_BIASES),
     "What the biases of the softmax start from: the logarithms of the words' shares of the text.",
 )
 @click.option(
@@ -163,12 +156,7 @@ def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
     show_default="bfloat16 for modern on a GPU, else float32",
     help="Precision of products.",
 )
-@click.option(
-    "--device",
-    type=_choice("cpu", "cuda"),
-    show_default="cuda if there is one",
-    help="Device of the network.",
-)
+@device_option("auto, cpu or cuda.")
 @click.option(
     "--minutes",
     type=_NOT_NEGATIVE,
@@ -199,14 +187,11 @@ def train(ctx: click.Context, /, **values: object) -> None:
     Examples:
       $ elmo train runs/tiny --text 'corpus/*.txt' --heldout heldout.txt --shape tiny
     """
-    from elmo_model.training.command import CommandError, TrainOptions
-    from elmo_model.training.command import train as run
+    from elmo_model.training import command
 
     if values["weights"] is not None:
         values["weights"] = resolve_model(str(values["weights"]))
     given = {key: value for key, value in values.items() if value is not None}
-    try:
-        code = run(TrainOptions(**given))  # type: ignore[arg-type]
-    except CommandError as error:
-        fail(str(error), code=1)
-    ctx.exit(code)
+    if given["device"] == "auto":
+        del given["device"]
+    ctx.exit(command.train(command.TrainOptions(**given)))  # type: ignore[arg-type]

@@ -1,18 +1,18 @@
-"""The command `elmo word-vectors`."""
-
-# ruff: noqa: PLC0415 - `elmo --help` must not wait for imports it has no use for
+"""The command `elmo word-vectors`, and files of word vectors as options of other commands."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_model.text_files import TextError
-from elmo_model.word_vectors.source import WordVectorsError
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import fail, tell
+
+if TYPE_CHECKING:
+    from elmo_serve.settings import Settings
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -40,13 +40,30 @@ def word_vectors(model: str, **values: Any) -> None:
       $ elmo word-vectors english --words 50000 --text corpus.txt --out static.safetensors
       $ ELMO_WORD_VECTORS=static.safetensors elmo serve
     """
-    from elmo_model.checkpoints import CheckpointError
     from elmo_model.word_vectors.token_layer import WordVectorsCommand, write_token_layer
 
     if values["text"] and values["vocabulary"]:
         fail("--text and --vocabulary exclude each other", code=2)
-    try:
-        line = write_token_layer(WordVectorsCommand(resolve_model(model), **values))
-    except (WordVectorsError, CheckpointError, TextError, OSError) as error:
-        fail(str(error), code=1)
-    click.echo(line)
+    click.echo(write_token_layer(WordVectorsCommand(resolve_model(model), **values)))
+
+
+def word_vector_map(path: Path, cache: Path | None = None) -> Path:
+    """Return the folder of the map of a file, which is written at the first use of the file.
+
+    `cache` is by default the cache folder of the environment. Raises WordVectorsError for a file
+    that does not fit, SettingsError and DownloadError as `cache_of_environment`.
+    """
+    from elmo_model.word_vectors.store import store_folder
+    from elmo_serve.models import cache_of_environment
+
+    return store_folder(path, cache or cache_of_environment().cache)
+
+
+def with_word_vectors(settings: Settings) -> Settings:
+    """Return settings whose word vectors are the folder of a map, which workers open at once."""
+    if settings.word_vectors is None:
+        return settings
+    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
+        tell(f"reading {settings.word_vectors}")
+    folder = word_vector_map(settings.word_vectors, settings.cache)
+    return settings.model_copy(update={"word_vectors": folder})

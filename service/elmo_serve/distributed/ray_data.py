@@ -15,6 +15,7 @@ from typing import Any, Final
 import ray
 from ray.data import ActorPoolStrategy, Dataset
 
+from elmo_model.errors import ElmoError
 from elmo_serve.distributed.table_embedder import TableEmbedder
 from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
 from elmo_serve.files.inputs import FileError
@@ -111,5 +112,5 @@ def _described(job: FolderJob, actors: Actors) -> ModelInfo:
 def _describe(job: FolderJob) -> ModelInfo | str:
     try:
         return job.options.network().info
-    except FileError as error:
+    except ElmoError as error:
         return str(error)

@@ -8,11 +8,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_model.word_vectors.store import store_folder
 from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
-from elmo_serve.distributed.located import located
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.pool import default_count
 from elmo_serve.http.state import Server
-from elmo_serve.model_cache import cache_settings, with_cache
+from elmo_serve.models import cache_settings, locate, with_cache
 from elmo_serve.settings import Settings
 
 _REQUEST_ID = b"x-request-id"
@@ -56,7 +55,7 @@ def on_this_machine(settings: Settings, cores: int) -> Settings:
     """
     settings = with_cache(settings)
     specs = [
-        replace(spec, source=located(spec.source, lambda: cache_settings(settings)))
+        replace(spec, source=locate(spec.source, lambda: cache_settings(settings)))
         for spec in settings.specs
     ]
     count = default_count(cores)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmo_model.tokenizers import Tokenize, tokenizer
-from elmo_serve.distributed.located import located
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.model_cache import cache_of_environment
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import Pooling, select
 
 if TYPE_CHECKING:
@@ -55,12 +53,9 @@ class TableEmbedder:
             precision: of the weights; the vectors are float32.
 
         Raises:
-            CheckpointError, DownloadError, SelectionError, ValueError: the model, or an argument.
+            CheckpointError, DownloadError, DeviceError, SelectionError: the model, or an argument.
         """
-        source = located(model, cache_of_environment)
-        self._network = InProcess.open(
-            source, device=device, precision=precision, owns_process=True
-        )
+        self._network = open_network(model, device=device, precision=precision, owns_process=True)
         info = self._network.info
         output = select(layers, info.layers, pooling=pooling, normalize=normalize)
         self._source = LengthSorted(self._network, output)

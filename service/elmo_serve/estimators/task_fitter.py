@@ -14,8 +14,7 @@ from elmo_model.fitting.examples import Examples
 from elmo_model.fitting.features import encode_by, features_of
 from elmo_model.fitting.fitter import FitOptions, fit_once
 from elmo_model.tokenizers import tokenizer
-from elmo_serve.estimators.sentences import tokens_of
-from elmo_serve.estimators.vectorizer import network_of
+from elmo_serve.estimators.vectorizer import network_of, tokens_of
 
 
 class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -26,7 +25,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     computed in this process; estimators of one process share the network.
 
     Args:
-        model: a built-in name or a path.
+        model: the name of a model or a path; a published model is found by ELMO_CACHE, ELMO_MIRROR
+            and ELMO_OFFLINE.
         precision: of the network.
         tokenizer: for sentences that are texts; None for that of the model.
         layer_norm: normalise each layer over its sentence first.

@@ -1,4 +1,7 @@
-"""A transformer of sentences into pooled ELMo vectors, over HTTP or in this process."""
+"""A transformer of sentences into pooled ELMo vectors, over HTTP or in this process.
+
+Also the sentences and the networks that the estimators share.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
-from elmo_model.tokenizers import tokenizer
-from elmo_serve.estimators.sentences import tokens_of
+from elmo_model.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import Output, select
 
 _DEFAULT_MODEL: Final = "english"
@@ -25,8 +28,9 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         url: the address of a server; None computes in this process.
-        model: a built-in name or a path in this process, by default `english`; with a url the name
-            of one of the server's models, by default its first.
+        model: the name of a model or a path, by default `english`; a published model is found by
+            ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE. With a url the name of one of the server's
+            models, by default its first.
         layers: "top", "average", "sum", "concat" or one layer number.
         mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, in place of `layers`.
         task: the name of a task of the server in place of `layers`.
@@ -124,4 +128,24 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 @lru_cache(maxsize=2)
 def network_of(model: str, precision: str) -> InProcess:
     """Return one network for all estimators of a model: a grid search makes many."""
-    return InProcess.open(model, precision=precision)
+    return open_network(model, precision=precision)
+
+
+def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
+    """Return a list of tokens for each sentence; `split` splits a text.
+
+    Raises ValueError for one text in place of several, and for a sentence of another type.
+    """
+    if isinstance(sentences, str):
+        raise ValueError("sentences is one text, expected a list of texts or of lists of tokens")
+    return [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
+
+
+def _tokens(sentence: Any, split: Tokenize, number: int) -> list[str]:
+    if isinstance(sentence, str):
+        return list(split(sentence).tokens)
+    if isinstance(sentence, Sequence) or hasattr(sentence, "tolist"):
+        tokens = list(sentence)
+        if all(isinstance(token, str) for token in tokens):
+            return [str(token) for token in tokens]
+    raise ValueError(f"sentence {number} is {sentence!r:.60}, expected a text or a list of tokens")

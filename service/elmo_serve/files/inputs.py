@@ -7,6 +7,7 @@ from pathlib import PurePath
 import orjson
 
 from elmo_model import conllu
+from elmo_model.errors import ElmoError
 from elmo_model.text_files import COMPRESSIONS
 from elmo_model.tokenizers import Tokenize, TokenizeError
 
@@ -19,7 +20,7 @@ class Sentence:
     tokens: list[str]
 
 
-class FileError(Exception):
+class FileError(ElmoError):
     """An input, an output or a combination of them that is impossible: one line for the user."""
 
 

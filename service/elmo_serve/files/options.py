@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.distributed.located import located
+from elmo_serve.connected import connected
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.vectors import LengthSorted, Source, Stateful
-from elmo_serve.model_cache import CacheSettings, DownloadError, cache_of_environment
 from elmo_serve.output import Output, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
     from elmo_serve.files.in_process import InProcess
+    from elmo_serve.models import CacheSettings
 
 # Seconds that a request is repeated while a server that responded before is busy or restarts.
 _PATIENCE_SECONDS = 600.0
@@ -121,7 +121,7 @@ class EmbedOptions:
     def open(self) -> Iterator[Source]:
         """Open the server or the network; close it in the end.
 
-        Raises FileError for a model that cannot be loaded, and the errors of `elmo_client.Client`.
+        Raises ElmoError for a model that cannot be loaded, and for a server.
         """
         if self.server is None:
             network = self.network()
@@ -131,32 +131,26 @@ class EmbedOptions:
             else:
                 yield Stateful(network, output, self.batch_size)
             return
-        from elmo_client import Client
         from elmo_serve.files.remote import Remote, served_model
 
-        with Client(
-            self.server, api_key=self.api_key, model=self.model, patience_seconds=_PATIENCE_SECONDS
+        with connected(
+            self.server, self.api_key, self.model, patience_seconds=_PATIENCE_SECONDS
         ) as client:
             yield Remote(client, self.layers, self.output(served_model(client)))
 
     def network(self) -> InProcess:
-        """Load the model into this process. Raises FileError where that is not possible."""
-        from elmo_model.checkpoints import CheckpointError
-        from elmo_serve.files.in_process import InProcess
+        """Load the model into this process. Raises ElmoError, as `open_network` does."""
+        from elmo_serve.models.opening import open_network
 
         assert self.model is not None, "a server alone has a first model"
         words = WordVectors.open(Path(self.word_vectors)) if self.word_vectors is not None else None
-        try:
-            network = InProcess.open(
-                located(self.model, lambda: self.cache or cache_of_environment()),
-                device=self.device,
-                precision=self.precision,
-                owns_process=True,
-                words=words,
-            )
-        except (CheckpointError, DownloadError) as error:
-            raise FileError(str(error)) from error
-        except (RuntimeError, ValueError) as error:
-            raise FileError(f"{self.device}, {self.precision}: {error}") from error
+        network = open_network(
+            self.model,
+            self.cache,
+            device=self.device,
+            precision=self.precision,
+            owns_process=True,
+            words=words,
+        )
         keep_freed_memory()
         return network

@@ -12,11 +12,12 @@ from typing import Any
 import orjson
 
 from elmo_client import Client
+from elmo_model.errors import ElmoError
 from elmo_model.neighbours import centre
-from elmo_model.text_files import TextError, numbered_lines
+from elmo_model.text_files import numbered_lines
 from elmo_serve.load_test.checker import TOLERANCES, Checker
 from elmo_serve.load_test.sender import Request
-from elmo_serve.output import Output, SelectionError, select
+from elmo_serve.output import Output, select
 
 MEDIAN_TOKENS = 20
 """Median of the lengths of made sentences, in tokens, without boundaries."""
@@ -30,7 +31,7 @@ LONGEST = 120
 Sentence = list[str]
 
 
-class WorkloadError(Exception):
+class WorkloadError(ElmoError):
     """No requests can be made. The text has the reason."""
 
 
@@ -50,7 +51,7 @@ class Workload:
     seed: int = 1
 
     def requests(self, client: Client, count: int, tolerance: float | None) -> list[Request]:
-        """Return `count` requests for a server. Raises WorkloadError."""
+        """Return `count` requests for a server. Raises ElmoError for options and text."""
         info = client.info()
         output = self._output(client)
         allowed = tolerance or TOLERANCES[output.dtype]
@@ -95,10 +96,7 @@ class Workload:
                 raise WorkloadError(f"the server has no task {name}")
             mix = Output(weights=task.weights, gamma=task.gamma, layer_norm=task.layer_norm)
             return replace(mix, **given)
-        try:
-            return select(self.fields.get("layers", "all"), client.info()["layers"], **given)
-        except SelectionError as error:
-            raise WorkloadError(str(error)) from None
+        return select(self.fields.get("layers", "all"), client.info()["layers"], **given)
 
     def _source(self, longest: int) -> Callable[[], Sentence]:
         if self.text is None:
@@ -139,12 +137,9 @@ def sentences_of(text: Path, longest: int) -> Callable[[], Sentence]:
     """Return a function that returns the next sentence of a text: a line of tokens between spaces.
 
     It starts again after the last one. Longer sentences are cut after `longest` tokens.
-    Raises WorkloadError where the text cannot be read or holds no token.
+    Raises TextError where the text cannot be read, WorkloadError where it holds no token.
     """
-    try:
-        lines = [line for _, _, line in numbered_lines(text)]
-    except TextError as error:
-        raise WorkloadError(str(error)) from error
+    lines = [line for _, _, line in numbered_lines(text)]
     sentences = [words[:longest] for line in lines if (words := line.split())]
     if not sentences:
         raise WorkloadError(f"{text}: holds no token")

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_client import Client
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.tokenizers import tokenizer as tokenizer_of
-from elmo_serve.files.in_process import InProcess
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
 from elmo_serve.similarity import cosines
 
@@ -59,9 +59,10 @@ class ServerSource:
 class ModelSource:
     """Computes in this process."""
 
-    def __init__(self, network: InProcess, tokenizer: str | None, *, centred: bool) -> None:
-        self._network = network
-        self._tokenizer = tokenizer or network.info.tokenizer
+    def __init__(self, model: str, tokenizer: str | None, *, centred: bool) -> None:
+        """Open a model. Raises ElmoError, as `open_network` does."""
+        self._network = open_network(model)
+        self._tokenizer = tokenizer or self._network.info.tokenizer
         self._centred = centred
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:

@@ -7,7 +7,7 @@ import pytest
 from elmo_model.fitting.comparison import Comparison, Row
 from elmo_model.fitting.fitter import Fitted
 from elmo_model.fitting.mixture_head import MixtureHead
-from elmo_model.fitting.report import document, mean_weights, text
+from elmo_model.fitting.report import document, mean_weights, text_of
 from elmo_model.fitting.scores import Scores
 
 LEARNED = Row(
@@ -31,7 +31,7 @@ def test_the_mean_is_over_the_seeds() -> None:
 
 
 def test_the_table_has_a_line_a_mixture_and_a_bar_a_layer() -> None:
-    assert text(COMPARISON).splitlines() == [
+    assert text_of(COMPARISON).splitlines() == [
         "span F1 on 1,234 test examples, %",
         "  learned     60.00 ± 14.14",
         "  average     40.00 ± 0.00",
@@ -46,7 +46,7 @@ def test_without_spans_the_measure_is_accuracy() -> None:
     row = Row("learned", ((1.0,),), (Scores(0.75, 0.5, 0.5),))
     plain = Comparison((row,), COMPARISON.best, "validation", 10, 4, "")
 
-    assert text(plain).splitlines()[:2] == [
+    assert text_of(plain).splitlines()[:2] == [
         "accuracy on 4 validation examples, %",
         "  learned     75.00 ± 0.00",
     ]

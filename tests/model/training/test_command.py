@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from elmo_model.training.command import CommandError, TrainOptions, perplexity
+from elmo_model.errors import ElmoError
+from elmo_model.training.command import TrainOptions, perplexity
 from tests.support.training_runs import HELDOUT, lines
 
 
@@ -14,5 +15,5 @@ def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> No
     assert found["per_token"]["predictions"] == 190 + 25
     assert found["bilm_tf"]["predictions"] == (190 + 25) // 2 * 2
     assert "bilm-tf, 2 rows" in perplexity(whole.run, (str(HELDOUT),), 2, None, False)
-    with pytest.raises(CommandError, match="fewer rows"):
+    with pytest.raises(ElmoError, match="fewer rows"):
         perplexity(whole.run, (str(HELDOUT),), 500, None, False)

@@ -11,7 +11,8 @@ import torch
 
 from elmo_model.checkpoints import load, save
 from elmo_model.elmo import Elmo
-from elmo_model.training.command import CommandError, train
+from elmo_model.errors import ElmoError
+from elmo_model.training.command import train
 from elmo_model.training.corpus import Corpus
 from tests.support import golden
 from tests.support.checkpoints import write_pair, write_word_pair
@@ -35,7 +36,7 @@ from tests.support.training_runs import options
     ],
 )
 def test_a_wrong_option_is_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(ElmoError, match=message):
         train(options(tmp_path, "run", **changed))
 
 
@@ -86,14 +87,14 @@ def test_a_checkpoint_that_a_run_cannot_export_is_refused(
     """Before the text is read: a run of hours would fail at its end."""
     path = str(made(tmp_path / "given"))
     chosen = options(tmp_path, "run", **{"shape": None, option: path})
-    with pytest.raises(CommandError, match=rf"^--{option} is .*, which {fault}; expected a"):
+    with pytest.raises(ElmoError, match=rf"^--{option} is .*, which {fault}; expected a"):
         train(chosen)
     assert not chosen.run.exists()
 
 
 def test_a_wrong_choice_is_found_before_the_text_is_read(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", precision="fp8")
-    with pytest.raises(CommandError, match="--precision"):
+    with pytest.raises(ElmoError, match="--precision"):
         train(chosen)
     assert not chosen.run.exists()
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.training.command import CommandError, TrainOptions, train
+from elmo_model.errors import ElmoError
+from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.run import Folder, Plan, RunError, trained_model
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
@@ -20,11 +21,11 @@ from tests.support.training_runs import SENTENCES, options
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", steps=2, schedule="cosine", heldout=None)
     train(chosen)
-    with pytest.raises(CommandError, match=r"recipe\.dropout 0\.1, found 0\.2"):
+    with pytest.raises(ElmoError, match=r"recipe\.dropout 0\.1, found 0\.2"):
         train(replace(chosen, dropout=0.2))
-    with pytest.raises(CommandError, match="steps 2, found 3"):
+    with pytest.raises(ElmoError, match="steps 2, found 3"):
         train(replace(chosen, steps=3))
-    with pytest.raises(CommandError, match=r"has done 2 steps, found --steps 1"):
+    with pytest.raises(ElmoError, match=r"has done 2 steps, found --steps 1"):
         train(replace(chosen, steps=1))
 
 
@@ -42,7 +43,7 @@ def test_other_weights_are_refused_in_a_folder_that_has_a_run(tmp_path: Path) ->
     one, two = (write_pair(tmp_path / str(seed), seed=seed) for seed in (1, 2))
     chosen = options(tmp_path, "run", weights=str(one), shape=None, steps=1, heldout=None)
     train(chosen)
-    with pytest.raises(CommandError, match=rf"has weights '{load(one).origin.revision}', found"):
+    with pytest.raises(ElmoError, match=rf"has weights '{load(one).origin.revision}', found"):
         train(replace(chosen, weights=str(two)))
 
 

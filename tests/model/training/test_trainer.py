@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
+from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot
-from elmo_model.training.command import CommandError, TrainOptions, train
+from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.recipe import SOFTMAX_BIASES
 from tests.support.training_runs import lines, losses, options, weights
 
@@ -106,6 +107,6 @@ def test_the_log_holds_figures_of_both_directions(whole: TrainOptions) -> None:
 
 def test_an_infinite_loss_ends_the_run_without_a_snapshot(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", learning_rate=1e38, clip_norm=1e9, recipe="reference")
-    with pytest.raises(CommandError, match=r"loss or gradient is (nan|inf) at step"):
+    with pytest.raises(ElmoError, match=r"loss or gradient is (nan|inf) at step"):
         train(chosen)
     assert snapshot.latest(chosen.run / "snapshots") is None

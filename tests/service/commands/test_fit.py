@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.commands.word_vector_map import word_vector_map
+from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.output import Output
 from tests.support.command_line import elmo

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from elmo_model.checkpoints import allennlp
@@ -55,19 +56,27 @@ def test_every_command_takes_published_names(
     assert resolved == f"{places['ELMO_CACHE']}/small"
 
 
-def test_every_option_that_names_a_model_of_this_machine_has_the_same_default() -> None:
-    options = {
-        name: option
+def test_every_command_that_can_do_without_the_name_of_a_model_obeys_the_variable() -> None:
+    parameters = {
+        name: parameter
         for name, command in main.commands.items()
         if name not in ("bench", "serve")  # a model of the server; a setting
-        for option in command.params
-        if "--model" in option.opts
+        for parameter in command.params
+        if parameter.name == "model" and not parameter.required
     }
 
-    assert {"embed", "fit", "index", "look", "tokenize"} <= options.keys()
-    for name, option in options.items():
-        found = (option.opts, option.envvar, option.default)
-        assert found == (["--model", "-m"], variable("model"), default("model")), name
+    expected = {"embed", "evaluate", "fit", "index", "info", "look", "tokenize"}
+    assert parameters.keys() == expected
+    for name, parameter in parameters.items():
+        found = (parameter.opts, parameter.envvar, parameter.default)
+        spelling = ["model"] if isinstance(parameter, click.Argument) else ["--model", "-m"]
+        assert found == (spelling, variable("model"), default("model")), name
+
+
+def test_the_variable_names_the_model_that_info_describes() -> None:
+    facts = json.loads(elmo("info", "--json", ELMO_MODEL="random-small").stdout)
+
+    assert facts["name"] == "random-small"
 
 
 def test_the_variable_names_no_model_of_a_server(server: Running) -> None:

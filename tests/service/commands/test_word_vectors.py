@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from elmo_serve.commands.word_vectors import with_word_vectors
+from elmo_serve.settings import Settings
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -31,3 +35,38 @@ def test_two_sources_of_words_are_refused(tmp_path: Path) -> None:
     )
 
     assert found.exit_code == 2 and "exclude each other" in found.output
+
+
+def test_settings_get_the_folder_of_the_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "static.txt"
+    path.write_text("cat 1 2\n")
+    settings = Settings(word_vectors=path, cache=tmp_path / "cache")
+
+    found = with_word_vectors(settings)
+
+    assert found.word_vectors is not None and found.word_vectors.is_dir()
+    assert found.word_vectors.parent == tmp_path / "cache" / "word-vectors"
+    assert f"elmo: reading {path}" in capsys.readouterr().err
+    assert with_word_vectors(found) == found
+    assert with_word_vectors(Settings()) == Settings()
+
+
+def test_a_file_that_cannot_be_looked_up_ends_the_command(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+
+    found = elmo("serve", "--word-vectors", path, "--cache", tmp_path, "--port", 0)
+
+    assert found.exit_code == 1
+    assert f"elmo: {path}: cannot be read: File name too long\n" in found.stderr
+
+
+def test_a_damaged_file_ends_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "static.txt"
+    path.write_text("cat 1 2\ndog\n")
+
+    found = elmo("serve", "--word-vectors", path, "--cache", tmp_path, "--port", 0)
+
+    assert found.exit_code == 1
+    assert "static.txt:2: has 0 numbers behind 'dog'" in found.stderr

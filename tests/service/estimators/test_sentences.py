@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.tokenizers import tokenizer
-from elmo_serve.estimators.sentences import tokens_of
+from elmo_serve.estimators.vectorizer import tokens_of
 
 
 def test_texts_and_lists_of_tokens_are_sentences() -> None:

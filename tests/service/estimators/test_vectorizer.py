@@ -14,7 +14,8 @@ from sklearn.utils import estimator_checks
 
 from elmo_client import RequestRefused
 from elmo_model.models.opening import open_model
-from elmo_serve.estimators import ElmoVectorizer
+from elmo_serve.estimators import ElmoVectorizer, TaskFitter
+from elmo_serve.models import DownloadError
 from tests.support.servers import SMALL, Running
 
 SENTENCES = [["The", "cat"], ["sat", "."], ["mat"], ["The", "mat", "sat"]] * 5
@@ -34,6 +35,24 @@ def test_the_vectors_are_pooled_layers() -> None:
         np.testing.assert_allclose(average[row], each.mean(0).mean(0), rtol=0, atol=1e-5)
         np.testing.assert_allclose(top[row], each[2].amax(0), rtol=0, atol=1e-5)
     assert mixed.shape == average.shape
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: ElmoVectorizer(model="Small").transform([["a"]]),
+        lambda: TaskFitter(model="small").fit([["a"], ["b"]], ["x", "y"]),
+    ],
+    ids=["ElmoVectorizer", "TaskFitter"],
+)
+def test_published_names_are_found_by_the_variables_of_the_cache(
+    use: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+
+    with pytest.raises(DownloadError, match=f"{tmp_path}/small/.* as ELMO_OFFLINE is set"):
+        use()
 
 
 def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_client import Client
+from elmo_model.errors import ElmoError
 from elmo_serve.http.media_types import safetensors
 from elmo_serve.http.media_types.encoder import Embeddings
 from elmo_serve.load_test.sender import Request
@@ -124,7 +125,7 @@ def test_the_vectors_of_a_request_are_those_of_the_model(server: ScriptedServer)
 
 
 def test_a_layer_or_a_task_that_the_server_lacks_is_named(server: ScriptedServer) -> None:
-    with pytest.raises(WorkloadError, match="there is no layer 7"):
+    with pytest.raises(ElmoError, match="there is no layer 7"):
         requests_of(Workload(SAFE, {"layers": [7]}), server.url)
     info, tasks = json.dumps(INFO).encode(), json.dumps({"tasks": [TASK]}).encode()
     server.info = lambda handler, _: respond(
@@ -171,5 +172,5 @@ def test_a_text_without_tokens_or_without_a_file_is_named(tmp_path: Path) -> Non
 
     with pytest.raises(WorkloadError, match="empty: holds no token"):
         sentences_of(empty, 10)
-    with pytest.raises(WorkloadError, match="missing: cannot be read: No such file"):
+    with pytest.raises(ElmoError, match="missing: cannot be read: No such file"):
         sentences_of(tmp_path / "missing", 10)

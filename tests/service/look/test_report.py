@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from elmo_serve.look.report import bar, table
-from elmo_serve.look.uses import Uses
+from elmo_serve.look.uses import Uses, bar, table
 
 USES = Uses("a", [["a", "b"], ["a"]], [(0, 0), (1, 0)], {"0": [0.5], "average": [-0.25]}, True)
 

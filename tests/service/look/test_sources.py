@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from elmo_client import Client
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.look.sources import ModelSource, Place, ServerSource
 from tests.support.servers import SMALL, Running
 
@@ -15,7 +14,7 @@ PAIRS: list[tuple[Place, Place]] = [((0, 1), (1, 4)), ((0, None), (1, None))]
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_both_sources_agree(server: Running, centred: bool) -> None:
-    local = ModelSource(InProcess.open(str(SMALL)), "ptb", centred=centred)
+    local = ModelSource(str(SMALL), "ptb", centred=centred)
     with Client(server.url) as client:
         remote = ServerSource(client, "ptb", centred=centred)
         tokens = remote.tokens(TEXTS)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from elmo_serve import arrow_rows
 from elmo_serve.http.media_types.encoder import Chunk, ChunkList, Embeddings, Encoder
+from elmo_serve.output import MEDIA_TYPES
 
 _MEMORY_FACTOR: Final = 2
 """A record batch has the vectors of its sentences in one buffer, which is a copy."""
@@ -78,4 +79,4 @@ def _batches(arrays: Sequence[NDArray[Any]]) -> Iterator[range]:
         yield range(start, len(arrays))
 
 
-ENCODER = Encoder("application/vnd.apache.arrow.stream", encode, decode, _MEMORY_FACTOR)
+ENCODER = Encoder(MEDIA_TYPES["arrow"], encode, decode, _MEMORY_FACTOR)

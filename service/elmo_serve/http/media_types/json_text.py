@@ -8,6 +8,7 @@ import orjson
 from numpy.typing import NDArray
 
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array
+from elmo_serve.output import MEDIA_TYPES
 
 MEMORY_FACTOR: Final = 4
 """Memory of a JSON response against its vectors: 4 bytes of a float32 and some 11 to 12 of text."""
@@ -88,4 +89,4 @@ def _text(array: NDArray[Any]) -> bytes:
     return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-ENCODER = Encoder("application/json", encode, decode, MEMORY_FACTOR)
+ENCODER = Encoder(MEDIA_TYPES["json"], encode, decode, MEMORY_FACTOR)

@@ -20,6 +20,7 @@ from elmo_serve.http.media_types.encoder import (
     json_array,
     raw,
 )
+from elmo_serve.output import MEDIA_TYPES
 
 _PART_BYTES = 1 << 12
 _LONG_BYTES = 1 << 17
@@ -72,4 +73,4 @@ def _header(array: NDArray[Any]) -> bytes:
     return header.getvalue()
 
 
-ENCODER = Encoder("application/x-npz", encode, decode)
+ENCODER = Encoder(MEDIA_TYPES["npz"], encode, decode)

@@ -7,6 +7,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder, json_array, raw
+from elmo_serve.output import MEDIA_TYPES
 
 _DTYPES = {"float32": "F32", "float16": "F16"}
 
@@ -54,4 +55,4 @@ def decode(data: bytes) -> list[NDArray[Any]]:
     return [tensors[str(index)] for index in range(len(tensors))]
 
 
-ENCODER = Encoder("application/vnd.safetensors", encode, decode)
+ENCODER = Encoder(MEDIA_TYPES["safetensors"], encode, decode)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from elmo_model.task import TASK_NAME, TASK_NAME_RULE
 from elmo_serve.errors import (
     ClientOverShare,
     Conflict,
@@ -27,7 +28,6 @@ from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource
 from elmo_serve.jobs.store import JOB_ID, Job
-from elmo_serve.task_schema import TASK_NAME, TASK_NAME_RULE
 
 router = APIRouter(tags=["Jobs"])
 

@@ -18,7 +18,7 @@ from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE, published_model
 from elmo_model.models.opening import load_built_in
 from elmo_model.models.published import File, Published
-from elmo_serve.model_cache import CacheSettings, DownloadError, fetch
+from elmo_serve.models import CacheSettings, DownloadError, fetch
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN

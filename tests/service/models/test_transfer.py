@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import Published
-from elmo_serve.model_cache import SUMS, CacheSettings, DownloadError, fetch
+from elmo_serve.models import SUMS, CacheSettings, DownloadError, fetch
 from tests.support.mirror import MODEL, OPTIONS, WEIGHTS, WEIGHTS_PATH, Mirror
 
 Download = Callable[..., Path]

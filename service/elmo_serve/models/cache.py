@@ -1,18 +1,18 @@
 """Where the cache folder is, and which server the models come from."""
 
-# ruff: noqa: PLC0415 - a command imports the settings when it needs them
-
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from elmo_serve.model_cache.download_error import DownloadError
+from elmo_model.errors import ElmoError
+from elmo_serve.settings import Settings, option, variable
+from elmo_serve.settings_text import from_strings
 
-if TYPE_CHECKING:
-    from elmo_serve.settings import Settings
+
+class DownloadError(ElmoError):
+    """A published model cannot be had. The message is one line: file or URL, found, expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ def cache_settings(settings: Settings) -> CacheSettings:
     return CacheSettings(folder, settings.mirror, settings.offline)
 
 
-def cache_of_environment() -> CacheSettings:
+def cache_of_environment(**options: str | None) -> CacheSettings:
     """Return the cache settings of ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE.
 
-    Raises SettingsError for a value that is not allowed, and DownloadError as `cache_settings`.
+    `options` of a command that are not None take the place of their variables. Raises SettingsError
+    for a value that is not allowed, and DownloadError as `cache_settings`.
     """
-    from elmo_serve.settings import variable
-    from elmo_serve.settings_text import from_strings
-
-    names = ("cache", "mirror", "offline")
-    return cache_settings(from_strings({name: os.environ.get(variable(name)) for name in names}))
+    values = {name: os.environ.get(variable(name)) for name in ("cache", "mirror", "offline")}
+    given = {name: value for name, value in options.items() if value is not None}
+    called = {name: option(name) for name in given if values[name] != given[name]}
+    return cache_settings(from_strings({**values, **given}, called))

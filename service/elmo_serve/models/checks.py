@@ -9,7 +9,7 @@ from typing import Final
 
 from elmo_model.atomic_files import write_bytes
 from elmo_model.models.published import File
-from elmo_serve.model_cache.download_error import DownloadError
+from elmo_serve.models.cache import DownloadError
 
 SUMS: Final = "SHA256SUMS"
 

@@ -8,11 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.atomic_files import publish
-from elmo_model.models.catalogue import published_model
 from elmo_model.models.published import File, Published
 from elmo_serve.folder_lock import locked
-from elmo_serve.model_cache.cache import CacheSettings
-from elmo_serve.model_cache.checks import (
+from elmo_serve.models.cache import CacheSettings, DownloadError
+from elmo_serve.models.checks import (
     check_content,
     check_digests,
     check_size,
@@ -20,14 +19,7 @@ from elmo_serve.model_cache.checks import (
     read_sums,
     record,
 )
-from elmo_serve.model_cache.download_error import DownloadError
-from elmo_serve.model_cache.transfer import PART, OnProgress, Transfer, version_file
-
-
-def locate(model: str, settings: CacheSettings, on_progress: OnProgress) -> str:
-    """Return the path of a published model, fetched if need be; any other string unchanged."""
-    published = published_model(model)
-    return model if published is None else str(fetch(published, settings, on_progress))
+from elmo_serve.models.transfer import PART, OnProgress, Transfer, version_file
 
 
 def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import Published
-from elmo_serve.model_cache import CacheSettings, fetch
+from elmo_serve.models import CacheSettings, fetch
 from tests.support.mirror import MODEL, Mirror, serving
 
 

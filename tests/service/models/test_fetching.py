@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.model_cache import SUMS, CacheSettings, DownloadError, fetch, locate
+from elmo_serve.models import SUMS, CacheSettings, DownloadError, fetch
 from tests.support.full_disk import full_disk
 from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
 
@@ -188,18 +188,3 @@ def test_a_full_disk_is_one_line_and_the_part_is_resumed(
 
     assert_whole(download(tmp_path))
     assert mirror.weight_ranges() == [None, "bytes=300000-"]
-
-
-def test_other_strings_are_returned_unchanged(tmp_path: Path) -> None:
-    settings = CacheSettings(tmp_path, offline=True)
-
-    for name in ("random-small", "./original", "/models/original"):
-        assert locate(name, settings, ignore) == name
-
-
-@pytest.mark.parametrize("name", ["original", "Original", "5.5b", "5.5B"])
-def test_published_names_are_found_in_any_case(tmp_path: Path, name: str) -> None:
-    settings = CacheSettings(tmp_path, offline=True)
-
-    with pytest.raises(DownloadError, match=f"{tmp_path}/{name.lower()}/"):
-        locate(name, settings, ignore)

@@ -12,8 +12,8 @@ from typing import BinaryIO, Final
 import httpx
 
 from elmo_model.models.published import File
-from elmo_serve.model_cache.checks import check_size
-from elmo_serve.model_cache.download_error import DownloadError
+from elmo_serve.models.cache import DownloadError
+from elmo_serve.models.checks import check_size
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the name of a file, the bytes on the disk and the bytes of the whole file."""

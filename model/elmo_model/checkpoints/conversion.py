@@ -1,0 +1,78 @@
+"""Write a network in another format, verify it, then put it in place."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from elmo_model.atomic_files import publish
+from elmo_model.checkpoints import allennlp, describe, native, round_weights
+from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.elmo import Elmo
+
+NATIVE = ".safetensors"
+"""The ending of a file in the native format; any other destination is a folder with the pair."""
+
+
+def convert(
+    elmo: Elmo, destination: Path, dtype: str, on_step: Callable[[str], None]
+) -> tuple[str, int]:
+    """Write a network to `destination`, and return its format there and its size in bytes.
+
+    It is written into a temporary folder of the same file system, read back and compared, and only
+    then moved into place; a folder that is there is replaced. With 16 bits the weights of `elmo`
+    are rounded. Raises CheckpointError for a network that the format cannot hold, or where another
+    network came back or the disk refuses.
+    """
+    kind: torch.dtype = getattr(torch, dtype)
+    if dtype != "float32":
+        round_weights(elmo, kind)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".elmo-", dir=destination.parent) as aside:
+            on_step(f"Writing {destination}")
+            written = Path(aside) / destination.name
+            _write(elmo, written, destination, kind)
+            on_step("Comparing")
+            _, origin, _ = describe(written)
+            if origin.revision != elmo.origin.revision:
+                raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
+            size = _size(written)
+            _place(written, destination)
+    except OSError as error:
+        fault = error.strerror or error
+        raise CheckpointError(f"{destination} cannot be written: {fault}") from error
+    return origin.format, size
+
+
+def _write(elmo: Elmo, written: Path, destination: Path, dtype: torch.dtype) -> None:
+    try:
+        if destination.suffix == NATIVE:
+            native.save(elmo, written, dtype)
+        else:
+            allennlp.write(elmo, written)
+    except CheckpointError as error:
+        # The user does not know the temporary folder.
+        raise CheckpointError(str(error).replace(str(written), str(destination))) from error
+
+
+def _place(written: Path, destination: Path) -> None:
+    """Put the result at `destination`; move a folder that is there out of the way first."""
+    if not destination.is_dir():
+        publish(written, destination)
+        return
+    replaced = written.with_name("replaced.old")
+    destination.rename(replaced)
+    try:
+        publish(written, destination)
+    except OSError:
+        replaced.rename(destination)
+        raise
+
+
+def _size(written: Path) -> int:
+    """Return the size of a file, or of the files of a folder, in bytes."""
+    files = written.iterdir() if written.is_dir() else [written]
+    return sum(path.stat().st_size for path in files)

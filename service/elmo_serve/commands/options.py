@@ -1,0 +1,114 @@
+"""Options that several commands share, with one spelling and one rule each.
+
+The decorators go on the function of a command. Each one gives it the keyword argument that its
+docstring names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from elmo_model.precision import PRECISIONS
+from elmo_model.tokenizers import TOKENIZERS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_MODEL: Final = "english"
+MODEL_OR_SERVERS: Final = (
+    "Name or path of the model; with --server one of its models, or its first."
+)
+
+_ENVIRONMENT: Final = "ELMO_MODEL"
+
+
+def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:
+    """Add --model (`model`): without it ELMO_MODEL, or the default model."""
+    return click.option(
+        "--model",
+        "-m",
+        envvar=_ENVIRONMENT,
+        show_envvar=True,
+        default=DEFAULT_MODEL,
+        show_default=True,
+        help=text,
+    )
+
+
+def model_argument() -> Callable[[Command], Command]:
+    """Add the argument MODEL (`model`): without it ELMO_MODEL, or the default model."""
+    return click.argument("model", envvar=_ENVIRONMENT, default=DEFAULT_MODEL)
+
+
+def served_model_option() -> Callable[[Command], Command]:
+    """Add --model (`model`) of a command that knows only a server: one of its models, or None.
+
+    ELMO_MODEL names a model of this machine.
+    """
+    return click.option(
+        "--model", "-m", metavar="NAME", help="Model of the server. Default: its first."
+    )
+
+
+def model_of_server() -> str | None:
+    """Return --model if the command line has it, the name of one of a server's models; else None.
+
+    ELMO_MODEL and the default name models of this machine.
+    """
+    return click.get_current_context().params["model"] if is_given("model") else None
+
+
+def is_given(name: str) -> bool:
+    """Tell whether the command line has the option of this parameter."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.COMMANDLINE
+
+
+def server_option(
+    text: str = "Ask this server; without it, compute here.",
+) -> Callable[[Command], Command]:
+    """Add --server (`server`): the URL of a server, or None."""
+    return click.option("--server", metavar="URL", help=text)
+
+
+def api_key_option() -> Callable[[Command], Command]:
+    """Add --api-key (`api_key`): without it ELMO_API_KEY, or None."""
+    return click.option(
+        "--api-key", envvar="ELMO_API_KEY", show_envvar=True, help="A key of the server."
+    )
+
+
+def device_option(text: str = "auto, cpu, cuda, cuda:1, ...") -> Callable[[Command], Command]:
+    """Add --device (`device`): `auto` is the first CUDA device, or else the CPU."""
+    return click.option("--device", default="auto", show_default=True, help=text)
+
+
+def precision_option(text: str = "Precision of the weights.") -> Callable[[Command], Command]:
+    """Add --precision (`precision`)."""
+    return click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        default="float32",
+        show_default=True,
+        help=f"{text} int8: on a CPU with VNNI.",
+    )
+
+
+def tokenizer_option(
+    text: str = "Splits text into tokens. Default: that of the model.", *further: str
+) -> Callable[[Command], Command]:
+    """Add --tokenizer (`tokenizer`): a name of `TOKENIZERS`, one of `further`, or None."""
+    return click.option("--tokenizer", type=click.Choice([*further, *TOKENIZERS]), help=text)
+
+
+def json_option(text: str = "Print one JSON object.") -> Callable[[Command], Command]:
+    """Add --json (`as_json`)."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def cache_option() -> Callable[[Command], Command]:
+    """Add --cache (`cache`): without it ELMO_CACHE, or None for the user's cache folder."""
+    return click.option("--cache", help="Folder for models.", envvar="ELMO_CACHE", show_envvar=True)

@@ -1,0 +1,39 @@
+"""A client of a server for the commands: its errors are meant for a user.
+
+The HTTP client is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from elmo_model.errors import ElmoError
+
+if TYPE_CHECKING:
+    from elmo_client import Client
+
+
+class ServerError(ElmoError):
+    """A server does not respond, or refuses."""
+
+
+@contextmanager
+def connected(
+    url: str, api_key: str | None, model: str | None, *, patience_seconds: float = 60.0
+) -> Iterator[Client]:
+    """Yield a client of a server.
+
+    `patience_seconds` is the time for which a request is repeated while the server is busy or
+    restarts. Raises ServerError in place of the client's own errors.
+    """
+    import elmo_client  # noqa: PLC0415 - `elmo --help` must not wait for it
+
+    try:
+        with elmo_client.Client(
+            url, api_key=api_key, model=model, patience_seconds=patience_seconds
+        ) as client:
+            yield client
+    except elmo_client.ElmoError as error:
+        raise ServerError(str(error)) from error
