@@ -55,10 +55,10 @@ test-avx2: $(VENV)/.installed-dev
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
 	  FBGEMM_ENABLE_INSTRUCTIONS=AVX2 $(PYTEST) $(QUICK) $(NUMBERS)
 
-NUMBERS := tests/model/layers tests/model/inference tests/model/training tests/model/fitting \
-  tests/model/evaluation tests/model/models tests/model/neighbours/test_centre.py tests/model/test_elmo.py \
+NUMBERS := tests/model/network tests/model/inference tests/model/training tests/model/tasks \
+  tests/model/models tests/model/neighbours/test_centre.py \
   tests/model/test_parity_allennlp.py tests/model/test_parity_reference.py \
-  tests/model/test_precision.py tests/model/checkpoints/test_aligned.py \
+  tests/model/checkpoints/test_aligned.py \
   tests/model/checkpoints/test_allennlp_archive.py \
   tests/model/checkpoints/test_elmoformanylangs.py \
   tests/model/checkpoints/test_token_embeddings.py tests/service/workers/test_vectors.py \

@@ -15,7 +15,7 @@ from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, variable
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Failed, RunnerSettings
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool

@@ -32,7 +32,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.store import open_index
-from elmo_model.text_files import open_text
+from elmo_model.text.files import open_text
 from tests.support.servers import running
 
 Query = tuple[list[str], int, NDArray[np.float32]]

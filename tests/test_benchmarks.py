@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.on_cuda import Limits, floor_seconds
-from elmo_model.config import LSTMConfig
+from elmo_model.network.config import LSTMConfig
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "tests" / "golden" / "allennlp" / "small"

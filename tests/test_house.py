@@ -134,7 +134,7 @@ def test_the_client_imports_neither_the_model_nor_the_service() -> None:
 
 
 def test_the_layers_of_the_paper_know_nothing_of_inference() -> None:
-    assert not importers(inside("elmo_model.layers"), "elmo_model.inference")
+    assert not importers(inside("elmo_model.network"), "elmo_model.inference")
 
 
 def test_only_a_few_modules_of_the_service_use_torch() -> None:
@@ -185,7 +185,7 @@ def test_the_http_side_reaches_no_torch_at_import() -> None:
     assert not [m for m in modules if "torch" in libraries(reached(m, local=False))]
 
 
-LAYERS = sorted(n for n in reached("elmo_model.elmo") if n in SOURCES)
+LAYERS = sorted(n for n in reached("elmo_model.network.elmo") if n in SOURCES)
 SERVER = sorted(n for n in reached("elmo_serve.http.server") if n in SOURCES)
 
 
@@ -260,7 +260,7 @@ NOT_FOR_USERS = {
     "elmo_serve.errors.ServiceError",  # has a status; `elmo_serve.cli` catches it as well
     "elmo_serve.load_test.connections.LostError",
     "elmo_serve.models.transfer._RetryError",
-    "elmo_serve.task_file.ForeignTaskError",
+    "elmo_serve.tasks.file.ForeignTaskError",
 }
 """Errors that another part of the program catches, outside the packages of the server."""
 
@@ -298,7 +298,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 def test_the_front_process_and_the_client_load_no_torch(module: str) -> None:
     found = run(
         f"import sys, {module}\n"
-        "heavy = {'torch', 'h5py', 'elmo_model.elmo'} & set(sys.modules)\n"
+        "heavy = {'torch', 'h5py', 'elmo_model.network.elmo'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or 0)"
     )
 

@@ -26,12 +26,12 @@ from benchmarks.study.sets import EvaluationSet, StudyError, evaluation_sets
 from benchmarks.study.tagger import PLACES, Place
 from benchmarks.study.tagger_training import Tagged, TaggerOptions
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.fitting.examples import FitError
-from elmo_model.fitting.features import Encode, encode_by
-from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.text_files import TextError
+from elmo_model.tasks.examples import FitError
+from elmo_model.tasks.features import Encode, encode_by
+from elmo_model.tasks.fitter import FitOptions
+from elmo_model.text.files import TextError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors

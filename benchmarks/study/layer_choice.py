@@ -5,10 +5,10 @@ from pathlib import Path
 
 from benchmarks.study.results import Part
 from benchmarks.study.sets import EvaluationSet
-from elmo_model.fitting.comparison import Comparison, compare_features, fixed_mixtures
-from elmo_model.fitting.features import Encode, features_of
-from elmo_model.fitting.fitter import FitOptions
-from elmo_model.fitting.report import LEARNED
+from elmo_model.tasks.comparison import Comparison, compare_features, fixed_mixtures
+from elmo_model.tasks.features import Encode, features_of
+from elmo_model.tasks.fitter import FitOptions
+from elmo_model.tasks.report import LEARNED
 
 PENALTIES = (0.001, 1.0)
 """The two lambdas of the paper (section 5.1). The fixed mixtures have none: they learn no s."""

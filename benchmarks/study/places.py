@@ -9,8 +9,8 @@ from benchmarks.study.results import Part
 from benchmarks.study.sets import EvaluationSet
 from benchmarks.study.tagger import Place
 from benchmarks.study.tagger_training import Tagged, TaggerOptions, train_tagger
-from elmo_model.fitting.examples import Examples
-from elmo_model.fitting.features import Encode, features_of
+from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.features import Encode, features_of
 from elmo_model.word_vectors.look_up import WordVectors
 
 TAGGING = ("ner", "pos")

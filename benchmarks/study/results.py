@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.study.sets import StudyError
-from elmo_model.atomic_files import write_bytes
+from elmo_model.files.atomic import write_bytes
 
 Part = dict[str, Any]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_model.fitting.examples import Examples, Kind
-from elmo_model.fitting.readers import read_examples
-from elmo_model.tokenizers import tokenizer
+from elmo_model.tasks.examples import Examples, Kind
+from elmo_model.tasks.readers import read_examples
+from elmo_model.text.tokenizers import tokenizer
 
 TOKENIZER = "ptb"
 """Tokenizer of raw text: that of the default model's corpus."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.study.crf import Crf
-from elmo_model.layers.scalar_mix import ScalarMix
+from elmo_model.network.scalar_mix import ScalarMix
 
 Place = Literal["none", "input", "output", "both"]
 PLACES: tuple[Place, ...] = get_args(Place)

@@ -7,8 +7,10 @@ from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job
-from elmo_client.request_batches import EmbedRequest, RequestBatches, TextBatches
-from elmo_client.requests import (
+from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
+from elmo_client.selection import NOTHING, EmbedOptions, Selection
+from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
+from elmo_client.transport.requests import (
     FitOptions,
     NeighbourOptions,
     Side,
@@ -17,10 +19,8 @@ from elmo_client.requests import (
     neighbours_body,
     refuse_text,
 )
-from elmo_client.responses import models_of, state_of
-from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
-from elmo_client.selection import NOTHING, EmbedOptions, Selection
-from elmo_client.session import Session
+from elmo_client.transport.responses import models_of, state_of
+from elmo_client.transport.session import Session
 
 _Result = TypeVar("_Result")
 

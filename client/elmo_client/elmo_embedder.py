@@ -21,9 +21,9 @@ from typing import Any, Self
 
 from elmo_client.client import Client
 from elmo_client.errors import CannotSend
-from elmo_client.requests import check_sentence, check_text
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
+from elmo_client.transport.requests import check_sentence, check_text
 
 OutputFormat = LayerName
 

@@ -11,7 +11,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from elmo_client.errors import Unreachable
-from elmo_client.session import Session
+from elmo_client.transport.session import Session
 
 _Result = TypeVar("_Result")
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from elmo_client.errors import FitFailed
-from elmo_client.responses import head_of, state_of
 from elmo_client.results import Head, JobState
-from elmo_client.session import Session
+from elmo_client.transport.responses import head_of, state_of
+from elmo_client.transport.session import Session
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from elmo_client import CannotSend, Client
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
-from elmo_client.requests import check_sentence, check_text, check_texts, refuse_text
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_model.tokenizers import TokenizeError
-from elmo_model.tokenizers import tokenizer as make_tokenizer
+from elmo_client.transport.requests import check_sentence, check_text, check_texts, refuse_text
+from elmo_model.text.tokenizers import TokenizeError
+from elmo_model.text.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.remote import Remote
 from elmo_serve.files.run import Job
@@ -97,7 +97,7 @@ class ElmoEmbedder(SentenceEmbedder):
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         """Split some texts into tokens; return these with their offsets and vectors.
 
-        `tokenizer` is a name of `elmo_model.tokenizers`; None for that of the model. Raises
+        `tokenizer` is a name of `elmo_model.text.tokenizers`; None for that of the model. Raises
         CannotSend for a text that is no string, or that the tokenizer cannot split.
         """
         check_texts(texts)

@@ -6,7 +6,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from elmo_model.task import TASK_NAME_RULE
+from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import (
     SHOWN_CHARACTERS,
     FieldError,
@@ -15,7 +15,7 @@ from elmo_serve.errors import (
     pointer,
     shown,
 )
-from elmo_serve.task_schema import ALLOWED, TAGS
+from elmo_serve.tasks.schema import ALLOWED, TAGS
 
 _MOST_FAULTS: Final = 20
 """Faults that one response lists."""

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_client import Client
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.client.both_clients import CLIENTS
 from tests.conftest import KEY
 from tests.support.scripted_server import ScriptedServer, scripted_server

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from elmo_client import AsyncClient
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.client.vectors import assert_close, every_layer, many
 from tests.support.scripted_server import ScriptedServer, after
 from tests.support.servers import Running

@@ -21,7 +21,7 @@ from elmo_client import (
     Task,
     Unauthorized,
 )
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.client.vectors import SENTENCES, assert_close, every_layer, many
 from tests.support import command_line
 from tests.support.checkpoints import write_pair

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from elmo_client import CannotSend, ElmoEmbedder, Unreachable
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.client.vectors import SENTENCES, assert_close, every_layer
 from tests.support.servers import Running
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Client, FitFailed, InvalidRequest, RequestRefused
-from elmo_client.requests import fit_body
-from elmo_client.responses import head_of, state_of
+from elmo_client.transport.requests import fit_body
+from elmo_client.transport.responses import head_of, state_of
 from tests.support.fits import labelled
 from tests.support.gated_server import close_gate, gated
 from tests.support.servers import Running

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Neighbour, Neighbours, StaticNeighbour
-from elmo_client.requests import neighbours_body
-from elmo_client.responses import neighbours_of
+from elmo_client.transport.requests import neighbours_body
+from elmo_client.transport.responses import neighbours_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
 

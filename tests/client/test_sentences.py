@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_client import CannotSend
-from elmo_client.requests import check_sentence, refuse_text
+from elmo_client.transport.requests import check_sentence, refuse_text
 
 
 @pytest.mark.parametrize(

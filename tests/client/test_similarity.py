@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend
-from elmo_client.requests import similarity_body
-from elmo_client.responses import cosines_of
+from elmo_client.transport.requests import similarity_body
+from elmo_client.transport.responses import cosines_of
 
 
 def sent(*pairs: Any, **options: Any) -> dict[str, Any]:

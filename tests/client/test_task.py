@@ -3,7 +3,7 @@
 from dataclasses import MISSING, fields
 
 from elmo_client import Task as ClientTask
-from elmo_model.task import Task
+from elmo_model.network.task import Task
 from elmo_serve.http.schemas.tasks import TaskResponse
 
 

@@ -14,7 +14,7 @@ from elmo_client import (
     TokenizedText,
     TooLarge,
 )
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.support.scripted_server import ScriptedServer
 from tests.support.servers import Running
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["", "Zürich", "x" * 60], ["a", "b"]]
 WORDS = ["The", "naïve", "東京", "cat", "sat", "on", "a", "mat", ".", ""]

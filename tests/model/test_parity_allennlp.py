@@ -6,8 +6,8 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.checkpoints.layout import encode
-from elmo_model.elmo import Elmo
-from elmo_model.layers.scalar_mix import ScalarMix, layer_norm, mix, normalise
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.scalar_mix import ScalarMix, layer_norm, mix, normalise
 from tests.support import golden
 
 # What an independent NumPy implementation met, with room: see tests/golden/README.md.

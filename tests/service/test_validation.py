@@ -6,10 +6,10 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from elmo_model.task import TASK_NAME_RULE
+from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import SHOWN_CHARACTERS, InvalidRequest, MalformedBody
 from elmo_serve.http.schemas.embed import EmbedRequest
-from elmo_serve.task_schema import TaskBody
+from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from click.testing import CliRunner, Result
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.cli import main
 from tests.support.servers import SMALL
 

@@ -19,8 +19,8 @@ from elmo_serve.jobs.run import FitHost
 from elmo_serve.jobs.training import train
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.task_file import TaskOwner
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks.file import TaskOwner
+from elmo_serve.tasks.registry import TaskRegistry
 from elmo_serve.workers.shared_memory import Segment, map_descriptor
 from elmo_serve.workers.slot import Started
 from tests.support.fits import body

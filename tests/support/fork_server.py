@@ -290,7 +290,7 @@ def main(listener: socket.socket) -> None:
     """Import the program; fork commands until the tests end."""
     for module in _MODULES:
         importlib.import_module(module)
-    tokenizers = importlib.import_module("elmo_model.tokenizers")
+    tokenizers = importlib.import_module("elmo_model.text.tokenizers")
     for name in tokenizers.TOKENIZERS:
         tokenizers.tokenizer(name)("")  # imports its library
     gc.collect()

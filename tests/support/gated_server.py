@@ -21,7 +21,7 @@ from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.jobs.child import spawner
 from elmo_serve.settings import Settings, variable
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings.text import from_strings
 from elmo_serve.workers.messages import Message, RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.watchdog import Timeouts

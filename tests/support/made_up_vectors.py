@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.fitting.comparison import Row, compare_features
-from elmo_model.fitting.examples import Examples
-from elmo_model.fitting.features import features_of
-from elmo_model.fitting.fitter import FitOptions
+from elmo_model.tasks.comparison import Row, compare_features
+from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.features import features_of
+from elmo_model.tasks.fitter import FitOptions
 
 WIDTH = 8
 

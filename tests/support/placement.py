@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from elmo_model import checkpoints
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.encoder import Encoder
-from elmo_model.state import State
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.state import State
 
 CHARACTERS, WORDS = "allennlp/small", "elmoformanylangs/word_and_char"
 RUNS = (

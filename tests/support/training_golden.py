@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import allennlp, load
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batch
 from elmo_model.training.direction import NO_CANDIDATES, Layout
 from elmo_model.training.language_model import LanguageModel

@@ -19,9 +19,9 @@ from elmo_model.checkpoints import (
 )
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, round_weights
 from elmo_model.checkpoints.native import save
-from elmo_model.config import ElmoConfig
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.models.catalogue import path_fault
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo, Origin
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import FolderSource, Source, source_at
-from elmo_model.task import Task
+from elmo_model.network.task import Task
 
 NAME = "aligned"
 

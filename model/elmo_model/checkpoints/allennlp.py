@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 
 import torch
 
-from elmo_model.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
-from elmo_model.atomic_files import replacing, write_bytes
 from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, source_at
-from elmo_model.elmo import Elmo
+from elmo_model.files.atomic import replacing, write_bytes
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 
 NAME = "allennlp"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import allennlp, options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
-from elmo_model.config import ElmoConfig
-from elmo_model.task import Task
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.task import Task
+from elmo_model.text.alphabets import Utf8Alphabet
 
 NAME = "allennlp-archive"
 

@@ -8,10 +8,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.alphabets import Alphabet, Utf8Alphabet
 from elmo_model.checkpoints import allennlp, layout, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.text.alphabets import Alphabet, Utf8Alphabet
 
 NAME = "bilm-tf"
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_model.alphabets import Alphabet, WordAlphabet
-from elmo_model.config import ElmoConfig
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.errors import ElmoError
-from elmo_model.task import Task
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.task import Task
+from elmo_model.text.alphabets import Alphabet, WordAlphabet
 
 
 class CheckpointError(ElmoError):

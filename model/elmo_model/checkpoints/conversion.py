@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.atomic_files import publish
 from elmo_model.checkpoints import allennlp, describe, native, round_weights
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.elmo import Elmo
+from elmo_model.files.atomic import publish
+from elmo_model.network.elmo import Elmo
 
 NATIVE = ".safetensors"
 """The ending of a file in the native format; any other destination is a folder with the pair."""

@@ -12,13 +12,12 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from torch import Tensor
 
-from elmo_model.alphabets import AlphabetError, Lexicon
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import FolderSource, Source, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
-from elmo_model.config import (
+from elmo_model.network.config import (
     Activation,
     CharCNNConfig,
     ConfigError,
@@ -26,6 +25,7 @@ from elmo_model.config import (
     LSTMConfig,
     WordsConfig,
 )
+from elmo_model.text.alphabets import AlphabetError, Lexicon
 from elmo_model.validation import Count, Filters, Size
 
 NAME = "elmoformanylangs"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import MAX_RATIO, Source, head
-from elmo_model.hdf5_writer import hdf5_writer
+from elmo_model.files.hdf5_writer import hdf5_writer
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 

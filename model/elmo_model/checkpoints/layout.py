@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
-from elmo_model.config import CharCNNConfig, ElmoConfig
+from elmo_model.network.config import CharCNNConfig, ElmoConfig
 
 WORDS = "embedding"
 """The table of word-input models. Models with characters may hold it too, unused."""

@@ -20,9 +20,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmo_model import alphabets
-from elmo_model.alphabets import Alphabet, AlphabetError, WordAlphabet
-from elmo_model.atomic_files import replacing
 from elmo_model.checkpoints.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -31,9 +28,12 @@ from elmo_model.checkpoints.checkpoint import (
     shapes,
 )
 from elmo_model.checkpoints.source import head
-from elmo_model.config import ConfigError, ElmoConfig
-from elmo_model.elmo import Elmo
-from elmo_model.task import Task
+from elmo_model.files.atomic import replacing
+from elmo_model.network.config import ConfigError, ElmoConfig
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.task import Task
+from elmo_model.text import alphabets
+from elmo_model.text.alphabets import Alphabet, AlphabetError, WordAlphabet
 from elmo_model.validation import parsed
 
 NAME = "native"

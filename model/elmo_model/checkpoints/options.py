@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import Source
-from elmo_model.config import (
+from elmo_model.network.config import (
     Activation,
     CharacterLimit,
     CharCNNConfig,
@@ -21,6 +20,7 @@ from elmo_model.config import (
     LSTMConfig,
     WordsConfig,
 )
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.validation import Count, Filters, Flag, Number, Size, rule, validated
 
 Clip = Annotated[Annotated[Number, Field(ge=0)] | None, rule("a number of at least 0, or null")]

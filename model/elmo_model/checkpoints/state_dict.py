@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
-from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 
 
 class Stored:

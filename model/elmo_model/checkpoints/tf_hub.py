@@ -6,13 +6,13 @@ characters a token are assumed to be those of the published models, from which m
 
 from pathlib import Path, PurePosixPath
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import layout, options, tars, tensor_bundle
 from elmo_model.checkpoints.bilm_tf import Variables
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import FolderSource, MemorySource, Source
-from elmo_model.config import ElmoConfig
-from elmo_model.task import Task
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.task import Task
+from elmo_model.text.alphabets import Utf8Alphabet
 
 NAME = "tf-hub"
 

@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from elmo_model.alphabets import AlphabetError, WordVocabulary
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import Source, bounded
+from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 _MAX_SIZE = 64 << 20  # bytes; the published vocabulary of 793,471 words has 8 MB
 _SKIPPED = "!!!MAXTERMID"  # a line that bilm-tf skips

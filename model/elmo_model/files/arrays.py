@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.system_calls import reserve
+from elmo_model.files.system_calls import reserve
 
 _Number = TypeVar("_Number", bound=np.generic)
 Mapped = np.memmap[tuple[int, ...], np.dtype[_Number]]

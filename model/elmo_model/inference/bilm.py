@@ -6,12 +6,12 @@ from torch import Tensor
 
 from elmo_model.inference.caches import KnownProjections, Projections
 from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.precision import Precision
 from elmo_model.inference.stack import InferenceStack
 from elmo_model.inference.word_encoder import DistinctWords
-from elmo_model.layers.bilm import BiLM
-from elmo_model.layers.packing import Packing
-from elmo_model.precision import Precision
-from elmo_model.state import DirectionState, State
+from elmo_model.network.bilm import BiLM
+from elmo_model.network.packing import Packing
+from elmo_model.network.state import DirectionState, State
 
 # From these sizes on a time step is long enough for each direction to have a core of its own; a
 # shorter one is over before two threads have synchronised. Either the cell alone (its weights have

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from elmo_model.alphabets import Alphabet
-from elmo_model.config import ElmoConfig
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.inference.bilm import InferenceBiLM
 from elmo_model.inference.caches import InputProjectionCache, Projections, WordCache
 from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.precision import precision_of
 from elmo_model.inference.word_encoder import DistinctWords, WordEncoder
-from elmo_model.layers.alignment import align
-from elmo_model.precision import precision_of
-from elmo_model.representations import Representations
-from elmo_model.state import State
+from elmo_model.network.alignment import align
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.representations import Representations
+from elmo_model.network.state import State
+from elmo_model.text.alphabets import Alphabet
 
 TOKEN_CACHE_SIZE = 65_536
 """Words of the cache of word vectors: 128 MiB at the original size."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.precision import Precision
+from elmo_model.inference.precision import Precision
 
 # Signed bytes go up to 127. Bytes are sent as unsigned ones with 128 for zero. The smallest scale
 # keeps a row of zeros from being divided by zero.

@@ -8,10 +8,10 @@ from torch.nn import functional
 
 from elmo_model.inference import recurrence
 from elmo_model.inference.linear import Linear, linear_of
+from elmo_model.inference.precision import FORMATS, Precision
 from elmo_model.inference.row_buckets import RoundUp, exactly, four_at_least, in_steps
-from elmo_model.layers.lstm import ProjectedLSTM
-from elmo_model.layers.recurrence import InputGates
-from elmo_model.precision import FORMATS, Precision
+from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.network.recurrence import InputGates
 
 # Recurrent weights (numbers) beyond which the weights of one time step have left the processor's
 # caches before the next step: 16 MiB in float32 (benchmarks/RESULTS.md).

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_model.inference.row_buckets import RoundUp
-from elmo_model.layers.recurrence import InputGates, Step, blocks
+from elmo_model.network.recurrence import InputGates, Step, blocks
 
 
 def run(

@@ -6,7 +6,7 @@ most products of mixed traffic would wait for a program, and memory would grow u
 kept.
 """
 
-from elmo_model.layers.token_embedder import RoundUp
+from elmo_model.network.token_embedder import RoundUp
 
 
 def exactly(rows: int) -> int:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.lstm import InferenceLSTM
-from elmo_model.layers.lstm import ProjectedLSTM
-from elmo_model.layers.stack import Stack
-from elmo_model.precision import Precision
+from elmo_model.inference.precision import Precision
+from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.network.stack import Stack
 
 
 class InferenceStack:

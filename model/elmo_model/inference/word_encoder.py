@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from elmo_model.config import ElmoConfig
 from elmo_model.inference.caches import WordCache
 from elmo_model.inference.row_buckets import in_strides
-from elmo_model.layers.token_embedder import TokenEmbedder, distinct
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.token_embedder import TokenEmbedder, distinct
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.config import ElmoConfig
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.models import random_small
 from elmo_model.models.catalogue import canonical
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo, Origin
 
 _ENGLISH = Path(__file__).with_name("english.safetensors")
 """The weights of the built-in English model. `english.md` beside it is its model card."""

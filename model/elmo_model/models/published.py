@@ -69,9 +69,10 @@ class File:
 class Published:
     """A published model: its name, its training text in a few words, and its files.
 
-    `tokenizer` is the name in `elmo_model.tokenizers` of the one that split its training text, and
-    `language` the code of the text's language (ISO 639), by which `moses` splits. `size` is that of
-    its weights in bytes, None where it is not published; `licence` is empty where none is stated.
+    `tokenizer` is the name in `elmo_model.text.tokenizers` of the one that split its training text,
+    and `language` the code of the text's language (ISO 639), by which `moses` splits. `size` is
+    that of its weights in bytes, None where it is not published; `licence` is empty where none is
+    stated.
     """
 
     name: str

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import torch
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.checkpoint import revision
-from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.elmo import Elmo, Origin
-from elmo_model.layers.initialise import initialise
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.initialise import initialise
+from elmo_model.text.alphabets import Utf8Alphabet
 
 NAME = "random-small"
 

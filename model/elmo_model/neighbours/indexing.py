@@ -10,7 +10,7 @@ from elmo_model.neighbours.centre import Network, centre_of
 from elmo_model.neighbours.store import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
-from elmo_model.sentence_batches import by_length
+from elmo_model.text.batches import by_length
 
 OnProgress = Callable[[int, int], None]
 """Is called with the tokens that are indexed, and with all tokens: estimated from the bytes."""

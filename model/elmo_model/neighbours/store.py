@@ -27,13 +27,13 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.atomic_files import write_bytes
 from elmo_model.files.arrays import WordList, mapped_array
+from elmo_model.files.atomic import write_bytes
+from elmo_model.files.system_calls import usable_cores
 from elmo_model.neighbours.index import FrequentWords, IndexInfo, NeighbourIndex
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
 from elmo_model.neighbours.text import IndexFolderError, PartFacts
-from elmo_model.system_calls import usable_cores
 from elmo_model.validation import parsed
 
 FILE: Final = "index.json"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.errors import ElmoError
-from elmo_model.text_files import TextError, numbered_lines
-from elmo_model.tokenizers import Tokenize, TokenizeError
+from elmo_model.text.files import TextError, numbered_lines
+from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 MAX_SENTENCE_TOKENS: Final = 1_000
 """Longest sentence in tokens: that of the server's default. A longer one takes more memory."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_model.files.arrays import WordList
 from elmo_model.neighbours import store
 from elmo_model.neighbours.part import (

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.alphabets import Alphabet
-from elmo_model.config import CharCNNConfig
+from elmo_model.network.config import CharCNNConfig
+from elmo_model.text.alphabets import Alphabet
 from elmo_model.training.corpus import Corpus, Numbers
 from elmo_model.training.direction import NO_CANDIDATES, Direction, Layout
 from elmo_model.training.row_stream import Cursor, Rows, RowStream

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from elmo_model.files.system_calls import usable_cores
 from elmo_model.inference.malloc import keep_freed_memory
-from elmo_model.system_calls import usable_cores
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import CommandError, TrainOptions

@@ -16,10 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.alphabets.vocabulary import BEGIN, END
-from elmo_model.atomic_files import publish
 from elmo_model.errors import ElmoError
-from elmo_model.text_files import open_text
+from elmo_model.files.atomic import publish
+from elmo_model.text.alphabets.vocabulary import BEGIN, END
+from elmo_model.text.files import open_text
 from elmo_model.training.vocabulary import Vocabulary
 
 _VERSION = 1

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_model.config import LSTMConfig
-from elmo_model.layers.bilm import BiLM
-from elmo_model.layers.lstm import ProjectedLSTM
+from elmo_model.network.bilm import BiLM
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.lstm import ProjectedLSTM
 
 
 def use_fused_loop(bilm: BiLM) -> None:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_model.elmo import Elmo
-from elmo_model.layers.char_cnn import CharCNN
-from elmo_model.layers.stack import Stack
-from elmo_model.state import State
+from elmo_model.network.char_cnn import CharCNN
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.stack import Stack
+from elmo_model.network.state import State
 from elmo_model.training.batches import Batch
 from elmo_model.training.direction import Direction
 from elmo_model.training.parallel_graphs import parallel_graphs

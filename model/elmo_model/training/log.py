@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_model.atomic_files import write_bytes
+from elmo_model.files.atomic import write_bytes
 
 
 class Log:

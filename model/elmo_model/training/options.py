@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints.layout import FORGET_BIAS
-from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.elmo import Elmo
 from elmo_model.errors import ElmoError
 from elmo_model.models.opening import open_model
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import (
     DEFAULT_SHAPE,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.sentence_batches import by_length
+from elmo_model.text.batches import by_length
 from elmo_model.training.batches import Batch, CharacterTable
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.direction import NO_CANDIDATES, Layout

@@ -7,14 +7,14 @@ from typing import Any, Self
 
 import torch
 
-from elmo_model.alphabets import Utf8Alphabet
-from elmo_model.atomic_files import write_bytes
 from elmo_model.checkpoints import allennlp, native
 from elmo_model.checkpoints.checkpoint import revision
-from elmo_model.config import ElmoConfig
-from elmo_model.elmo import Elmo, Origin
 from elmo_model.errors import ElmoError
-from elmo_model.layers.initialise import initialise
+from elmo_model.files.atomic import write_bytes
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.initialise import initialise
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax

@@ -8,9 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from elmo_model.atomic_files import replacing
 from elmo_model.errors import ElmoError
-from elmo_model.state import State
+from elmo_model.files.atomic import replacing
+from elmo_model.network.state import State
 from elmo_model.training.row_stream import Cursor
 
 _VERSION = 1

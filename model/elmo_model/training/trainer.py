@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from elmo_model.elmo import Elmo
 from elmo_model.errors import ElmoError
-from elmo_model.state import State
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.state import State
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.figures import Figures, log_line

@@ -8,11 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.alphabets.vocabulary import BEGIN, END, UNKNOWN
-from elmo_model.atomic_files import write_bytes
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.vocabulary_file import words_of
 from elmo_model.errors import ElmoError
+from elmo_model.files.atomic import write_bytes
+from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_model.files.arrays import mapped_array
 from elmo_model.files.locks import locked_file, locked_folder, share_folder
 from elmo_model.word_vectors.fasttext import MAGIC, Subwords, read_fasttext

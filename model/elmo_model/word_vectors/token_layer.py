@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_model.alphabets import WordVocabulary
-from elmo_model.alphabets.vocabulary import BEGIN, END, UNKNOWN
-from elmo_model.atomic_files import write_bytes
-from elmo_model.elmo import Elmo
+from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import open_model
-from elmo_model.text_files import open_text
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import WordVocabulary
+from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
+from elmo_model.text.files import open_text
 from elmo_model.word_vectors.formats import tensors_of
 from elmo_model.word_vectors.source import WordVectorsError
 

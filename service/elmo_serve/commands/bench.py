@@ -12,7 +12,7 @@ import orjson
 from elmo_serve.commands.options import api_key_option, json_option, served_model_option
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, steps
-from elmo_serve.connected import connected
+from elmo_serve.files.connected import connected
 from elmo_serve.output import MEDIA_TYPES, NAMED
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)

@@ -49,7 +49,7 @@ def evaluate(model: str, device: str, **values: Any) -> None:
       $ elmo evaluate english --pos-train train.conllu --pos-test test.conllu
       $ elmo evaluate original --wic wic.tsv --json
     """
-    from elmo_model.evaluation import command
+    from elmo_model.tasks.evaluation import command
 
     chosen = None if device == "auto" else device
     options = command.EvaluateOptions(resolve_model(model), device=chosen, **values)

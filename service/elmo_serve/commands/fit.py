@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from elmo_model.fitting import report
-from elmo_model.fitting.examples import Examples, FitError, Place
-from elmo_model.fitting.readers import read_examples
-from elmo_model.task import TASK_NAME, TASK_NAME_RULE
-from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
+from elmo_model.tasks import report
+from elmo_model.tasks.examples import Examples, FitError, Place
+from elmo_model.tasks.readers import read_examples
+from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     api_key_option,
@@ -28,7 +28,7 @@ from elmo_serve.commands.options import (
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.connected import connected
+from elmo_serve.files.connected import connected
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -96,7 +96,7 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
         return
     if values["out"] is None:
         fail("--out or --server is required: where the task is kept", code=2)
-    from elmo_model.fitting import command
+    from elmo_model.tasks import command
 
     options = command.FitOptions(**own)
     values["model"] = resolve_model(values["model"])

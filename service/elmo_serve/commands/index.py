@@ -9,7 +9,7 @@ import click
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.neighbours.text import PART_TOKENS, TextParts
-from elmo_model.tokenizers import tokenizer as tokenizer_of
+from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (
     device_option,
     model_option,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from elmo_model.atomic_files import write_bytes
+from elmo_model.files.atomic import write_bytes
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
     api_key_option,
@@ -22,7 +22,7 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import steps
-from elmo_serve.connected import connected
+from elmo_serve.files.connected import connected
 
 if TYPE_CHECKING:
     from elmo_serve.look.sources import Source

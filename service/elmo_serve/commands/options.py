@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from elmo_model.precision import PRECISIONS
-from elmo_model.tokenizers import TOKENIZERS
+from elmo_model.inference.precision import PRECISIONS
+from elmo_model.text.tokenizers import TOKENIZERS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -14,8 +14,8 @@ from elmo_serve.commands.terminal import tell
 from elmo_serve.models import with_cache
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, option, variable
-from elmo_serve.settings_text import REMOVED, allowed, default, from_strings, without_removed
-from elmo_serve.task_folder import open_folder
+from elmo_serve.settings.text import REMOVED, allowed, default, from_strings, without_removed
+from elmo_serve.tasks.folder import open_folder
 from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"

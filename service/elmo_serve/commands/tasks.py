@@ -14,7 +14,7 @@ from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
 
 if TYPE_CHECKING:
-    from elmo_model.elmo import Elmo
+    from elmo_model.network.elmo import Elmo
 
 
 @click.command()
@@ -66,7 +66,9 @@ def _write(elmo: Elmo, folder: Path | None, force: bool) -> Path:
 
     Returns the folder, which is by default that of `elmo serve`.
     """
-    from elmo_serve import task_file, task_folder, tasks
+    from elmo_serve.tasks import file as task_file
+    from elmo_serve.tasks import folder as task_folder
+    from elmo_serve.tasks import registry as tasks
 
     origin = elmo.origin
     owner = task_file.TaskOwner(elmo.layers, origin.name, origin.name, origin.revision)

@@ -11,9 +11,9 @@ import click
 import orjson
 
 from elmo_model.models.catalogue import tokenization
-from elmo_model.text_files import TextError, numbered_lines
-from elmo_model.tokenizers import TokenizeError
-from elmo_model.tokenizers import tokenizer as tokenizer_of
+from elmo_model.text.files import TextError, numbered_lines
+from elmo_model.text.tokenizers import TokenizeError
+from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import json_option, model_option, tokenizer_option
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from elmo_serve.settings import Settings, SettingsError, variable
-from elmo_serve.settings_text import REMOVED, from_strings, without_removed
+from elmo_serve.settings.text import REMOVED, from_strings, without_removed
 
 _log = logging.getLogger(__name__)
 

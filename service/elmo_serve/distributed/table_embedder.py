@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import Pooling, select

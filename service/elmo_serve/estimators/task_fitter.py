@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from elmo_model.fitting.comparison import split
-from elmo_model.fitting.examples import Examples
-from elmo_model.fitting.features import encode_by, features_of
-from elmo_model.fitting.fitter import FitOptions, fit_once
-from elmo_model.tokenizers import tokenizer
+from elmo_model.tasks.comparison import split
+from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.features import encode_by, features_of
+from elmo_model.tasks.fitter import FitOptions, fit_once
+from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.estimators.vectorizer import network_of, tokens_of
 
 

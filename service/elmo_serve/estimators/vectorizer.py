@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
-from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import open_network

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.state import State
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.state import State
 from elmo_model.word_vectors.look_up import WordVectors as Words
 from elmo_serve.output import Output
 from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA

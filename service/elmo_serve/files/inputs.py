@@ -6,10 +6,10 @@ from pathlib import PurePath
 
 import orjson
 
-from elmo_model import conllu
 from elmo_model.errors import ElmoError
-from elmo_model.text_files import COMPRESSIONS
-from elmo_model.tokenizers import Tokenize, TokenizeError
+from elmo_model.text import conllu
+from elmo_model.text.files import COMPRESSIONS
+from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_model.inference.malloc import keep_freed_memory
-from elmo_model.tokenizers import Tokenize, tokenizer
+from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.connected import connected
+from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat

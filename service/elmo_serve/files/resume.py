@@ -26,7 +26,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.text import part_name
 from elmo_serve.http.media_types.encoder import raw

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from numpy.typing import NDArray
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import Facts, OutputFormat, Target
 from elmo_serve.files.resume import PartFile

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from elmo_model.text_files import TextError, numbered_lines
-from elmo_model.tokenizers import Tokenize
+from elmo_model.text.files import TextError, numbered_lines
+from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
     INPUTS,
     SPLIT,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from elmo_model.sentence_batches import BOUNDARIES, evenly
+from elmo_model.text.batches import BOUNDARIES, evenly
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
-    from elmo_model.state import State
+    from elmo_model.network.state import State
     from elmo_serve.files.in_process import InProcess
 
 Vectors = NDArray[Any]

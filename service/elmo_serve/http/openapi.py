@@ -29,7 +29,7 @@ from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.schema import FitBody
-from elmo_serve.task_schema import TaskBody
+from elmo_serve.tasks.schema import TaskBody
 
 DESCRIPTION: Final = """\
 ELMo word vectors over HTTP: each token gets a vector that depends on its sentence.

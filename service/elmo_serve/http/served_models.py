@@ -8,12 +8,12 @@ from typing import Final, Literal
 from elmo_model.neighbours.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.http.schemas.server import ModelStatus
-from elmo_serve.model_specs import ModelSpec
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.task_file import TaskOwner
-from elmo_serve.task_folder import in_folder_thread, open_registry
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.settings.model_specs import ModelSpec
+from elmo_serve.tasks.file import TaskOwner
+from elmo_serve.tasks.folder import in_folder_thread, open_registry
+from elmo_serve.tasks.registry import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
 from elmo_serve.workers.pool import WorkerPool
 

@@ -18,10 +18,10 @@ import uvloop
 from fastapi import FastAPI
 
 from elmo_serve import logs
-from elmo_serve.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.app import create_app
 from elmo_serve.http.connection.early_refusal import EarlyRefusal
 from elmo_serve.http.connection.limits import ConnectionFactory, ConnectionLimits
+from elmo_serve.http.event_loop_failure import LoopFailureHandler
 from elmo_serve.http.middleware.request_checks import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from elmo_model.fitting.examples import Examples, Kind, Place
-from elmo_model.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
+from elmo_model.tasks.examples import Examples, Kind, Place
+from elmo_model.text.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
 from elmo_serve.jobs.schema import FitBody, FitExample, FitSide
@@ -20,7 +20,7 @@ from elmo_serve.validation import validated
 NDJSON: Final = "application/x-ndjson"
 
 _OPTIONS: Final = {"validation", "seeds", "layer_norm", "l2_weights", "dropout"}
-"""Members of a body that are options of `elmo_model.fitting.fitter.FitOptions`."""
+"""Members of a body that are options of `elmo_model.tasks.fitter.FitOptions`."""
 
 MOST_LABELS: Final = 4_096
 """Different labels of a fit: the head has a row of 2P numbers for each, a pair's head 8P."""

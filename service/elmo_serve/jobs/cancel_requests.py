@@ -10,7 +10,7 @@ from typing import Final
 
 from elmo_serve.errors import ServiceError, Unavailable, UnknownJob
 from elmo_serve.jobs.store import Job, JobFolder
-from elmo_serve.task_folder import in_folder_thread
+from elmo_serve.tasks.folder import in_folder_thread
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two looks into the folder; each costs a `stat` for every job of the server."""

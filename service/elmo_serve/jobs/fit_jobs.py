@@ -21,8 +21,8 @@ from elmo_serve.jobs.plan import FitPlan
 from elmo_serve.jobs.run import FitHost, FitRun
 from elmo_serve.jobs.store import Job, JobFolder, State, refuse_duplicate
 from elmo_serve.metrics import Metrics
-from elmo_serve.task_folder import in_folder_thread
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks.folder import in_folder_thread
+from elmo_serve.tasks.registry import TaskRegistry
 
 SERVER_STOPPED = "the server stopped before the job had ended"
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from elmo_model.fitting.examples import Examples, Kind, Place
+from elmo_model.tasks.examples import Examples, Kind, Place
 
 ALL_TOKENS: Final = -2
 MEAN: Final = -1

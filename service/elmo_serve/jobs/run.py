@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.sentence_batches import by_length
-from elmo_model.task import Task
+from elmo_model.network.task import Task
+from elmo_model.text.batches import by_length
 from elmo_serve.errors import SentenceFailed, TryLater
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece, WorkFailedError
 from elmo_serve.jobs.child import FitChild, ScratchFile, SpawnFit
@@ -24,8 +24,8 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import variable
-from elmo_serve.task_folder import in_folder_thread
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks.folder import in_folder_thread
+from elmo_serve.tasks.registry import TaskRegistry
 
 DESCRIPTION = "Learned by POST /tasks/{}/fit."
 

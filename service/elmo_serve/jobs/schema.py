@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, Strict
 
-from elmo_serve.task_schema import a_number, a_whole_number, optional
+from elmo_serve.tasks.schema import a_number, a_whole_number, optional
 
 MOST_SEEDS: Final = 10
 """Largest number of seeds: the time of a fit grows with it."""

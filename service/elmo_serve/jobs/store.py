@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_serve.errors import Conflict
-from elmo_serve.folder_lock import ATTEMPTS, locked, without_locks
-from elmo_serve.tasks import unwritable
+from elmo_serve.tasks.lock import ATTEMPTS, locked, without_locks
+from elmo_serve.tasks.registry import unwritable
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_model.elmo import Origin
-from elmo_model.fitting.comparison import Comparison, Row, compare_features, fixed_mixtures
-from elmo_model.fitting.examples import Examples, FitError
-from elmo_model.fitting.features import Features
-from elmo_model.fitting.fitter import FitOptions
-from elmo_model.fitting.report import mean_weights
-from elmo_model.fitting.task_files import FittedTask
+from elmo_model.network.elmo import Origin
+from elmo_model.tasks.comparison import Comparison, Row, compare_features, fixed_mixtures
+from elmo_model.tasks.examples import Examples, FitError
+from elmo_model.tasks.features import Features
+from elmo_model.tasks.fitter import FitOptions
+from elmo_model.tasks.report import mean_weights
+from elmo_model.tasks.task_files import FittedTask
 from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
 from elmo_serve.jobs.plan import FitRequest
 from elmo_serve.workers.shared_memory import Bytes, view

@@ -14,7 +14,7 @@ import orjson
 from elmo_client import Client
 from elmo_model.errors import ElmoError
 from elmo_model.neighbours import centre
-from elmo_model.text_files import numbered_lines
+from elmo_model.text.files import numbered_lines
 from elmo_serve.load_test.checker import TOLERANCES, Checker
 from elmo_serve.load_test.sender import Request
 from elmo_serve.output import Output, select

@@ -9,7 +9,7 @@ import numpy as np
 
 from elmo_client import Client
 from elmo_model.neighbours.centre import centre_of
-from elmo_model.tokenizers import tokenizer as tokenizer_of
+from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
 from elmo_serve.similarity import cosines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elmo_model.errors import ElmoError
 from elmo_serve.settings import Settings, option, variable
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings.text import from_strings
 
 
 class DownloadError(ElmoError):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from elmo_model.atomic_files import write_bytes
+from elmo_model.files.atomic import write_bytes
 from elmo_model.models.published import File
 from elmo_serve.models.cache import DownloadError
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from elmo_model.atomic_files import publish
+from elmo_model.files.atomic import publish
 from elmo_model.models.published import File, Published
-from elmo_serve.folder_lock import locked
 from elmo_serve.models.cache import CacheSettings, DownloadError
 from elmo_serve.models.checks import (
     check_content,
@@ -20,6 +19,7 @@ from elmo_serve.models.checks import (
     record,
 )
 from elmo_serve.models.transfer import PART, OnProgress, Transfer, version_file
+from elmo_serve.tasks.lock import locked
 
 
 def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) -> Path:

@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.store import Manifest, index_of_part, open_index
 from elmo_model.neighbours.text import (
@@ -25,7 +25,7 @@ from elmo_model.neighbours.text import (
     built_in_sentences,
 )
 from elmo_model.neighbours.writer import IndexWriter, NewPart, PartWriter
-from elmo_model.sentence_batches import by_length
+from elmo_model.text.batches import by_length
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded

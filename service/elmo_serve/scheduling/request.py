@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from elmo_model.sentence_batches import BOUNDARIES
+from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Output
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.workers.shared_memory import Vectors

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.inference.precision import FORMATS, precision_of
 from elmo_model.models.opening import open_model
 from elmo_model.neighbours.centre import centre_of
-from elmo_model.precision import FORMATS, precision_of
+from elmo_model.network.elmo import Elmo
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings

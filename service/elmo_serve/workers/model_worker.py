@@ -11,11 +11,11 @@ import numpy as np
 import orjson
 import torch
 
-from elmo_model.alphabets import Alphabet, Lexicon, Utf8Alphabet
-from elmo_model.elmo import Origin
 from elmo_model.inference.caches import WordCache
 from elmo_model.models.catalogue import tokenization
 from elmo_model.neighbours.centre import Centre
+from elmo_model.network.elmo import Origin
+from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import (

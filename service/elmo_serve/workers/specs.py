@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from elmo_serve import logs
-from elmo_serve.model_specs import ModelSpec
 from elmo_serve.settings import Settings
+from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers import devices
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import Batch, Ready, RunnerSettings

@@ -12,10 +12,10 @@ from benchmarks.study.places import read_tagged
 from benchmarks.study.results import Part, Results
 from benchmarks.study.sets import StudyError, evaluation_sets
 from benchmarks.study.tagger_training import TaggerOptions
-from elmo_model.fitting.features import encode_by
-from elmo_model.fitting.fitter import FitOptions
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
+from elmo_model.tasks.features import encode_by
+from elmo_model.tasks.fitter import FitOptions
 from elmo_model.word_vectors.store import open_word_vectors
 from tests.benchmarks.study.sets import SENTENCES, write_ner, write_sentiment
 from tests.support.servers import SMALL

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, save
-from elmo_model.layers.scalar_mix import mix, normalise
+from elmo_model.network.scalar_mix import mix, normalise
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
 

@@ -12,7 +12,7 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError, describe, load
 from elmo_model.checkpoints.allennlp import write
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.support import golden
 from tests.support.checkpoints import (
     poisoned,

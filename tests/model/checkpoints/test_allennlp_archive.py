@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, read, save
-from elmo_model.elmo import Elmo
-from elmo_model.task import Task
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.task import Task
 from tests.support import golden
 from tests.support.checkpoints import read_pair, write_pair
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.alphabets import Lexicon
 from elmo_model.checkpoints import CheckpointError, load, read
 from elmo_model.checkpoints.checkpoint import checkpoint_of, revision, shapes
+from elmo_model.text.alphabets import Lexicon
 from tests.support.checkpoints import write_pair
 
 

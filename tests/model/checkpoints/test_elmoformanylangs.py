@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.alphabets import Lexicon
 from elmo_model.checkpoints import CheckpointError, allennlp, elmoformanylangs, load, save
 from elmo_model.checkpoints.source import FolderSource
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import Lexicon
 from tests.support import golden
 
 HOME = golden.GOLDEN / "elmoformanylangs"

@@ -8,10 +8,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from elmo_model.alphabets import Utf8Alphabet
 from elmo_model.checkpoints import CheckpointError, layout
 from elmo_model.checkpoints.checkpoint import shapes
-from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.text.alphabets import Utf8Alphabet
 
 CONFIG = ElmoConfig(
     CharCNNConfig(262, 3, ((1, 2), (2, 4)), 1, "relu", 50),

@@ -5,7 +5,7 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of
-from elmo_model.config import CharCNNConfig, LSTMConfig
+from elmo_model.network.config import CharCNNConfig, LSTMConfig
 
 LSTM = LSTMConfig(
     layers=1, cell=2, projection=3, cell_clip=None, projection_clip=None, skip=True, forget_bias=1.0

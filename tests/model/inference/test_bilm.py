@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.config import LSTMConfig
 from elmo_model.inference.bilm import InferenceBiLM
 from elmo_model.inference.caches import KnownProjections
 from elmo_model.inference.parallel_directions import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
-from elmo_model.layers.bilm import BiLM
-from elmo_model.state import State
+from elmo_model.network.bilm import BiLM
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.state import State
 
 
 def trained(cell: int = 8) -> BiLM:

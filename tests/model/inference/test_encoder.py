@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.linear import quantises
-from elmo_model.precision import PRECISIONS
+from elmo_model.inference.precision import PRECISIONS
+from elmo_model.network.elmo import Elmo
 from tests.support import golden
 from tests.support.checkpoints import write_pair
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
 from elmo_model.inference.caches import LONGEST_WORD, InputProjectionCache, Projections
 from elmo_model.inference.encoder import Encoder
+from elmo_model.network.elmo import Elmo
 from tests.support.golden import SMALL
 
 SENTENCES = [

@@ -16,7 +16,7 @@ from elmo_model.inference.linear import (
     packs_float32,
     quantises,
 )
-from elmo_model.precision import PRECISIONS, Precision
+from elmo_model.inference.precision import PRECISIONS, Precision
 
 # Of the largest number of a product whose terms are about 1.
 TOLERANCES: dict[str, float] = {"float32": 1e-5, "bfloat16": 0.2, "float16": 0.03, "int8": 0.25}

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from elmo_model.config import LSTMConfig
 from elmo_model.inference.linear import quantises
 from elmo_model.inference.lstm import InferenceLSTM
-from elmo_model.layers.lstm import ProjectedLSTM
-from elmo_model.precision import Precision
+from elmo_model.inference.precision import Precision
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.lstm import ProjectedLSTM
 
 SIZES = [5, 5, 3, 2, 1, 1]
 FORMS = [

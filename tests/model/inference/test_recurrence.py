@@ -6,7 +6,7 @@ from torch import Tensor
 
 from elmo_model.inference import recurrence
 from elmo_model.inference.row_buckets import RoundUp, exactly, four_at_least, in_steps
-from elmo_model.layers import recurrence as plain
+from elmo_model.network import recurrence as plain
 
 SIZES = [11, 9, 9, 6, 3, 1, 1]
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from elmo_model.config import LSTMConfig
 from elmo_model.inference.lstm import InferenceLSTM
 from elmo_model.inference.row_buckets import RoundUp, four_at_least, in_steps, in_strides
-from elmo_model.layers.lstm import ProjectedLSTM
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.lstm import ProjectedLSTM
 
 
 @pytest.mark.parametrize(

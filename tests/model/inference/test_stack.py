@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from elmo_model.config import LSTMConfig
 from elmo_model.inference.stack import InferenceStack
-from elmo_model.layers.stack import Stack
+from elmo_model.network.config import LSTMConfig
+from elmo_model.network.stack import Stack
 
 SIZES = [4, 3, 3, 1]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
 from elmo_model.inference.word_encoder import WordEncoder
+from elmo_model.network.elmo import Elmo
 from tests.support.checkpoints import write_pair
 
 WORDS = ["a", "rose", "is", "a", "rose", "", "長い言葉"]

@@ -16,7 +16,7 @@ from elmo_model.models.catalogue import (
     tokenization,
 )
 from elmo_model.models.published import PUBLISHED
-from elmo_model.tokenizers import TOKENIZERS
+from elmo_model.text.tokenizers import TOKENIZERS
 
 
 def urls(name: str) -> list[tuple[str, ...]]:

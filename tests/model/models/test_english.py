@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.elmo import Elmo
-from elmo_model.evaluation.score import table
-from elmo_model.evaluation.senses import senses
-from elmo_model.fitting.features import encode_by
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import describe_model, load_built_in
+from elmo_model.network.elmo import Elmo
+from elmo_model.tasks.evaluation.score import table
+from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.features import encode_by
 
 ROOT = Path(__file__).parents[3]
 CARD = ROOT / "model/elmo_model/models/english.md"

@@ -15,7 +15,7 @@ from elmo_model.neighbours.index import CANDIDATES, NeighbourIndex
 from elmo_model.neighbours.indexing import index_text
 from elmo_model.neighbours.store import open_index
 from elmo_model.neighbours.text import TextParts
-from elmo_model.tokenizers import tokenizer
+from elmo_model.text.tokenizers import tokenizer
 from tests.support.neighbours import Vectors, centre_of, made_up, manifest_of, write_index
 
 WORDS = [f"w{number}" for number in range(30)]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from elmo_model.neighbours.text import IndexFolderError, PartFacts, TextPart, TextParts
-from elmo_model.text_files import TextError
-from elmo_model.tokenizers import tokenizer
+from elmo_model.text.files import TextError
+from elmo_model.text.tokenizers import tokenizer
 
 
 def parts_of(path: Path, tokens: int) -> TextParts:

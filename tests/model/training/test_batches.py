@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from elmo_model.alphabets import Utf8Alphabet
-from elmo_model.config import CharCNNConfig
+from elmo_model.network.config import CharCNNConfig
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.vocabulary import Vocabulary

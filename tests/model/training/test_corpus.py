@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.text_files import TextError
+from elmo_model.text.files import TextError
 from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
 
 TEXT = "The cat sat .\n\n  a  naïve\tcat \n東京 <UNK> cat .\n"

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from elmo_model.alphabets import Utf8Alphabet
-from elmo_model.config import CharCNNConfig, ElmoConfig, LSTMConfig
-from elmo_model.elmo import Elmo, Origin
-from elmo_model.layers.initialise import initialise
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
+from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.initialise import initialise
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.fused_loop import FusedLSTM, use_fused_loop
 
 EVEN, UNEVEN = (3,) * 6, (4, 4, 3, 1, 1)

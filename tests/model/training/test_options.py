@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load, save
-from elmo_model.elmo import Elmo
 from elmo_model.errors import ElmoError
+from elmo_model.network.elmo import Elmo
 from elmo_model.training.command import train
 from elmo_model.training.corpus import Corpus
 from tests.support import golden

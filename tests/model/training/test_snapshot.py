@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from elmo_model.state import State
+from elmo_model.network.state import State
 from elmo_model.training.command import TrainOptions
 from elmo_model.training.snapshot import Snapshot, SnapshotError, latest, step_of
 from tests.support.training_runs import last_snapshot

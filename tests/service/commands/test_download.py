@@ -12,7 +12,7 @@ from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE
 from elmo_model.models.opening import load_built_in
 from elmo_serve.commands.published import with_resolved_models
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings.text import from_strings
 from tests.support.command_line import elmo
 from tests.support.mirror import Mirror, serving
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.fitting.examples import Examples
+from elmo_model.tasks.examples import Examples
 from elmo_serve.commands.fit import example_bodies
 from tests.support.command_line import elmo
 from tests.support.gated_server import gated

@@ -14,7 +14,7 @@ from elmo_model.models.opening import load_built_in
 from elmo_serve.cli import main
 from elmo_serve.commands.published import resolve_model, with_resolved_models
 from elmo_serve.settings import variable
-from elmo_serve.settings_text import default, from_strings
+from elmo_serve.settings.text import default, from_strings
 from tests.support.command_line import elmo
 from tests.support.folders import closed
 from tests.support.mirror import serving

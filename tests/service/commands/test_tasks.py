@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from elmo_model.models.opening import open_model
-from elmo_model.task import Task
-from elmo_serve.task_file import TaskOwner
-from elmo_serve.tasks import TaskRegistry
+from elmo_model.network.task import Task
+from elmo_serve.tasks.file import TaskOwner
+from elmo_serve.tasks.registry import TaskRegistry
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 

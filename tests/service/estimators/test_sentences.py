@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmo_model.tokenizers import tokenizer
+from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.estimators.vectorizer import tokens_of
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import estimator_checks
 
-from elmo_model.fitting.examples import FitError
+from elmo_model.tasks.examples import FitError
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
 from elmo_serve.estimators.vectorizer import network_of
 from elmo_serve.files.in_process import InProcess

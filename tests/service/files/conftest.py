@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from tests.support.embedding_runs import TEXT
 from tests.support.servers import SMALL
 

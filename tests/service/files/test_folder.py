@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.commands.embed import gpus_of
 from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
 from elmo_serve.files.in_process import InProcess

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.in_process import InProcess, place_of
 from elmo_serve.output import select
 from elmo_serve.workers.devices import Hardware

@@ -9,8 +9,8 @@ from pathlib import Path
 import h5py
 import pytest
 
-from elmo_model.elmo import Elmo
-from elmo_model.tokenizers import tokenizer
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.files.inputs import (
     INPUTS,
     SPLIT,

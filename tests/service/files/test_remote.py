@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_client import Client
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.remote import Remote
 from elmo_serve.output import select
 from tests.support.embedding_runs import close, done, embed

@@ -17,7 +17,7 @@ import pytest
 import safetensors
 import torch
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import Job

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.tokenizers import tokenizer
+from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.files.inputs import INPUTS, FileError
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.text import Corpus, Text

@@ -16,7 +16,7 @@ from elmo_serve.http.public_paths import is_open
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
-from elmo_serve.task_schema import TaskBody
+from elmo_serve.tasks.schema import TaskBody
 from tests.support.checkpoints import write_pair
 from tests.support.servers import running
 

@@ -10,8 +10,8 @@ import pytest
 from elmo_serve.errors import Unavailable
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
-from elmo_serve.model_specs import ModelSpec
 from elmo_serve.settings import Settings
+from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready
 from tests.support.gated_worker import INFO, GatedWorker

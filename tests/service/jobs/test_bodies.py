@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_model.fitting.examples import Place
+from elmo_model.tasks.examples import Place
 from elmo_serve.errors import InvalidRequest, MalformedBody, TooLarge
 from elmo_serve.jobs.bodies import MOST_LABELS, read_fit
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource

@@ -15,7 +15,7 @@ from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED, FitJobs
 from elmo_serve.jobs.store import Job, JobFolder
 from elmo_serve.metrics import Metrics
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks.registry import TaskRegistry
 from tests.support.engines import bench
 from tests.support.fit_tasks import fit_host, fit_plan, fit_queue, fit_registry
 from tests.support.gated_worker import GatedWorker

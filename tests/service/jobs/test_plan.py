@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_model.fitting.examples import Place
+from elmo_model.tasks.examples import Place
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource, starts_of
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from elmo_model.task import Task
+from elmo_model.network.task import Task
 from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownTask
 from elmo_serve.jobs.bulk_queue import WorkFailedError
 from elmo_serve.jobs.run import FitRun
 from elmo_serve.jobs.store import JobFolder
-from elmo_serve.tasks import TaskRegistry
+from elmo_serve.tasks.registry import TaskRegistry
 from tests.support.engines import Bench, bench
 from tests.support.fit_tasks import Pause, fit_host, fit_plan, fit_queue, fit_registry
 from tests.support.gated_worker import GatedWorker

@@ -15,7 +15,7 @@ from elmo_serve.models import (
     with_cache,
 )
 from elmo_serve.settings import Settings
-from elmo_serve.settings_text import from_strings
+from elmo_serve.settings.text import from_strings
 
 
 @pytest.mark.parametrize(

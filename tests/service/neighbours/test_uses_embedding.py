@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pytest
 
-from elmo_model import atomic_files
+from elmo_model.files import atomic as atomic_files
 from elmo_serve.neighbours import uses_embedding
 from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_model.sentence_batches import BOUNDARIES
+from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.scheduling.fair_queue import AGEING_BOUND, BULK_DIVISOR, FairQueue
 from elmo_serve.scheduling.request import SentenceJob
 from tests.support.requests import OUTPUT, request_of

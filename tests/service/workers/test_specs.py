@@ -13,9 +13,9 @@ import numpy as np
 import orjson
 
 from elmo_model.checkpoints import load
-from elmo_serve.model_specs import ModelSpec
 from elmo_serve.output import Output
 from elmo_serve.settings import Settings
+from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import (
     Batch,

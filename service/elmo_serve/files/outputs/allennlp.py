@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from elmo_model.hdf5_writer import hdf5_writer
+from elmo_model.files.hdf5_writer import hdf5_writer
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import (
     Check,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import BinaryIO
 
-from elmo_model.hdf5_writer import hdf5_writer
+from elmo_model.files.hdf5_writer import hdf5_writer
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import (
     Check,

@@ -21,7 +21,7 @@ _TOKENS = -1  # stands for the number of tokens in a shape: no axis has this siz
 
 
 def _require() -> None:
-    from elmo_serve import arrow_rows
+    from elmo_serve.files import arrow_rows
 
     if not arrow_rows.is_installed():
         raise FileError("Parquet needs pyarrow, which is not installed: elmo-serve[parquet] has it")
@@ -30,7 +30,7 @@ def _require() -> None:
 def _write(target: Target, items: Items, facts: Facts) -> None:
     import pyarrow.parquet
 
-    from elmo_serve import arrow_rows
+    from elmo_serve.files import arrow_rows
 
     schema = _schema(facts)
     tokens: list[list[str]] = []
@@ -52,7 +52,7 @@ def _write(target: Target, items: Items, facts: Facts) -> None:
 
 def _schema(facts: Facts) -> pyarrow.Schema:
     """Return the columns; `shape` in the metadata has -1 in the place of the tokens."""
-    from elmo_serve import arrow_rows
+    from elmo_serve.files import arrow_rows
 
     output, model = facts.output, facts.model
     shape = [-1 if size == _TOKENS else size for size in output.shape(_TOKENS, model.dimension)]

@@ -37,7 +37,7 @@ async def tokenize(
         server: the server, for its limits and its processes.
         model: the model that the tokens are for.
         body: the parsed body.
-        tokenizer: a name of `elmo_model.tokenizers`; None means the one of the model.
+        tokenizer: a name of `elmo_model.text.tokenizers`; None means the one of the model.
         truncate: the side that a text with too many tokens is cut from; None refuses it.
 
     Raises:

@@ -32,8 +32,8 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
     shown,
 )
-from elmo_serve.event_loop_failure import is_shortage
-from elmo_serve.task_schema import optional
+from elmo_serve.http.event_loop_failure import is_shortage
+from elmo_serve.tasks.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
 

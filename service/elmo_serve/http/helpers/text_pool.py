@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
 
-from elmo_model.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
+from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
 from elmo_serve.http.helpers.pool import HelperKind, HelperPool
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
 from elmo_serve.workers.shared_memory import SharedMemoryPool

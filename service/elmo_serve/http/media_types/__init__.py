@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import mimeparse
 
-from elmo_serve import arrow_rows
 from elmo_serve.errors import NotAcceptable, shown
+from elmo_serve.files import arrow_rows
 from elmo_serve.http.media_types import arrow, json_text, npz, safetensors
 from elmo_serve.http.media_types.encoder import Encoder
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 from numpy.typing import NDArray
 
-from elmo_serve import arrow_rows
+from elmo_serve.files import arrow_rows
 from elmo_serve.http.media_types.encoder import Chunk, ChunkList, Embeddings, Encoder
 from elmo_serve.output import MEDIA_TYPES
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from elmo_model.task import TASK_NAME, TASK_NAME_RULE
+from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_serve.errors import (
     ClientOverShare,
     Conflict,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from elmo_model.task import TASK_NAME, TASK_NAME_RULE, Task
+from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE, Task
 from elmo_serve.errors import (
     Conflict,
     FieldError,
@@ -23,9 +23,9 @@ from elmo_serve.http.calls import body as request_body
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import Model, TheServer
-from elmo_serve.task_file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
-from elmo_serve.task_folder import in_folder_thread
-from elmo_serve.task_schema import TaskBody
+from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
+from elmo_serve.tasks.folder import in_folder_thread
+from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
 
 router = APIRouter(tags=["Tasks"])

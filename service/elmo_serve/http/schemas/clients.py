@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from elmo_serve.http.schemas.text import Text, Tokenizer, Tokens, Vector
-from elmo_serve.task_schema import (
+from elmo_serve.tasks.schema import (
     ALLOWED,
     LIST,
     NAME,

@@ -24,7 +24,7 @@ from elmo_serve.http.schemas.text import (
     Vector,
 )
 from elmo_serve.output import NAMED, Dtype, LayerName, Pooling
-from elmo_serve.task_schema import (
+from elmo_serve.tasks.schema import (
     LIST,
     MOST_LAYERS,
     NAME,

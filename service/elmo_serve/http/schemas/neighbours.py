@@ -8,7 +8,7 @@ from elmo_model.neighbours.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.clients import SimilarityUsage
 from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber
 from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Int64, Text, Tokenizer, Tokens
-from elmo_serve.task_schema import (
+from elmo_serve.tasks.schema import (
     NAME,
     NUMBER,
     Mix,

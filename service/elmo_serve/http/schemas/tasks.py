@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from elmo_serve.task_schema import TASK_EXAMPLE
+from elmo_serve.tasks.schema import TASK_EXAMPLE
 
 _SCORES: Final = {"mean": 0.91, "spread": 0.004, "weights": [0.2, 0.5, 0.3], "accuracy": 0.91}
 _JOB_EXAMPLE: Final[dict[str, Any]] = {

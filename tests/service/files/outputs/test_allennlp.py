@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_model.elmo import Elmo
-from elmo_model.hdf5_writer import hdf5_writer
+from elmo_model.files.hdf5_writer import hdf5_writer
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.outputs.allennlp import dataset_adder
 from tests.support.embedding_runs import TEXT, close, done, layers_of, refused
 

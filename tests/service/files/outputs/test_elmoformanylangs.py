@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.elmoformanylangs import HDF5, key
 from elmo_serve.output import Output

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.npz import FORMAT
 from elmo_serve.files.outputs.output_format import Facts

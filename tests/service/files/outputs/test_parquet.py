@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-from elmo_model.elmo import Elmo
+from elmo_model.network.elmo import Elmo
 from elmo_serve.files.inputs import Sentence
 from elmo_serve.files.outputs.output_format import Facts
 from elmo_serve.files.outputs.parquet import FORMAT

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from elmo_serve.folder_lock import locked
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
 from elmo_serve.jobs.store import SERVER_ENDED
+from elmo_serve.tasks.lock import locked
 from tests.support.engines import turns
 from tests.support.fits import body, fit, labelled
 from tests.support.gated_server import close_gate, gated

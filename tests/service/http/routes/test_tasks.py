@@ -12,7 +12,7 @@ import pytest
 
 from elmo_model import checkpoints
 from elmo_serve.http.media_types import ENCODERS, npz
-from elmo_serve.task_file import MAX_FILE_BYTES
+from elmo_serve.tasks.file import MAX_FILE_BYTES
 from tests.support.served import served
 from tests.support.servers import SMALL, Running
 

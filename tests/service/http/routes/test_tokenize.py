@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from elmo_model.tokenizers import TOKENIZERS
+from elmo_model.text.tokenizers import TOKENIZERS
 from tests.support.scripts import TEXTS, is_space
 from tests.support.servers import Running
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from elmo_model.tokenizers import TOKENIZERS
+from elmo_model.text.tokenizers import TOKENIZERS
 from elmo_serve.http.schemas.text import Tokenizer, TokenizeRequest, TokenizeResponse
 
 

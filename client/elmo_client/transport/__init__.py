@@ -1,0 +1,1 @@
+"""Requests, responses and retries: what both clients share."""

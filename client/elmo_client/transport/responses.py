@@ -1,0 +1,190 @@
+"""Reads the responses of the server."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+import safetensors.numpy
+
+from elmo_client.errors import BadAnswer, ModelChanged
+from elmo_client.results import (
+    Cosines,
+    EmbeddedText,
+    Head,
+    JobState,
+    Neighbour,
+    Neighbours,
+    Offset,
+    StaticNeighbour,
+    Task,
+    TokenizedText,
+    Vectors,
+)
+from elmo_client.transport.request_batches import EmbedRequest
+
+MEDIA_TYPE = "application/vnd.safetensors"
+
+_INFO_MEMBERS = ("model", "revision", "layers", "dimension", "limits")
+
+
+def json_of(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a response. Raises BadAnswer if there is none."""
+    try:
+        found = orjson.loads(response.content)
+    except orjson.JSONDecodeError as error:
+        raise BadAnswer(f"the response of {_address(response)} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadAnswer(f"the response of {_address(response)} is not a JSON object")
+    return found
+
+
+def info_of(response: httpx.Response) -> dict[str, Any]:
+    """Return the object of GET /info. Raises BadAnswer if it is not one of elmo-serve."""
+    info = json_of(response)
+    if missing := [name for name in _INFO_MEMBERS if name not in info]:
+        raise BadAnswer(
+            f"the response of {_address(response)} lacks {', '.join(missing)}: "
+            "elmo-serve does not run there"
+        )
+    return info
+
+
+def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the models of a server from the response of GET /info."""
+    listed = info.get("models", ())
+    return tuple(each["model"] for each in listed) or (info["model"],)
+
+
+def task_of(found: Mapping[str, Any]) -> Task:
+    """Return a task of the server's JSON. Raises BadAnswer if a member is missing."""
+    try:
+        return Task(
+            found["name"],
+            tuple(found["weights"]),
+            found["gamma"],
+            found["layer_norm"],
+            found["description"],
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(f"the server sent a task without {error}") from error
+
+
+def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[Vectors]:
+    """Return one writable array per sentence of `request`.
+
+    Raises ModelChanged if a model of another revision than `revision` computed them, BadAnswer for
+    a body that is not the safetensors of this request.
+    """
+    return _read(response, request, revision)[0]
+
+
+def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+    """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
+    arrays, metadata = _read(response, request, revision)
+    try:
+        tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
+        return [
+            EmbeddedText(text, tuple(own), _offsets(places), array)
+            for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the response lacks tokens or offsets: {error!r}") from error
+
+
+def tokens_of(found: Mapping[str, Any], texts: Sequence[str]) -> list[TokenizedText]:
+    """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
+    try:
+        return [
+            TokenizedText(text, tuple(tokens), _offsets(offsets))
+            for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the server sent no tokens: {error!r}") from error
+
+
+def cosines_of(found: Mapping[str, Any], count: int) -> Cosines:
+    """Return the cosines of `count` pairs. Raises BadAnswer for another response."""
+    try:
+        cosines = {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadAnswer(f"the server sent no cosines: {error}") from error
+    if any(each.shape != (count,) for each in cosines.values()):
+        raise BadAnswer(f"the server sent other cosines than one for each of {count} pairs")
+    return cosines
+
+
+def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
+    """Return the neighbours of a response. Raises BadAnswer for another response."""
+    try:
+        return Neighbours(
+            tuple(found["tokens"]),
+            found["token"],
+            tuple(
+                Neighbour(tuple(each["sentence"]), each["token"], each["cosine"])
+                for each in found["neighbours"]
+            ),
+            tuple(StaticNeighbour(each["word"], each["cosine"]) for each in found["static"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(f"the server sent no neighbours: {error!r}") from error
+
+
+def state_of(found: Mapping[str, Any]) -> JobState:
+    """Return a job of the server's JSON. Raises BadAnswer if a member is missing."""
+    try:
+        return JobState(
+            found["id"],
+            found["name"],
+            found["state"],
+            found["progress"],
+            found["scores"],
+            None if found["task"] is None else task_of(found["task"]),
+            found["reason"],
+        )
+    except (KeyError, TypeError) as error:
+        raise BadAnswer(f"the server sent a job without {error}") from error
+
+
+def head_of(body: bytes) -> Head:
+    """Return a head of its safetensors. Raises BadAnswer for another body."""
+    try:
+        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+        tensors = safetensors.numpy.load(body)
+        labels = orjson.loads(header["__metadata__"]["labels"])
+        return Head(tuple(labels), tensors["weight"], tensors["bias"])
+    except Exception as error:  # the errors of the library for damaged bytes share no base class
+        raise BadAnswer(f"the response is no head: {error}") from error
+
+
+def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:
+    """Return offsets from the server's JSON."""
+    return tuple((start, end) for start, end in pairs)
+
+
+def _read(
+    response: httpx.Response, request: EmbedRequest, revision: str
+) -> tuple[list[Vectors], dict[str, str]]:
+    """Return the arrays of a response and its metadata."""
+    found = response.headers.get("content-type", "without a media type")
+    if found != MEDIA_TYPE:
+        raise BadAnswer(f"the response is {found}, not {MEDIA_TYPE}")
+    body = response.content
+    try:
+        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+        metadata = header["__metadata__"]
+        computed_by = metadata["revision"]
+        tensors = safetensors.numpy.load(body)
+        arrays = [tensors[str(index)] for index in range(len(tensors))]
+    except Exception as error:  # the errors of the library for damaged bytes share no base class
+        raise BadAnswer(f"the response is not safetensors: {error}") from error
+    if computed_by != revision:
+        raise ModelChanged(f"the server's model changed from {revision} to {computed_by}")
+    if len(arrays) != request.count:
+        raise BadAnswer(f"{len(arrays)} arrays came for {request.count} sentences")
+    return [array if array.flags.writeable else np.array(array) for array in arrays], metadata
+
+
+def _address(response: httpx.Response) -> str:
+    return str(response.request.url.copy_with(username=None, password=None))

@@ -1,0 +1,105 @@
+"""ELMo: tokenised sentences in, the vectors of every layer out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from elmo_model.network.alignment import align
+from elmo_model.network.bilm import BiLM
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.representations import Representations
+from elmo_model.network.state import State
+from elmo_model.network.task import Task
+from elmo_model.network.token_embedder import TokenEmbedder
+from elmo_model.text.alphabets import Alphabet
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the weights of a network come from: `revision` is a short SHA-256 of them."""
+
+    name: str
+    format: str
+    revision: str
+
+
+class Elmo(nn.Module):
+    """Token embedder and biLM (Peters et al. 2018): the network of the paper, which can be trained.
+
+    `elmo_model.inference.encoder.Encoder` computes the same vectors many times as fast. The weights
+    are not initialised here: a checkpoint or `layers.initialise` sets them. `tasks` are the scalar
+    mixes that came with the checkpoint.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        alphabet: Alphabet,
+        origin: Origin,
+        *,
+        dropout: float = 0.0,
+        tasks: Sequence[Task] = (),
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.alphabet = alphabet
+        self.origin = origin
+        self.tasks = tuple(tasks)
+        self.token_embedder = TokenEmbedder(config, alphabet)
+        self.bilm = BiLM(config.lstm, dropout)
+        width = config.dimension
+        # (2P, 2P), fitted after training
+        self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
+
+    @property
+    def layers(self) -> int:
+        """L + 1: the token layer and the layers of the biLM."""
+        return self.config.layers
+
+    @property
+    def dimension(self) -> int:
+        """2P, the width of every vector."""
+        return self.config.dimension
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of learnt parameters, as published figures count them."""
+        return self.config.parameter_count
+
+    def forward(
+        self, sentences: Sequence[Sequence[str]], state: State | None = None
+    ) -> tuple[Representations, State]:
+        """Map sentences, lists of tokens, to all layers with boundaries, and the state after.
+
+        An empty sentence is its two boundary tokens; an empty token is a token. `state` belongs to
+        places in the batch, not to sentences: row r is for the r-th sentence given.
+        """
+        begin, end = self.alphabet.begin, self.alphabet.end
+        words = [word for sentence in sentences for word in (begin, *sentence, end)]
+        lengths = tuple(len(sentence) + 2 for sentence in sentences)
+        layers, after = self.bilm(self.token_embedder(words), lengths, state)
+        return Representations(layers, lengths, bounded=True), after
+
+    def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries.
+
+        The state starts from zeros and no dropout is applied, so the vectors of a sentence depend
+        on that sentence alone. Computed in inference mode: the vectors have no gradients.
+        """
+        training = self.training
+        self.eval()
+        try:
+            with torch.inference_mode():
+                representations, _ = self(sentences)
+        finally:
+            self.train(training)
+        return [layers[:, representations.inside] for layers in representations.sentences()]
+
+    def align(self, vectors: Tensor) -> Tensor:
+        """Map mixed vectors (..., 2P) to the space that aligned languages share.
+
+        A model without an alignment returns them unchanged.
+        """
+        return align(vectors, self.alignment)

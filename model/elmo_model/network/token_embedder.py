@@ -1,0 +1,113 @@
+"""The token embedder: words to context-free vectors, each distinct word computed once."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_model.network.char_cnn import CharCNN
+from elmo_model.network.config import ElmoConfig
+from elmo_model.text.alphabets import Alphabet, WordAlphabet
+
+RoundUp = Callable[[int], int]
+"""Map a number of rows to the number of rows to compute, at least as many."""
+
+# Character positions that pass the CNN at once. A larger number costs memory (the widest published
+# filter gives 1,024 numbers for each position) and makes the products no faster
+# (benchmarks/network.py, "none" cached).
+_POSITIONS = 8192
+# Characters by which words differ in width: few different widths, because oneDNN compiles a program
+# for each shape (`elmo_model.inference.row_buckets`).
+_WIDTH_STEP = 8
+
+
+class TokenEmbedder(nn.Module):
+    """An alphabet and a character CNN, a table of words, or both side by side."""
+
+    def __init__(self, config: ElmoConfig, alphabet: Alphabet) -> None:
+        super().__init__()
+        cnn, words, width = config.char_cnn, config.words, config.lstm.projection
+        if words and not isinstance(alphabet, WordAlphabet):
+            raise TypeError(f"{type(alphabet).__name__} has no rows for words, expected them")
+        # with a table of words the CNN is not projected by itself: both are projected together
+        own = cnn.width if cnn and words else width
+        self.char_cnn = CharCNN(cnn, own) if cnn else None
+        self.words = nn.Parameter(torch.empty(words.count, words.width)) if words else None
+        self.projection = (
+            nn.Linear(config.token_width, width) if words and words.projection else nn.Identity()
+        )
+        self.alphabet = alphabet
+        self._widest = cnn.widest if cnn else 0
+
+    def forward(self, words: Sequence[str]) -> Tensor:
+        """Map n words to (n, P)."""
+        different, index = distinct(words)
+        vectors = self.embed(different)  # (m, P)
+        rows = torch.tensor(index, dtype=torch.int64).to(vectors.device)
+        return vectors.index_select(0, rows)
+
+    def embed(self, words: Sequence[str], round_up: RoundUp = lambda rows: rows) -> Tensor:
+        """Map m distinct words to (m, P).
+
+        The CNN computes `round_up` of the words of each chunk, and the surplus is dropped.
+        """
+        parts = []
+        if self.words is not None and isinstance(self.alphabet, WordAlphabet):
+            rows = torch.from_numpy(self.alphabet.word_ids(words))
+            parts.append(functional.embedding(rows.to(self.words.device), self.words))
+        if self.char_cnn is not None:
+            parts.append(self._spell(words, self.char_cnn, round_up))
+        # the vector from the table comes first, as in ELMoForManyLangs
+        vectors: Tensor = self.projection(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
+        return vectors
+
+    def _spell(self, words: Sequence[str], char_cnn: CharCNN, round_up: RoundUp) -> Tensor:
+        """Map m words to (m, width) through the character CNN, in chunks of similar length."""
+        lengths = self.alphabet.lengths(words)
+        device = char_cnn.characters.device
+        order = sorted(range(len(words)), key=lengths.__getitem__)
+        chunks = []
+        for chunk, width in self._chunks(order, lengths):
+            filling = [""] * (round_up(len(chunk)) - len(chunk))
+            ids = self.alphabet.encode([words[row] for row in chunk] + filling, width)
+            chunks.append(char_cnn(torch.from_numpy(ids).to(device))[: len(chunk)])
+        if not chunks:
+            ids = self.alphabet.encode([], self._widest)
+            chunks.append(char_cnn(torch.from_numpy(ids).to(device)))  # (0, width)
+        back = torch.empty(len(words), dtype=torch.int64)
+        back[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(words))
+        return torch.cat(chunks).index_select(0, back.to(device))
+
+    def _chunks(self, order: list[int], lengths: list[int]) -> list[tuple[list[int], int]]:
+        """Cut rows sorted by length; return each chunk with its width in characters."""
+        chunks: list[tuple[list[int], int]] = []
+        start = 0
+        while start < len(order):
+            end = start + 1
+            width = self._width(lengths[order[start]])
+            while end < len(order):
+                wider = self._width(lengths[order[end]])
+                if wider * (end + 1 - start) > _POSITIONS:
+                    break
+                width, end = wider, end + 1
+            chunks.append((order[start:end], width))
+            start = end
+        return chunks
+
+    def _width(self, length: int) -> int:
+        """Return a width in characters that gives a word the vector of the full width.
+
+        Convolution and maximum see the padding characters after a word, whose vector is not zero.
+        One window of padding alone, as wide as the widest filter, holds every value that the
+        maximum can meet there: more padding repeats it, less would lose it.
+        """
+        wide = -(-(length + self._widest) // _WIDTH_STEP) * _WIDTH_STEP
+        return min(self.alphabet.max_characters, wide)
+
+
+def distinct(words: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the m distinct words in order of first use, and the row of each of the n words."""
+    rows: dict[str, int] = {}
+    index = [rows.setdefault(word, len(rows)) for word in words]
+    return tuple(rows), index

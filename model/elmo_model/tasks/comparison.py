@@ -1,0 +1,171 @@
+"""The learned mixture beside fixed ones, each fitted from several seeds."""
+
+import hashlib
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmo_model.tasks.examples import Examples, FitError
+from elmo_model.tasks.features import Encode, Features, features_of
+from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
+from elmo_model.tasks.report import LEARNED
+from elmo_model.tasks.scores import Scores
+from elmo_model.word_vectors.look_up import WordVectors
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mixture: the normalised weights of each seed, and the scores of each seed."""
+
+    name: str
+    weights: tuple[tuple[float, ...], ...]
+    scores: tuple[Scores, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the main score over the seeds."""
+        return statistics.fmean(scores.main for scores in self.scores)
+
+    @property
+    def spread(self) -> float:
+        """The sample standard deviation of the main score over the seeds; 0 for one seed."""
+        values = [scores.main for scores in self.scores]
+        return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows, the learned one first, and the fit of the seed that validates best.
+
+    `scored_on` says which part the scores are of: "test", or "validation" where there is no test
+    part. `data` is the SHA-256 of the training examples.
+    """
+
+    rows: tuple[Row, ...]
+    best: Fitted
+    scored_on: str
+    train_examples: int
+    scored_examples: int
+    data: str
+
+    def row(self, name: str) -> Row:
+        """Return the row of a mixture."""
+        return next(row for row in self.rows if row.name == name)
+
+
+def compare(
+    encode: Encode,
+    train: Examples,
+    test: Examples | None,
+    options: FitOptions,
+    progress: Callable[[str], None] = lambda _: None,
+    words: WordVectors | None = None,
+) -> Comparison:
+    """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
+
+    Each seed draws its own validation part, sentence by sentence. With `words` the head sees the
+    static word vectors behind each mixture. Raises FitError for examples that nothing can be
+    learned from.
+    """
+    train.check("training examples")
+    if test is not None and not len(test):
+        raise FitError("test examples: holds no example")
+    norm = options.layer_norm
+    with features_of(encode, train, layer_norm=norm, words=words) as features:
+        progress("training vectors")
+        if test is None:
+            return compare_features(features, None, options, lambda row: progress(row.name))
+        with features_of(encode, test, layer_norm=norm, words=words) as tested:
+            progress("test vectors")
+            return compare_features(features, tested, options, lambda row: progress(row.name))
+
+
+def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
+    """Return the weights of the fixed mixtures by name, for L + 1 layers."""
+    each = {
+        f"layer {number}": tuple(float(number == other) for other in range(layers))
+        for number in range(layers)
+    }
+    return {"average": (1 / layers,) * layers, "sum": (1.0,) * layers, **each}
+
+
+def compare_features(
+    train: Features,
+    test: Features | None,
+    options: FitOptions,
+    on_row: Callable[[Row], None] = lambda _: None,
+    on_fit: Callable[[], None] = lambda: None,
+    fixed: Mapping[str, tuple[float, ...]] | None = None,
+) -> Comparison:
+    """Fit every mixture from every seed, as `compare` does, on vectors that are there.
+
+    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it.
+    `fixed` are the weights of the other mixtures, by default those of `fixed_mixtures`.
+    Raises FitError where a validation part leaves nothing to learn from.
+    """
+    splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
+    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
+    mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
+    rows, best, scored = [], None, 0
+    for name, weights in mixtures.items():
+        own = train if weights is None else train.mixed(weights)
+        tested = test if test is None or weights is None else test.mixed(weights)
+        scores, learned = [], []
+        for seed, (kept, held) in enumerate(splits):
+            validation = own.take(held)
+            fitted = fit_once(own.take(kept), validation, options, seed)
+            scores.append(fitted.validation if tested is None else fitted.score(tested))
+            learned.append(_softmax(fitted.weights) if weights is None else weights)
+            scored = len(validation if tested is None else tested)
+            if weights is None and (best is None or fitted.validation.main > best.validation.main):
+                best = fitted
+            on_fit()
+        rows.append(Row(name, tuple(learned), tuple(scores)))
+        on_row(rows[-1])
+    assert best is not None  # the learned mixture is one of them
+    return Comparison(
+        tuple(rows),
+        best,
+        "validation" if test is None else "test",
+        len(train),
+        scored,
+        digest(train.examples),
+    )
+
+
+def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], list[int]]:
+    """Return the numbers of the examples to learn from and of those held out.
+
+    Sentences are drawn, not examples. Raises FitError where one of the two parts is empty or the
+    learned part has one label alone.
+    """
+    groups = examples.groups
+    distinct = sorted(set(groups))
+    count = max(1, round(validation * len(distinct)))
+    drawn = np.random.default_rng(seed).permutation(len(distinct))[:count]
+    held_groups = {distinct[number] for number in drawn}
+    held = [number for number, group in enumerate(groups) if group in held_groups]
+    kept = [number for number, group in enumerate(groups) if group not in held_groups]
+    examples.take(kept).check(f"training examples without the validation part of {count}")
+    return kept, held
+
+
+def digest(examples: Examples) -> str:
+    """Return the SHA-256, in hex, of sentences, places and labels."""
+    content = json.dumps(
+        [
+            examples.kind,
+            examples.sentences,
+            [[(place.sentence, place.token) for place in each] for each in examples.places],
+            examples.labels,
+        ]
+    )
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _softmax(weights: Sequence[float]) -> tuple[float, ...]:
+    shares = np.exp(np.array(weights) - max(weights))
+    return tuple(float(share) for share in shares / shares.sum())

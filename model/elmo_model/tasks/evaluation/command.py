@@ -1,0 +1,99 @@
+"""`elmo evaluate`: from its options to its output."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
+from elmo_model.tasks.evaluation.homographs import homographs
+from elmo_model.tasks.evaluation.score import EvaluationError, Score, table
+from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.evaluation.tagging import tagging
+from elmo_model.tasks.evaluation.word_in_context import word_in_context
+from elmo_model.tasks.features import Encode, encode_by
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """The options of `elmo evaluate`: a built-in name or path, and the test sets to score.
+
+    A test set without paths is left out. `limit` keeps the first items of each set.
+    """
+
+    model: str
+    pos_train: Path | None = None
+    pos_test: Path | None = None
+    tags: str = "upos"
+    homographs_train: Path | None = None
+    homographs_test: Path | None = None
+    wic: Path | None = None
+    senses: bool = False
+    limit: int | None = None
+    device: str | None = None
+    as_json: bool = False
+
+
+def evaluate(options: EvaluateOptions, on_step: Callable[[str], None]) -> str:
+    """Score a model on the given test sets; return the table, or one JSON object.
+
+    `on_step` is called with a few words as each step begins. Raises EvaluationError for options
+    and test sets, FitError for a line of a set, CheckpointError for the model, TextError for files
+    that are not text.
+    """
+    _check(options)
+    on_step(f"Reading {options.model}")
+    device = options.device or _devices()[0]
+    encoder = Encoder.of(open_model(options.model, device=device))
+    scores = _scores(encode_by(encoder), options, on_step)
+    if options.as_json:
+        return json.dumps(
+            {"model": asdict(encoder.origin), "scores": [asdict(score) for score in scores]},
+            indent=2,
+        )
+    return table(scores)
+
+
+def _check(options: EvaluateOptions) -> None:
+    for train, test in (("pos_train", "pos_test"), ("homographs_train", "homographs_test")):
+        if (getattr(options, train) is None) != (getattr(options, test) is None):
+            first, second = (f"--{name.replace('_', '-')}" for name in (train, test))
+            raise EvaluationError(f"{first} and {second} are given together or not at all")
+    if not (options.pos_train or options.homographs_train or options.wic or options.senses):
+        raise EvaluationError(
+            "no test set is given, expected --pos-train and --pos-test, --homographs-train and "
+            "--homographs-test, --wic, or --senses"
+        )
+    if options.tags not in ("upos", "xpos"):
+        raise EvaluationError(f"--tags is {options.tags!r}, expected upos or xpos")
+    if options.device not in (None, *_devices()):
+        raise EvaluationError(f"--device is {options.device!r}; there is {', '.join(_devices())}")
+
+
+def _devices() -> tuple[str, ...]:
+    """Return the names of the devices of this machine, the usual one first."""
+    if not torch.cuda.is_available():
+        return ("cpu",)
+    return ("cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count())), "cpu")
+
+
+def _scores(
+    encode: Encode, options: EvaluateOptions, on_step: Callable[[str], None]
+) -> list[Score]:
+    scores, limit = [], options.limit
+    if options.pos_train and options.pos_test:
+        on_step("Tagging")
+        scores.append(tagging(encode, options.pos_train, options.pos_test, options.tags, limit))
+    if options.homographs_train and options.homographs_test:
+        on_step("Word senses")
+        scores += homographs(encode, options.homographs_train, options.homographs_test, limit)
+    if options.wic:
+        on_step("Words in context")
+        scores.append(word_in_context(encode, options.wic, limit))
+    if options.senses:
+        on_step("Built-in sentences")
+        scores.append(senses(encode))
+    return scores

@@ -1,0 +1,79 @@
+"""Words in context: whether a word means the same in two sentences, decided by the cosine alone."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
+from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.features import Encode, features_of
+from elmo_model.tasks.readers import read_examples
+from elmo_model.text.tokenizers import tokenizer
+
+Cosines = NDArray[np.float64]
+Labels = NDArray[np.bool_]
+
+
+def word_in_context(encode: Encode, path: Path, limit: int | None) -> Score:
+    """Score each layer by two-fold cross-validation of a threshold on the cosine.
+
+    Each half of the pairs chooses the threshold for the other. Every second pair of each label
+    belongs to one half. `limit` keeps the first pairs. Raises EvaluationError as `read_pairs` does.
+    """
+    pairs = read_pairs(path, limit)
+    if len(pairs) < 2:
+        raise EvaluationError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
+    same = np.array([label == "T" for label in pairs.labels])
+    layers = []
+    with features_of(encode, pairs) as features:
+        for number in range(features.layers):
+            first, second = features.layer(number).unbind(dim=1)
+            cosines = functional.cosine_similarity(first, second).double().numpy()
+            layers.append(percent(_right(cosines, same), len(pairs)))
+    guess = percent(max(int(same.sum()), int((~same).sum())), len(pairs))
+    return Score(
+        "word in context, cosine", tuple(layers), len(pairs), guess, "the more frequent answer"
+    )
+
+
+def read_pairs(path: Path, limit: int | None = None) -> Examples:
+    """Read a table of pairs; `limit` keeps the first ones.
+
+    Raises EvaluationError for a label that is neither T nor F and for a pair without `index1` and
+    `index2`, FitError and TextError as `read_examples` does.
+    """
+    pairs = read_examples(path, "pair", "label", tokenizer("whitespace"), limit)
+    if wrong := [label for label in pairs.labels if label not in ("T", "F")]:
+        raise EvaluationError(f"{path}: label is {wrong[0]!r:.20}, expected T or F")
+    if any(place.token is None for places in pairs.places for place in places):
+        raise EvaluationError(f"{path}: a pair has no index1 or no index2, expected both columns")
+    return pairs
+
+
+def best_threshold(cosines: Cosines, same: Labels) -> float:
+    """Return the threshold with the most right decisions; pairs at or above it are the same."""
+    order = np.argsort(cosines)
+    values, truth = cosines[order], same[order]
+    # right[k] counts the decisions if the threshold is between values k - 1 and k: different pairs
+    # below it, and equal pairs above it.
+    right = np.concatenate(([0], np.cumsum(~truth))) + np.concatenate(
+        (np.cumsum(truth[::-1])[::-1], [0])
+    )
+    bounds = np.concatenate(([-np.inf], (values[:-1] + values[1:]) / 2, [np.inf]))
+    # No threshold lies between equal values.
+    right[1:-1][values[:-1] == values[1:]] = -1
+    return float(bounds[right.argmax()])
+
+
+def _right(cosines: Cosines, same: Labels) -> int:
+    """Return the number of right decisions of the cross-validation."""
+    half = np.empty(len(same), dtype=np.int64)
+    for answer in (True, False):
+        half[same == answer] = np.arange((same == answer).sum()) % 2
+    right = 0
+    for chosen in (0, 1):
+        bound = best_threshold(cosines[half == chosen], same[half == chosen])
+        right += int(((cosines >= bound) == same)[half != chosen].sum())
+    return right

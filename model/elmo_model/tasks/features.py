@@ -1,0 +1,188 @@
+"""The vectors of all layers at the places of some examples, computed once."""
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_model.files.arrays import mapped_array
+from elmo_model.inference.encoder import Encoder
+from elmo_model.network.scalar_mix import layer_norm as normalise_layers
+from elmo_model.tasks.examples import Examples, FitError, Place
+from elmo_model.text.batches import by_length
+from elmo_model.word_vectors.look_up import WordVectors
+
+Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
+"""Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
+
+BATCH_TOKENS = 2048
+"""Tokens in a batch, boundaries included: as large as keeps both cores busy."""
+
+MEMORY_BYTES = 1 << 30
+"""Bytes of vectors that are kept in memory; more are kept in a memory-mapped temporary file."""
+
+
+class Features:
+    """N examples, the vectors (S, L + 1, 2P) of S distinct places in float32, and their rows.
+
+    `index` is (N, 1) or (N, 2): the row of each place of each example. `static` are the static word
+    vectors (S, W) of the places, None where none are used. With `weights` the rows have one layer,
+    the sum of all by these weights: it is made for the rows that are asked for, so that a mixture
+    of vectors in a file needs no memory of their size.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        vectors: NDArray[np.float32],
+        index: NDArray[np.int64],
+        static: NDArray[np.float32] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        self.examples = examples
+        self.vectors = vectors
+        self.index = index
+        self.static = static
+        self._weights = weights
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def layers(self) -> int:
+        """L + 1, or 1 for a mixture."""
+        return int(self.vectors.shape[1]) if self._weights is None else 1
+
+    @property
+    def dimension(self) -> int:
+        """2P."""
+        return int(self.vectors.shape[2])
+
+    def rows(self, numbers: NDArray[np.int64] | slice) -> Tensor:
+        """Map n example numbers to their layers (L + 1, n, places, 2P)."""
+        places = self.index[numbers]
+        if self._weights is None:
+            chosen = np.ascontiguousarray(self.vectors[places])
+            return torch.from_numpy(chosen).permute(2, 0, 1, 3)
+        weights = np.asarray(self._weights, np.float32)
+        used = np.flatnonzero(weights)
+        chosen = self.vectors[places[..., np.newaxis], used]
+        return torch.from_numpy(np.einsum("l,npld->npd", weights[used], chosen))[None]
+
+    def static_rows(self, numbers: NDArray[np.int64] | slice) -> Tensor | None:
+        """Map n example numbers to their static word vectors (n, places, W)."""
+        return None if self.static is None else torch.from_numpy(self.static[self.index[numbers]])
+
+    def layer(self, number: int) -> Tensor:
+        """Return one layer of all examples (N, places, 2P)."""
+        return torch.from_numpy(self.vectors[self.index, number])
+
+    def mixed(self, weights: Sequence[float]) -> "Features":
+        """Return features of one layer: the sum of all layers by these weights, gamma 1."""
+        return Features(self.examples, self.vectors, self.index, self.static, weights)
+
+    def take(self, numbers: Sequence[int]) -> "Features":
+        """Return the features of the examples of these numbers; the vectors are shared."""
+        chosen = self.index[np.array(numbers, np.int64)]
+        examples = self.examples.take(numbers)
+        return Features(examples, self.vectors, chosen, self.static, self._weights)
+
+
+def encode_by(encoder: Encoder) -> Encode:
+    """Return the function that computes the layers of sentences by an encoder."""
+    return lambda sentences: encoder.encode_whole(sentences, bounded=True).sentences()
+
+
+@contextmanager
+def features_of(
+    encode: Encode,
+    examples: Examples,
+    *,
+    layer_norm: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Callable[[int], None] = lambda _: None,
+    words: WordVectors | None = None,
+) -> Iterator[Features]:
+    """Compute the vectors of all places of some examples; yield them.
+
+    With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
+    with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
+    `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
+    the static word vectors of the places are looked up; they lie in a file likewise. Raises
+    FitError for vectors that are not finite, and OSError for a full disk.
+    """
+    numbers: dict[Place, int] = {}
+    rows = [[numbers.setdefault(place, len(numbers)) for place in e] for e in examples.places]
+    index = np.array(rows, np.int64).reshape(len(rows), -1)
+    by_sentence: dict[int, list[tuple[int, int | None]]] = {}
+    for place, row in numbers.items():
+        by_sentence.setdefault(place.sentence, []).append((row, place.token))
+    with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
+        vectors: NDArray[np.float32] | None = None
+        for batch in by_length(by_sentence, examples.sentences, BATCH_TOKENS):
+            found = encode([examples.sentences[number] for number in batch])
+            for number, layers in zip(batch, found, strict=True):
+                inside = _inside(layers, examples.sentences[number], layer_norm=layer_norm)
+                if vectors is None:
+                    size = len(numbers), inside.shape[0], inside.shape[2]
+                    vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
+                for row, token in by_sentence[number]:
+                    vectors[row] = _at(inside, token)
+            progress(sum(len(examples.sentences[number]) for number in batch))
+        vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
+        static = None
+        if words is not None:
+            shape = (len(numbers), words.dimension)
+            static = _array(Path(folder) / "static.npy", shape, memory_bytes)
+            _look_up(words, by_sentence, examples.sentences, static)
+        yield Features(examples, vectors, index, static)
+
+
+def _look_up(
+    words: WordVectors,
+    by_sentence: Mapping[int, Sequence[tuple[int, int | None]]],
+    sentences: Sequence[Sequence[str]],
+    found: NDArray[np.float32],
+) -> None:
+    """Fill (S, W): of each place the vector of its token, or the mean over its sentence."""
+    for number, places in by_sentence.items():
+        rows, _ = words.look_up(sentences[number])
+        for row, token in places:
+            if token is not None:
+                found[row] = rows[token]
+            elif len(rows):
+                found[row] = rows.mean(axis=0)
+
+
+def _array(path: Path, shape: tuple[int, ...], memory_bytes: int) -> NDArray[np.float32]:
+    """Return an array of zeros: in memory, or above `memory_bytes` in a file."""
+    if 4 * math.prod(shape) <= memory_bytes:
+        return np.zeros(shape, np.float32)
+    return mapped_array(path, shape, np.float32)
+
+
+def _inside(layers: Tensor, sentence: Sequence[str], *, layer_norm: bool) -> Tensor:
+    """Map the layers (L + 1, n + 2, 2P) of a sentence to (L + 1, n, 2P)."""
+    layers = layers.float().cpu()
+    inside = (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
+    if not inside.isfinite().all():
+        raise FitError(f"the vectors of {' '.join(sentence)!r:.60} are not finite")
+    return inside
+
+
+def _at(inside: Tensor, token: int | None) -> NDArray[np.float32]:
+    """Map (L + 1, n, 2P) to (L + 1, 2P): one token, or the mean; an empty sentence gives zeros."""
+    if token is not None:
+        chosen = inside[:, token]
+    elif inside.shape[1]:
+        chosen = inside.mean(dim=1)
+    else:
+        chosen = inside.new_zeros(inside.shape[0], inside.shape[2])
+    array: NDArray[np.float32] = chosen.numpy()
+    return array

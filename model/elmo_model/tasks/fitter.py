@@ -1,0 +1,198 @@
+"""One fit: a mixture and a linear head trained until the held-out part gets no better."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_model.tasks.bio import best_legal, is_bio
+from elmo_model.tasks.examples import FitError
+from elmo_model.tasks.features import Features
+from elmo_model.tasks.mixture_head import MixtureHead, initial_gamma
+from elmo_model.tasks.scores import Scores, score, span_f1
+
+ROUND_STEPS = 100
+"""Least number of steps between two scores on the validation part, and so to the decay of the rate.
+Fewer stop fits of some hundred examples before they have learned anything."""
+
+EVALUATED_ROWS = 4096
+"""Examples that are scored at once: bounds memory, does not change the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """Options of a fit.
+
+    `validation` is the part of the training sentences, from 0 to 1, that decides when to stop.
+    `l2_weights` is the paper's lambda on s, `dropout` acts on the mixed vectors. The
+    validation part is scored after each round: one pass over the examples, and at least ROUND_STEPS
+    steps. A fit ends after `patience` rounds without a better score, or after `rounds`.
+    `learning_rate` falls by a factor of `decay` a round.
+    """
+
+    validation: float = 0.1
+    seeds: int = 3
+    layer_norm: bool = False
+    l2_weights: float = 0.001
+    dropout: float = 0.0
+    rounds: int = 20
+    patience: int = 4
+    learning_rate: float = 0.01
+    decay: float = 0.8
+    batch: int = 512
+
+    def __post_init__(self) -> None:
+        """Raise FitError for values out of range, and for those that are no number."""
+        for name in ("seeds", "rounds", "patience", "batch"):
+            if getattr(self, name) < 1:
+                raise FitError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        for name, is_right, expected in (
+            ("validation", 0 < self.validation < 1, "above 0 and below 1"),
+            ("l2_weights", 0 <= self.l2_weights < math.inf, "0 or more, and finite"),
+            ("dropout", 0 <= self.dropout < 1, "from 0 to below 1"),
+            ("learning_rate", 0 < self.learning_rate < math.inf, "above 0, and finite"),
+            ("decay", 0 < self.decay <= 1, "above 0 and at most 1"),
+        ):
+            if not is_right:
+                raise FitError(f"{name} is {getattr(self, name)}, expected {expected}")
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained mixture and head: raw weights s, gamma, and the linear map with its labels."""
+
+    classes: tuple[str, ...]
+    head: MixtureHead
+    validation: Scores
+    rounds: int
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The raw scalars s, before the softmax."""
+        return tuple(self.head.mix.weights.tolist())
+
+    @property
+    def gamma(self) -> float:
+        """The scale of the mixture."""
+        return self.head.mix.gamma.item()
+
+    def predict(self, features: Features) -> list[str]:
+        """Return the label of each example; BIO labels form a legal sequence in each sentence."""
+        return _predict(self.head, self.classes, features)
+
+    def score(self, features: Features) -> Scores:
+        """Score the predictions by the labels of the examples."""
+        return _score(self.head, self.classes, features)
+
+
+def fit_once(train: Features, validation: Features, options: FitOptions, seed: int) -> Fitted:
+    """Train mixture and head on `train` by AdamW; stop early by the score on `validation`.
+
+    Labels of `validation` that `train` lacks count as errors. The result depends on the seed, the
+    data and the options alone. A round after which a number is not finite ends the fit. Raises
+    FitError where that is the first one.
+    """
+    classes = train.examples.classes
+    numbers = {label: number for number, label in enumerate(classes)}
+    labels = torch.tensor([numbers[label] for label in train.examples.labels])
+    best: Fitted | None = None
+    with torch.random.fork_rng(devices=[]):
+        head = MixtureHead(
+            train.layers,
+            train.dimension,
+            len(classes),
+            places=train.index.shape[1],
+            dropout=options.dropout,
+            gamma=initial_gamma(_deviation(train)),
+            static=0 if train.static is None else train.static.shape[1],
+        )
+        torch.manual_seed(seed)
+        # A few scalars decide over all features: they are learned faster.
+        groups: list[dict[str, Any]] = [
+            {"params": head.linear.parameters()},
+            {"params": head.mix.parameters(), "lr": 5 * options.learning_rate},
+        ]
+        optimiser = torch.optim.AdamW(groups, lr=options.learning_rate, weight_decay=0.0)
+        rate = torch.optim.lr_scheduler.ExponentialLR(optimiser, options.decay)
+        for number in range(1, options.rounds + 1):
+            _train_round(head, train, labels, options, optimiser)
+            if not all(each.isfinite().all() for each in head.parameters()):
+                break
+            rate.step()
+            scores = _score(head, classes, validation)
+            if best is None or scores.main > best.validation.main:
+                best = Fitted(classes, copy.deepcopy(head), scores, number)
+            elif number - best.rounds >= options.patience:
+                break
+    if best is None:
+        raise FitError(
+            "the fit learned numbers that are not finite in round 1: its vectors are not finite, "
+            "or too large"
+        )
+    return best
+
+
+def _train_round(
+    head: MixtureHead,
+    train: Features,
+    labels: Tensor,
+    options: FitOptions,
+    optimiser: torch.optim.Optimizer,
+) -> None:
+    head.train()
+    a_pass = math.ceil(len(train) / options.batch)
+    passes = math.ceil(ROUND_STEPS / a_pass)
+    order = torch.cat([torch.randperm(len(train)) for _ in range(passes)])
+    for chosen in torch.split(order, options.batch):
+        rows = chosen.numpy()
+        loss = head.loss(
+            train.rows(rows), labels[chosen], options.l2_weights, train.static_rows(rows)
+        )
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    head.eval()
+
+
+def _predict(head: MixtureHead, classes: Sequence[str], features: Features) -> list[str]:
+    with torch.inference_mode():
+        blocks = [
+            head(features.rows(rows), features.static_rows(rows))
+            for start in range(0, len(features), EVALUATED_ROWS)
+            for rows in [slice(start, start + EVALUATED_ROWS)]
+        ]
+    logits = torch.cat(blocks)
+    if not is_bio(classes):
+        return [classes[number] for number in logits.argmax(dim=1).tolist()]
+    scores = functional.log_softmax(logits, dim=1).numpy()
+    groups = features.examples.groups
+    labels: list[str] = []
+    for _, rows in groupby(range(len(groups)), key=lambda row: groups[row]):
+        labels += (classes[number] for number in best_legal(scores[list(rows)], classes))
+    return labels
+
+
+def _score(head: MixtureHead, classes: Sequence[str], features: Features) -> Scores:
+    labels = features.examples.labels
+    found = _predict(head, classes, features)
+    scores = score(labels, found)
+    if not is_bio(classes):
+        return scores
+    groups = features.examples.groups
+    return replace(scores, span_f1=span_f1(_by_group(labels, groups), _by_group(found, groups)))
+
+
+def _deviation(features: Features) -> float:
+    """Return the standard deviation of the average of the layers, by at most 4,096 examples."""
+    return float(features.rows(slice(0, EVALUATED_ROWS)).mean(dim=0).std())
+
+
+def _by_group(labels: Sequence[str], groups: Sequence[int]) -> list[list[str]]:
+    pairs = groupby(zip(groups, labels, strict=True), key=lambda pair: pair[0])
+    return [[label for _, label in pair] for _, pair in pairs]

@@ -1,0 +1,238 @@
+"""Files of labelled examples: CoNLL-U, columns of tokens, tables and JSON lines.
+
+The end of a file's name, before `.gz`, `.xz` or `.bz2`, says its format: `.conllu` is CoNLL-U;
+`.tsv`, `.csv` and `.jsonl` are tables whose first line, or whose keys, name the columns; anything
+else, and a `.tsv` for token labels without such columns, has one token and its label a line, with
+blank lines between sentences.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from elmo_model.tasks.examples import Examples, FitError, Kind
+from elmo_model.text import conllu
+from elmo_model.text.files import open_text
+from elmo_model.text.tokenizers import Tokenize, TokenizeError
+
+_COMPRESSED = (".gz", ".xz", ".bz2")
+_CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
+_TEXT = ("text", "sentence")
+_WORD = ("token_index", "sentence")
+# Longest text in a field; the csv library's own limit is 128 Ki. A larger number takes more memory
+# before a quote that is never closed is an error.
+_FIELD_CHARACTERS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: its place for messages, and its fields by column: texts, or of JSON."""
+
+    place: str
+    fields: Mapping[str, Any]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.fields
+
+    def field(self, *columns: str) -> str:
+        """Return the first of some columns that there is, as text.
+
+        A list of tokens gets spaces between them; `null` is a missing value, as an empty column is.
+        Raises FitError for no such column, and for an object or a list of lists.
+        """
+        for column in columns:
+            if column in self.fields:
+                value = self.fields[column]
+                values = value if isinstance(value, list) else [value]
+                if any(isinstance(each, list | dict) for each in values):
+                    raise FitError(
+                        f"{self.place}: {column} is {value!r:.40}, expected text, a number or a "
+                        "list of them"
+                    )
+                return "" if value is None else " ".join(map(str, values))
+        found = ", ".join(self.fields)
+        raise FitError(f"{self.place}: has the columns {found}; expected {' or '.join(columns)}")
+
+    def label(self, column: str) -> str:
+        """Return a label. Raises FitError for an empty one."""
+        label = self.field(column)
+        if not label:
+            raise FitError(f"{self.place}: the column {column} is empty, expected a label")
+        return label
+
+    def token(self, column: str, tokens: Sequence[str]) -> int:
+        """Return the number of a token of a sentence. Raises FitError beyond its end."""
+        index = self.field(column)
+        if not index.isdecimal() or int(index) >= len(tokens):
+            raise FitError(
+                f"{self.place}: {column} is {index!r:.20}, expected from 0 to {len(tokens) - 1}: "
+                f"the sentence has {len(tokens)} tokens"
+            )
+        return int(index)
+
+    def word(self, label: str) -> tuple[list[str], int, str]:
+        """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
+        tokens = self.field("sentence").split(" ")
+        return tokens, self.token("token_index", tokens), self.label(label)
+
+
+def read_examples(
+    path: Path, kind: Kind, label: str, tokenize: Tokenize, limit: int | None = None
+) -> Examples:
+    """Read labelled examples; `limit` keeps the first sentences, or pairs.
+
+    `label` is the column that holds the labels. `tokenize` splits the column `text`; the columns
+    `sentence`, `sentence1` and `sentence2` hold tokens with spaces between them. A table for tokens
+    has `token_index` (counted from 0) and `sentence`; a pair may have `index1` and `index2`.
+
+    Raises FitError, which names file, line, what was found and what is expected; TextError for a
+    file that is not text.
+    """
+    ending = _ending(path)
+    if kind == "token" and ending == ".conllu":
+        return Examples.of_tokens(islice(read_conllu(path, label), limit))
+    if kind == "token" and not _is_table(path, ending):
+        return Examples.of_tokens(islice(_columns(path), limit))
+    rows = islice(read_rows(path), limit)
+    match kind:
+        case "token":
+            return Examples.of_words(row.word(label) for row in rows)
+        case "sentence":
+            return Examples.of_sentences(_sentence(row, label, tokenize) for row in rows)
+        case "pair":
+            return Examples.of_pairs(_pair(row, label, tokenize) for row in rows)
+
+
+def _ending(path: Path) -> str:
+    inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
+    return inner.suffix.lower()
+
+
+def _is_table(path: Path, ending: str) -> bool:
+    """Return whether a file for token labels is a table of words in sentences."""
+    if ending in (".csv", ".jsonl"):
+        return True
+    if ending != ".tsv":
+        return False
+    with open_text(path) as lines:
+        return set(_WORD) <= set(next(lines, "").rstrip("\r\n").split("\t"))
+
+
+def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of each sentence of a CoNLL-U file, and their labels.
+
+    Raises FitError and TextError as `read_examples` does.
+    """
+    if label not in _CONLLU_COLUMNS:
+        raise FitError(
+            f"{path}: label is {label!r:.40}, expected one of {', '.join(_CONLLU_COLUMNS)}"
+        )
+    column = _CONLLU_COLUMNS[label]
+    with open_text(path) as lines:
+        try:
+            for words in conllu.read(lines):
+                yield [word[conllu.FORM] for word in words], [word[column] for word in words]
+        except conllu.ConlluError as error:
+            raise FitError(f"{path}: {error}") from error
+
+
+def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the first and the last column of each sentence: token and label."""
+    tokens: list[str] = []
+    labels: list[str] = []
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, 1):
+            fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+            if not line.strip():
+                if tokens:
+                    yield tokens, labels
+                tokens, labels = [], []
+            elif len(fields) == 1 or not fields[0] or not fields[-1]:
+                raise FitError(
+                    f"{path}:{number}: found {line.strip()!r:.60}, expected a token, a TAB and its "
+                    "label, or a blank line"
+                )
+            elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
+                tokens.append(fields[0])
+                labels.append(fields[-1])
+    if tokens:
+        yield tokens, labels
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the lines of a table. Raises FitError and TextError as `read_examples` does."""
+    ending = _ending(path)
+    if ending not in (".tsv", ".csv", ".jsonl"):
+        raise FitError(
+            f"{path}: its name ends in {ending or 'nothing'}, expected .tsv, .csv or .jsonl"
+        )
+    with open_text(path) as lines:
+        if ending == ".jsonl":
+            yield from _json_rows(path, lines)
+            return
+        csv.field_size_limit(_FIELD_CHARACTERS)
+        # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
+        if ending == ".tsv":
+            reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(lines)
+        rows = filter(None, reader)  # without blank lines
+        try:
+            head = next(rows, [])
+            for name in head:
+                if name and head.count(name) > 1:
+                    raise FitError(f"{path}:{reader.line_num}: has the column {name} twice")
+            for fields in rows:
+                if len(fields) != len(head):
+                    raise FitError(
+                        f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
+                        f"{len(head)}: {', '.join(head)}"
+                    )
+                yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
+        except csv.Error as error:
+            raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
+
+
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FitError(f"{path}:{number}: is not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise FitError(f"{path}:{number}: found {line.strip()!r:.60}, expected an object")
+        yield Row(f"{path}:{number}", found)
+
+
+def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:
+    try:
+        return list(tokenize(text).tokens)
+    except TokenizeError as error:
+        raise FitError(f"{row.place}: {error}") from error
+
+
+def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]:
+    text = row.field(*_TEXT)
+    tokens = _split(row, text, tokenize) if "text" in row else text.split()
+    return tokens, row.label(label)
+
+
+def _pair(
+    row: Row, label: str, tokenize: Tokenize
+) -> tuple[tuple[list[str], int | None], tuple[list[str], int | None], str]:
+    sides: list[tuple[list[str], int | None]] = []
+    for number in (1, 2):
+        text, index = f"text{number}", f"index{number}"
+        if text in row:
+            tokens = _split(row, row.field(text), tokenize)
+        else:
+            tokens = row.field(f"sentence{number}", text).split()
+        sides.append((tokens, row.token(index, tokens) if index in row else None))
+    first, second = sides
+    return first, second, row.label(label)

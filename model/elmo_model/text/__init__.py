@@ -1,0 +1,1 @@
+"""Words in: alphabets, tokenizers, files of text, and batches by length."""

@@ -1,0 +1,62 @@
+"""Tokenizers by name: text in, tokens and their offsets out.
+
+The published English models were trained on Moses tokens, `english` on Penn Treebank tokens, SeqVec
+and catELMo on single characters. Each library is imported when its tokenizer is first made.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from elmo_model.text.tokenizers.tokenized import Tokenize, Tokenized, TokenizeError, blank_controls
+
+__all__ = ["TOKENIZERS", "Tokenize", "TokenizeError", "Tokenized", "tokenizer"]
+
+
+_TOKEN: Final = re.compile(r"\S+")
+
+
+def tokenize_whitespace(text: str) -> Tokenized:
+    """Split a text that is tokenised already at white space and control characters."""
+    return Tokenized.of(text, [match.span() for match in _TOKEN.finditer(blank_controls(text))])
+
+
+def tokenize_characters(text: str) -> Tokenized:
+    """Split a text into its code points in upper case, without white space and control characters.
+
+    These are amino acids, as SeqVec and catELMo read them.
+    """
+    places = [i for i, character in enumerate(blank_controls(text)) if not character.isspace()]
+    return Tokenized(tuple(text[i].upper() for i in places), tuple((i, i + 1) for i in places))
+
+
+def _moses(language: str) -> Tokenize:
+    from elmo_model.text.tokenizers.moses import MosesTokenizer  # noqa: PLC0415 - slow to import
+
+    return MosesTokenizer(language)
+
+
+def _ptb(_: str) -> Tokenize:
+    from elmo_model.text.tokenizers.ptb import tokenize_ptb  # noqa: PLC0415 - slow to import
+
+    return tokenize_ptb
+
+
+TOKENIZERS: Mapping[str, Callable[[str], Tokenize]] = {
+    "ptb": _ptb,
+    "moses": _moses,
+    "whitespace": lambda _: tokenize_whitespace,
+    "characters": lambda _: tokenize_characters,
+}
+"""Makers of tokenizers by name. A maker takes a language code, which only `moses` uses."""
+
+
+def tokenizer(name: str, language: str = "en") -> Tokenize:
+    """Return the tokenizer of a name.
+
+    Raises:
+        TokenizeError: no tokenizer has this name.
+    """
+    if name not in TOKENIZERS:
+        raise TokenizeError(f"tokenizer is {name!r}, expected one of {', '.join(TOKENIZERS)}")
+    return TOKENIZERS[name](language)

@@ -1,0 +1,410 @@
+"""The settings of `elmo serve`: one frozen object, made once at the start."""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+
+from elmo_model.errors import ElmoError
+from elmo_model.inference.precision import PRECISIONS, Precision, precision_of
+from elmo_model.text.batches import BOUNDARIES
+from elmo_serve.settings import api_keys as key_file
+from elmo_serve.settings import model_specs
+from elmo_serve.settings.api_keys import KeyFile
+from elmo_serve.settings.model_specs import ModelSpec
+
+PREFIX = "ELMO_"
+
+BATCH_TOKENS_CPU: Final = 1_024
+BATCH_TOKENS_CUDA: Final = 16_384
+"""Default size of a batch in padded tokens. A larger batch raises throughput, and the time that a
+small request waits for the batch that runs."""
+
+_DAY: Final = 86_400  # seconds
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
+_DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
+
+
+class Settings(BaseModel):
+    """Checked settings. Batch and queue sizes count the two boundary tokens of each sentence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(
+        "english",
+        min_length=1,
+        description="The model: a built-in name, the name of a published one, or the path of a "
+        "checkpoint.",
+        json_schema_extra={"allowed": "a name or a path"},
+    )
+    models: tuple[ModelSpec, ...] = Field(
+        (),
+        description="Models to serve from one process tree, in place of ELMO_MODEL: the first is "
+        "the default of a request. NAME=PATH gives a model another name.",
+        json_schema_extra={"allowed": "names and paths with commas: english,original,pt=path"},
+    )
+    cache: Path | None = Field(
+        None,
+        description="Folder of the published models, made when it is missing; unset: elmo-serve "
+        "in the user's cache folder.",
+        json_schema_extra={"allowed": "the path of a folder"},
+    )
+    mirror: str | None = Field(
+        None,
+        pattern=r"^https?://[!-+\--~]+$",
+        description="Address that published models are fetched from, in place of their own.",
+        json_schema_extra={"allowed": "an address that starts with http:// or https://"},
+    )
+    offline: bool = Field(
+        False,
+        description="Whether published models may only be taken from the cache folder.",
+        json_schema_extra={"allowed": "true or false"},
+    )
+    word_vectors: Path | None = Field(
+        None,
+        description="File of static word vectors that requests can append: GloVe, word2vec, "
+        "fastText or safetensors, gzip or not. Read once into the cache folder.",
+        json_schema_extra={"allowed": "the path of a file"},
+    )
+    index: tuple[Path, ...] = Field(
+        (),
+        description="Folder that `elmo index` has written, in whose text POST /neighbours looks "
+        "for uses; for several models one for each, which is found by its revision. Unset: a text "
+        "that comes with the program, embedded when it is first asked for.",
+        json_schema_extra={"allowed": "paths of folders with commas"},
+    )
+    devices: tuple[str, ...] | Literal["auto"] = Field(
+        "auto",
+        description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",
+        json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda:0, cuda:1"},
+    )
+    workers_per_device: int = Field(
+        1, ge=1, le=64, description="Workers on each device, each with its own copy of the model."
+    )
+    precision: str = Field(
+        "float32",
+        description="Number format of the large products; the vectors are float32 all the same. "
+        "int8: on a CPU with VNNI. NAME=FORMAT sets it for one of several models.",
+        json_schema_extra={
+            "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
+        },
+    )
+    host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address to listen on; 0.0.0.0 for every interface, which the image sets.",
+        json_schema_extra={"allowed": "an address or a host name"},
+    )
+    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
+    tasks: Path | None = Field(
+        None,
+        description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
+        "the user's data folder.",
+        json_schema_extra={"allowed": "the path of a folder"},
+    )
+    scratch: Path | None = Field(
+        None,
+        description="Folder of the vectors of the fit that runs, ELMO_MAX_JOB_BYTES at most, made "
+        "when it is missing; unset: ELMO_CACHE, or the temporary folder of a user without a home.",
+        json_schema_extra={"allowed": "the path of a folder"},
+    )
+    max_sentence_tokens: int = Field(
+        1_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
+    )
+    max_batch_tokens: int | None = Field(
+        None,
+        ge=1 + BOUNDARIES,
+        le=10_000_000,
+        description="Largest batch, in padded tokens; unset: 1,024 on a CPU, 16,384 on CUDA, "
+        "and never less than the longest sentence.",
+    )
+    max_queue_tokens: int = Field(
+        262_144,
+        ge=1 + BOUNDARIES,
+        le=1_000_000_000,
+        description="Tokens that may wait or run at once, over all requests; more is answered 503.",
+    )
+    max_client_tokens: int | None = Field(
+        None,
+        ge=1 + BOUNDARIES,
+        le=1_000_000_000,
+        description="Tokens of one client that may wait or run at once; more is answered 429. A "
+        "client is an API key, or an address if the server has no keys. Unset: the bound of the "
+        "queue.",
+    )
+    max_request_sentences: int = Field(10_000, ge=1, description="Sentences of one request.")
+    max_body_bytes: int = Field(8 * 1024**2, ge=1, description="Size of one request body in bytes.")
+    max_receiving_bytes: int = Field(
+        128 * 1024**2,
+        ge=1,
+        description="Bytes of request bodies that are received or parsed at once, over all "
+        "connections; more is answered 503. Bodies up to 32 KiB do not count.",
+    )
+    max_answer_bytes: int = Field(
+        1024**3,
+        ge=1,
+        description="Bytes of responses admitted and not yet sent, over all requests; a single "
+        "request above it is answered 413.",
+    )
+    request_timeout_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=_DAY,
+        allow_inf_nan=False,
+        description="Longest time for a request in seconds, which X-Request-Timeout can shorten.",
+    )
+    client_timeout_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=_DAY,
+        allow_inf_nan=False,
+        description="Longest time in seconds for a client to send the head of a request, or to "
+        "read nothing of a response.",
+    )
+    drain_timeout_seconds: float = Field(
+        30.0,
+        ge=0,
+        le=_DAY,
+        allow_inf_nan=False,
+        description="Time in seconds to finish admitted requests after SIGTERM.",
+    )
+    token_cache_size: int = Field(
+        65_536,
+        ge=0,
+        le=100_000_000,
+        description="Distinct words whose token vectors each worker caches.",
+    )
+    gate_cache_bytes: int = Field(
+        256 * 1024**2,
+        ge=0,
+        description="Memory in bytes for the first layer's input projections of frequent words, in "
+        "each worker on a CPU.",
+    )
+    json_workers: int | None = Field(
+        None, ge=1, le=256, description="Processes that write JSON responses; unset: by the cores."
+    )
+    text_workers: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="Processes that split text into tokens, started with the first text; unset: by "
+        "the cores.",
+    )
+    max_connections: int = Field(
+        1_024, ge=1, le=1_000_000, description="Open connections; more are answered 503."
+    )
+    max_jobs: int = Field(
+        8, ge=1, le=1_000, description="Fits that wait or run at once; more are answered 503."
+    )
+    max_client_jobs: int = Field(
+        4,
+        ge=1,
+        le=1_000,
+        description="Fits of one client that wait or run at once; more are answered 429.",
+    )
+    max_job_examples: int = Field(
+        100_000, ge=2, le=10_000_000, description="Examples of one fit; more are answered 413."
+    )
+    max_job_tokens: int = Field(
+        1_000_000,
+        ge=2,
+        le=1_000_000_000,
+        description="Tokens of the examples of one fit; more are answered 413.",
+    )
+    max_job_bytes: int = Field(
+        4 * 1024**3,
+        ge=1,
+        description="Size of the vectors of one fit in bytes, kept in a nameless file of "
+        "ELMO_SCRATCH while the fit runs; more are answered 413.",
+    )
+    job_keep_seconds: float = Field(
+        7 * _DAY,
+        ge=0,
+        le=3_650 * _DAY,
+        allow_inf_nan=False,
+        description="Time in seconds for which the state and the head of an ended fit are kept.",
+    )
+    api_keys: tuple[SecretStr, ...] = Field(
+        (),
+        description="Keys, one of which every request must carry; unset: no key is required.",
+        json_schema_extra={"allowed": "keys with commas, each of printable ASCII without spaces"},
+    )
+    api_keys_file: KeyFile | None = Field(
+        None,
+        description="File of more keys, read at the start: one a line, # begins a comment.",
+        json_schema_extra={"allowed": "the path of a file with a key a line"},
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (),
+        description="Origins whose pages may call the server from a browser; unset: none but its "
+        "own.",
+        json_schema_extra={"allowed": "* or origins with commas: https://example.org"},
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe level that is logged."
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="Form of the log: lines for people, or one JSON object a line."
+    )
+
+    @property
+    def specs(self) -> tuple[ModelSpec, ...]:
+        """The models to serve; the first is the default of a request."""
+        return self.models or (model_specs.spec_of(self.model),)
+
+    @property
+    def scratch_folder(self) -> Path:
+        """The folder of the vectors of fits."""
+        return self.scratch or self.cache or Path(tempfile.gettempdir())
+
+    def precision_of(self, name: str) -> Precision:
+        """Return the precision of the model with this name."""
+        common, own = _precisions(self.precision)
+        return own.get(name.casefold(), common)
+
+    def batch_tokens(self, device: str) -> int:
+        """Return the largest batch of `device` in padded tokens; the longest sentence fits."""
+        if self.max_batch_tokens is not None:
+            return self.max_batch_tokens
+        usual = BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
+        return max(usual, self.max_sentence_tokens + BOUNDARIES)
+
+    def every_api_key(self) -> tuple[str, ...]:
+        """Return all API keys in plain text, also those of the file. No key: none is required."""
+        keys = [*self.api_keys, *(self.api_keys_file.keys if self.api_keys_file else ())]
+        return tuple(dict.fromkeys(key.get_secret_value() for key in keys))
+
+    def api_key_names(self) -> dict[str, str]:
+        """Return the name of each key: that of the file, else its number in all keys."""
+        names = self.api_keys_file.names if self.api_keys_file else {}
+        keys = self.every_api_key()
+        return {key: names.get(key, str(number)) for number, key in enumerate(keys, start=1)}
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _parse_models(cls, value: Any) -> Any:
+        return model_specs.parse(value) if isinstance(value, str) else value
+
+    @field_validator("index", mode="before")
+    @classmethod
+    def _parse_index(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if not all(parts):
+            raise ValueError("an entry is empty")
+        return parts
+
+    @field_validator("precision")
+    @classmethod
+    def _check_precision(cls, value: str, info: ValidationInfo) -> str:
+        _, own = _precisions(value)
+        specs = info.data.get("models") or (model_specs.spec_of(info.data.get("model", "")),)
+        names = {spec.name.casefold() for spec in specs}
+        if unknown := [name for name in own if name not in names]:
+            raise ValueError(f"no model is called {unknown[0]}")
+        return value
+
+    @field_validator("devices", mode="before")
+    @classmethod
+    def _parse_devices(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value.strip().lower() == "auto":
+                return "auto"
+            value = tuple(part.strip().lower() for part in value.split(","))
+        if not isinstance(value, tuple | list):
+            return value
+        if not value or not all(_DEVICE.fullmatch(str(part)) for part in value):
+            raise ValueError("not a list of devices")
+        if len(set(value)) != len(value):
+            raise ValueError("a device is named twice; ELMO_WORKERS_PER_DEVICE adds workers")
+        return tuple(value)
+
+    @field_validator("api_keys", mode="before")
+    @classmethod
+    def _parse_api_keys(cls, value: Any) -> Any:
+        keys = value.split(",") if isinstance(value, str) else value
+        plain = [
+            key.get_secret_value() if isinstance(key, SecretStr) else str(key).strip()
+            for key in keys
+        ]
+        # A header can carry these characters alone: any other key could never be sent.
+        if not all(key_file.KEY.fullmatch(key) for key in plain):
+            raise ValueError("a key is empty or holds other characters")
+        return tuple(dict.fromkeys(plain))
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _parse_cors_origins(cls, value: Any) -> Any:
+        origins = value.split(",") if isinstance(value, str) else value
+        plain = [str(origin).strip().rstrip("/").lower() for origin in origins]
+        if plain != ["*"] and not all(_ORIGIN.fullmatch(origin) for origin in plain):
+            raise ValueError("not a list of origins: scheme, host and port")
+        return tuple(dict.fromkeys(plain))
+
+    @field_validator("api_keys_file", mode="before")
+    @classmethod
+    def _read_api_keys(cls, value: Any) -> Any:
+        return key_file.read(Path(value)) if isinstance(value, str | Path) else value
+
+    @field_validator("log_level", "log_format", "precision", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.strip().lower() if isinstance(value, str) else value
+
+    @field_validator("max_batch_tokens", "max_queue_tokens", "max_client_tokens")
+    @classmethod
+    def _fits_longest_sentence(cls, value: int | None, info: ValidationInfo) -> int | None:
+        longest = info.data.get("max_sentence_tokens")
+        if value is not None and longest is not None and value < longest + BOUNDARIES:
+            raise ValueError(
+                f"at least {longest + BOUNDARIES}, for a sentence of "
+                f"{variable('max_sentence_tokens')}={longest} and its boundaries"
+            )
+        return value
+
+
+def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:
+    """Return the precision of most models, and those that are set by name, which is in lower case.
+
+    Raises ValueError for an unknown precision and for two common ones.
+    """
+    common: list[Precision] = []
+    own: dict[str, Precision] = {}
+    for entry in text.split(","):
+        name, _, precision = entry.strip().rpartition("=")
+        if name:
+            own[name.casefold()] = precision_of(precision)
+        else:
+            common.append(precision_of(precision))
+    if len(common) > 1:
+        raise ValueError(f"{common[0]} and {common[1]} are both without a name")
+    return (common or ["float32"])[0], own
+
+
+class SettingsError(ElmoError):
+    """Settings are wrong. `refusals` has one line each: variable, value and what is allowed."""
+
+    exit_code = 2
+
+    def __init__(self, *refusals: str) -> None:
+        super().__init__("; ".join(refusals))
+        self.refusals: Sequence[str] = refusals
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The refusals."""
+        return self.refusals
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a field."""
+    return PREFIX + name.upper()
+
+
+def option(name: str) -> str:
+    """Return the command line option of a field."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,73 @@
+"""Responses that are not those of elmo-serve, whole or in part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from elmo_client import BadAnswer, ModelChanged, Task
+from elmo_client.transport.request_batches import EmbedRequest
+from elmo_client.transport.responses import MEDIA_TYPE, info_of, json_of, task_of, vectors_of
+
+REQUEST = EmbedRequest(0, 2, b"")
+BODY = safetensors.numpy.save(
+    {"0": np.zeros((3, 2, 4), np.float32), "1": np.ones((3, 0, 4), np.float32)},
+    {"revision": "r1"},
+)
+
+
+def response(body: bytes, media_type: str = MEDIA_TYPE) -> httpx.Response:
+    request = httpx.Request("GET", "http://user:secret@host/info")
+    return httpx.Response(200, content=body, headers={"content-type": media_type}, request=request)
+
+
+def test_vectors_are_writable_arrays_in_order() -> None:
+    found = vectors_of(response(BODY), REQUEST, "r1")
+
+    assert [array.shape for array in found] == [(3, 2, 4), (3, 0, 4)]
+    assert all(array.flags.writeable for array in found)
+
+
+@pytest.mark.parametrize("cut", [0, 7, 40, len(BODY) - 1])
+def test_a_body_that_is_cut_off_is_refused(cut: int) -> None:
+    with pytest.raises(BadAnswer, match="not safetensors"):
+        vectors_of(response(BODY[:cut]), REQUEST, "r1")
+
+
+def test_other_vectors_are_refused() -> None:
+    with pytest.raises(BadAnswer, match="the response is text/html"):
+        vectors_of(response(BODY, "text/html"), REQUEST, "r1")
+    with pytest.raises(BadAnswer, match="2 arrays came for 3 sentences"):
+        vectors_of(response(BODY), EmbedRequest(0, 3, b""), "r1")
+    with pytest.raises(ModelChanged, match="from r0 to r1"):
+        vectors_of(response(BODY), REQUEST, "r0")
+    without = safetensors.numpy.save({"0": np.zeros(1, np.float32)})
+    with pytest.raises(BadAnswer, match="not safetensors"):
+        vectors_of(response(without), REQUEST, "r1")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"1", b"{}"])
+def test_an_info_of_another_program_is_refused_without_its_password(body: bytes) -> None:
+    with pytest.raises(BadAnswer, match="http://host/info") as error:
+        info_of(response(body))
+
+    assert "secret" not in str(error.value)
+
+
+def test_tasks() -> None:
+    whole: dict[str, Any] = {
+        "name": "ner",
+        "weights": [0.5, 1.0],
+        "gamma": 2.0,
+        "layer_norm": False,
+        "description": "",
+    }
+
+    assert task_of(whole) == Task("ner", (0.5, 1.0), 2.0)
+    assert json_of(response(b'{"a": 1}')) == {"a": 1}
+    with pytest.raises(BadAnswer, match="gamma"):
+        task_of({key: value for key, value in whole.items() if key != "gamma"})

@@ -1,0 +1,119 @@
+"""The trained network: shapes, independence of sentences, state, modes."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.checkpoints import load
+from elmo_model.network.elmo import Elmo
+from tests.support import golden
+from tests.support.checkpoints import write_pair
+
+SENTENCES = [[word for word in sentence if word] for sentence in golden.sentences()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pair(tmp_path_factory.mktemp("elmo") / "model", cell=24, projection=12, layers=3)
+
+
+@pytest.fixture
+def elmo(folder: Path) -> Elmo:
+    return load(folder)
+
+
+def test_vectors_depend_neither_on_the_batch_nor_on_its_order() -> None:
+    elmo = load(golden.SMALL)
+    alone = [elmo.embed([sentence])[0] for sentence in SENTENCES]
+    order = list(range(len(SENTENCES))) * 2
+    for seed in range(2):
+        random.Random(seed).shuffle(order)
+        together = elmo.embed([SENTENCES[number] for number in order])
+        for number, layers in zip(order, together, strict=True):
+            torch.testing.assert_close(layers, alone[number], rtol=0, atol=1e-5)
+
+
+def test_earlier_calls_change_no_vector(elmo: Elmo) -> None:
+    first = elmo.embed([["play", "it", "again"]])[0]
+    elmo.embed(SENTENCES)
+    assert torch.equal(elmo.embed([["play", "it", "again"]])[0], first)
+
+
+def test_each_sentence_has_all_layers_of_its_tokens(elmo: Elmo) -> None:
+    answers = elmo.embed([["a", "b"], [], [""]])
+    assert [tuple(answer.shape) for answer in answers] == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
+    assert (elmo.layers, elmo.dimension) == (4, 24)
+
+
+def test_no_sentences_give_no_vectors(elmo: Elmo) -> None:
+    assert elmo.embed([]) == []
+    representations, state = elmo([])
+    assert representations.layers.shape == (4, 0, 24) and representations.sentences() == []
+    assert state.rows == 0
+
+
+def test_an_empty_token_is_a_token(elmo: Elmo) -> None:
+    with_it, without = elmo.embed([["a", "", "b"], ["a", "b"]])
+    assert with_it.shape[1] == 3 and without.shape[1] == 2
+    assert not torch.equal(with_it[0, 1], with_it[0, 0])
+
+
+def test_layer_zero_is_the_token_vector_twice_without_context(elmo: Elmo) -> None:
+    first, second = elmo.embed([["bank", "of", "the", "river"], ["bank"]])
+    assert torch.equal(first[0, :, :12], first[0, :, 12:])
+    assert torch.equal(first[0, 0], second[0, 0])
+    assert not torch.allclose(first[1, 0], second[1, 0], atol=1e-3)
+
+
+def test_embedding_is_the_forward_pass_without_its_boundaries(elmo: Elmo) -> None:
+    sentences = [["a", "b", "a"], [], ["b"], ["a"] * 9]
+    with torch.no_grad():
+        whole, _ = elmo(sentences)
+    assert whole.bounded and whole.lengths == (5, 2, 3, 11)
+    for found, layers in zip(elmo.embed(sentences), whole.sentences(), strict=True):
+        assert torch.equal(found, layers[:, 1:-1])
+
+
+def test_state_is_a_result_and_is_never_kept(elmo: Elmo) -> None:
+    before = {name: value.clone() for name, value in elmo.state_dict().items()}
+    with torch.no_grad():
+        once, state = elmo([["a", "b"]])
+        twice, _ = elmo([["a", "b"]])
+        carried, _ = elmo([["a", "b"]], state)
+    assert torch.equal(once.layers, twice.layers)
+    assert not torch.allclose(once.layers[1:], carried.layers[1:], atol=1e-4)
+    assert before.keys() == elmo.state_dict().keys()
+
+
+def test_rows_beyond_a_batch_keep_their_state(elmo: Elmo) -> None:
+    with torch.no_grad():
+        _, three = elmo([["a"], ["b", "c"], ["d"]])
+        _, one = elmo([["e"]], three)
+    assert one.rows == 3
+    assert torch.equal(one.h[:, 1:], three.h[:, 1:]) and torch.equal(one.c[:, 1:], three.c[:, 1:])
+    assert not torch.equal(one.h[:, 0], three.h[:, 0])
+
+
+def test_embedding_applies_no_dropout_and_restores_training_mode(folder: Path) -> None:
+    loaded = load(folder)
+    trained = Elmo(loaded.config, loaded.alphabet, loaded.origin, dropout=0.5)
+    trained.load_state_dict(loaded.state_dict())
+    trained.train()
+    answer = trained.embed([["a", "b", "c"]])[0]
+    assert trained.training
+    assert torch.equal(answer, loaded.embed([["a", "b", "c"]])[0])
+    dropped, _ = trained([["a", "b", "c"]])
+    assert not torch.allclose(dropped.layers[1:, 1:-1], answer[1:], atol=1e-3)
+
+
+def test_embedded_vectors_have_no_gradient(elmo: Elmo) -> None:
+    assert elmo.embed([["a"]])[0].is_inference()
+
+
+def test_parameters_are_counted_as_published(folder: Path) -> None:
+    elmo = load(folder)
+    learnt = sum(parameter.numel() for parameter in elmo.parameters())
+    pad_row = elmo.get_parameter("token_embedder.char_cnn.characters").shape[1]
+    assert elmo.parameter_count == learnt - pad_row

@@ -1,0 +1,45 @@
+"""`elmo evaluate`: options to scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_model.checkpoints import CheckpointError
+from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
+from elmo_model.tasks.evaluation.score import EvaluationError
+from elmo_model.text.files import TextError
+from tests.support.evaluation_sets import pairs
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, "no test set is given"),
+        ({"pos_train": Path("a")}, "--pos-train and --pos-test are given together"),
+        ({"wic": Path("a"), "tags": "ner"}, "--tags is 'ner', expected upos or xpos"),
+        ({"senses": True, "device": "gpu"}, "--device is 'gpu'; there is .*cpu"),
+        ({"senses": True, "device": "cuda:99"}, "--device is 'cuda:99'; there is .*cpu"),
+        ({"wic": Path("nowhere.tsv")}, "nowhere.tsv: cannot be read"),
+        ({"wic": Path("a"), "model": "nothing"}, "nothing: does not exist"),
+    ],
+)
+def test_wrong_options_and_files_are_named(
+    model: Path, changed: dict[str, object], message: str
+) -> None:
+    given = {"model": str(model), "device": "cpu", **changed}
+    with pytest.raises((CheckpointError, EvaluationError, TextError), match=message):
+        evaluate(EvaluateOptions(**given), lambda _: None)  # type: ignore[arg-type]
+
+
+def test_table_and_json_have_the_same_scores(tmp_path: Path, model: Path) -> None:
+    path = pairs(tmp_path / "wic.tsv", *[("T", 0, 0, "a", "a"), ("F", 0, 0, "a", "b")] * 4)
+    options = EvaluateOptions(str(model), wic=path, device="cpu")
+    steps: list[str] = []
+    text = evaluate(options, steps.append)
+    assert "token layer" in text and "100.0*" in text and len(steps) == 2
+    printed = json.loads(
+        evaluate(EvaluateOptions(str(model), wic=path, as_json=True), steps.append)
+    )
+    assert printed["scores"][0]["layers"] == [100.0, 100.0, 100.0]
+    assert printed["model"]["format"] == "allennlp"

@@ -1,0 +1,177 @@
+"""`elmo fit` from its options to its files."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from elmo_model.models.opening import open_model
+from elmo_model.tasks.command import FitCommand, fit
+from elmo_model.tasks.comparison import digest
+from elmo_model.tasks.examples import FitError
+from elmo_model.tasks.fitter import FitOptions
+from elmo_model.tasks.readers import read_examples
+from elmo_model.text.tokenizers import TokenizeError, tokenizer
+from tests.support.checkpoints import poisoned_by, write_pair
+from tests.support.command_line import elmo
+from tests.support.golden import GOLDEN
+from tests.support.servers import SMALL
+
+WORDS = ("cat", "sat", "The", "mat")
+HUB = GOLDEN / "tensorflow" / "tf_hub"
+
+
+def write_examples(path: Path, count: int, seed: int) -> list[tuple[str, list[str]]]:
+    """Write sentences whose label is their first word; return labels and sentences."""
+    source = np.random.default_rng(seed)
+    sentences = [[WORDS[n] for n in source.integers(4, size=5)] for _ in range(count)]
+    lines = [f"{words[0]}\t{' '.join(words)}" for words in sentences]
+    path.write_text("\n".join(["label\tsentence", *lines, ""]), encoding="utf-8")
+    return [(words[0], words) for words in sentences]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> FitCommand:
+    write_examples(tmp_path / "train.tsv", 40, seed=0)
+    return FitCommand(
+        name="first",
+        kind="sentence",
+        label="label",
+        train=tmp_path / "train.tsv",
+        out=tmp_path / "tasks",
+        model=str(SMALL),
+        options=FitOptions(seeds=1, rounds=1),
+    )
+
+
+def test_the_score_of_the_report_is_that_of_task_and_head(
+    command: FitCommand, tmp_path: Path
+) -> None:
+    """From the vectors of all layers alone: mixed by the task file, mapped by the stored head."""
+    examples = write_examples(tmp_path / "test.tsv", 20, seed=1)
+
+    shown = fit(replace(command, test=tmp_path / "test.tsv"))
+
+    folder = command.out / "first.fit"
+    task = json.loads((command.out / "first.json").read_text())
+    report = json.loads((folder / "report.json").read_text())
+    with safe_open(folder / "head.safetensors", "np") as head:
+        labels = json.loads(head.metadata()["labels"])
+        weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
+    shares = np.exp(task["weights"]) / np.exp(task["weights"]).sum()
+    vectors = open_model(SMALL).embed([words for _, words in examples])
+    right = 0
+    for (label, _), layers in zip(examples, vectors, strict=True):
+        vector = task["gamma"] * np.einsum("l,lnd->nd", shares, layers.numpy()).mean(0)
+        right += labels[int((weight @ vector + bias).argmax())] == label
+    found = report["mixtures"]["learned"]["scores"][0]["accuracy"]
+    assert found == pytest.approx(right / len(examples))
+    assert "accuracy on 20 test examples" in shown and "first.json" in shown
+
+
+@pytest.mark.parametrize(
+    ("folder", "chosen", "usual"),
+    [("seqvec", None, "characters"), ("mine", None, "moses"), ("seqvec", "ptb", "ptb")],
+)
+def test_text_is_split_as_the_service_splits_it(
+    command: FitCommand, tmp_path: Path, folder: str, chosen: str | None, usual: str
+) -> None:
+    """By the model that lies at the path, unless a tokenizer is named."""
+    shutil.copytree(SMALL, tmp_path / folder)
+    text = "".join(f"{word}\tI don't see the {word}.\n" for word in WORDS * 8)
+    (tmp_path / "train.tsv").write_text(f"label\ttext\n{text}")
+
+    fit(replace(command, model=str(tmp_path / folder), tokenizer=chosen))
+
+    task = json.loads((command.out / "first.json").read_text())
+    expected = read_examples(tmp_path / "train.tsv", "sentence", "label", tokenizer(usual))
+    assert task["fit"]["data"] == digest(expected)
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["computed", "stored"])
+def test_the_model_is_read_once(
+    command: FitCommand,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    stored: bool,
+) -> None:
+    """Each reading of a module of TensorFlow Hub logs a note about its options."""
+    (tmp_path / "text.txt").write_text("".join(f"The {word}\n" for word in WORDS))
+    examples = "".join(f"{word}\tThe {word}\n" for word in WORDS * 8)
+    command.train.write_text(f"label\ttext\n{examples}")
+    vectors = tmp_path / "vectors.hdf5" if stored else None
+    if vectors is not None:
+        made = elmo("embed", tmp_path / "text.txt", vectors, "--all", "--model", HUB)
+        assert made.exit_code == 0, made.output
+    caplog.clear()
+    steps: list[str] = []
+
+    fit(replace(command, model=str(HUB), vectors=vectors), steps.append)
+
+    assert caplog.text.count("has no options") == 1
+    assert steps[0] == f"Reading {vectors or HUB}"
+    assert sum(step.startswith("Reading") for step in steps) == 1
+
+
+def test_an_unknown_tokenizer_is_named(command: FitCommand) -> None:
+    with pytest.raises(TokenizeError, match="tokenizer is 'nonsense'"):
+        fit(replace(command, tokenizer="nonsense"))
+
+
+def test_the_task_file_names_the_model_the_data_and_the_options(command: FitCommand) -> None:
+    fit(command)
+
+    task = json.loads((command.out / "first.json").read_text())
+    report = json.loads((command.out / "first.fit" / "report.json").read_text())
+    origin = open_model(SMALL).origin
+    assert (task["name"], task["layer_norm"], len(task["weights"])) == ("first", False, 3)
+    assert task["fit"]["revision"] == report["model"]["revision"] == origin.revision
+    assert task["fit"]["data"] == report["data"]
+    assert task["fit"]["scored_on"] == "validation"
+    assert report["options"]["rounds"] == 1
+
+
+def test_nothing_is_written_for_a_model_whose_vectors_are_not_finite(
+    command: FitCommand, tmp_path: Path
+) -> None:
+    model = poisoned_by(write_pair(tmp_path / "model"), "~")
+    command.train.write_text("label\tsentence\n" + "x\tThe cat\ny\tThe ~ sat\n" * 20)
+
+    with pytest.raises(FitError, match="the vectors of 'The ~ sat' are not finite"):
+        fit(replace(command, model=str(model)))
+
+    assert not command.out.exists()
+
+
+def test_files_are_replaced_only_by_force(command: FitCommand) -> None:
+    command.out.mkdir()
+    (command.out / "first.json").write_text("mine")
+
+    with pytest.raises(FitError, match=r"first\.json: exists; --force replaces it"):
+        fit(command)
+    assert (command.out / "first.json").read_text() == "mine"
+    fit(replace(command, force=True))
+    with pytest.raises(FitError, match="exists"):
+        fit(command)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: all 2 examples have the label 'x'"),
+        ("x\ta\ny\tb\n", "", r"test\.tsv: holds no example"),
+    ],
+)
+def test_nothing_is_written_for_examples_that_teach_nothing(
+    command: FitCommand, tmp_path: Path, train: str, test: str, message: str
+) -> None:
+    (tmp_path / "train.tsv").write_text("label\tsentence\n" + train)
+    (tmp_path / "test.tsv").write_text("label\tsentence\n" + test)
+
+    with pytest.raises(FitError, match=message):
+        fit(replace(command, test=tmp_path / "test.tsv"))
+    assert not command.out.exists()

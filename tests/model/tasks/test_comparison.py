@@ -1,0 +1,58 @@
+"""Fits on made-up vectors in which one layer alone, or a sum of two, holds the label."""
+
+import numpy as np
+import pytest
+
+from elmo_model.tasks.comparison import compare, digest, split
+from elmo_model.tasks.examples import Examples, FitError
+from elmo_model.tasks.fitter import FitOptions
+from tests.support.made_up_vectors import encode, learned, tagged
+
+OPTIONS = FitOptions(seeds=2, rounds=1, batch=32)
+ONE = FitOptions(seeds=1, rounds=2, batch=32)
+
+
+def test_the_mix_finds_the_layer_that_holds_the_label() -> None:
+    found = compare(encode, tagged(80, 0), tagged(40, 1), OPTIONS)
+
+    assert found.rows[0].name == "learned" and found.scored_on == "test"
+    assert found.data == digest(tagged(80, 0))
+    assert all(weights[1] == max(weights) for weights in found.rows[0].weights)
+    assert found.row("layer 1").mean > found.row("layer 0").mean + 0.2
+    assert found.rows[0].mean > found.row("average").mean
+    assert found.row("sum").mean == pytest.approx(found.row("average").mean, abs=0.05)
+
+
+def test_a_seed_and_the_data_decide_the_result() -> None:
+    one, two, other = (learned(tagged(30, seed), ONE) for seed in (0, 0, 1))
+
+    assert one == two and one.weights != other.weights
+    assert digest(tagged(30, 0)) == digest(tagged(30, 0)) != digest(tagged(30, 1))
+
+
+def test_sentences_and_pairs_are_fitted_on_means() -> None:
+    source = np.random.default_rng(3)
+    letters = [["a", "b"][n] for n in source.integers(2, size=60)]
+    single = Examples.of_sentences(([f"{c}{n}", f"{c}{n + 1}"], c) for n, c in enumerate(letters))
+    pairs = Examples.of_pairs(
+        ((([f"a{n}"], None), ([f"{c}{n}"], 0), "same" if c == "a" else "other"))
+        for n, c in enumerate(letters)
+    )
+
+    for examples in (single, pairs):
+        assert learned(examples, ONE).mean > 0.8
+
+
+def test_a_split_never_cuts_a_sentence() -> None:
+    examples = tagged(20, 0)
+    kept, held = split(examples, 0.25, seed=1)
+
+    groups = examples.groups
+    assert {groups[n] for n in kept}.isdisjoint({groups[n] for n in held})
+    assert len({groups[n] for n in held}) == 5
+    assert sorted([*kept, *held]) == list(range(len(examples)))
+
+
+def test_one_class_is_refused() -> None:
+    with pytest.raises(FitError, match="all 2 examples have the label 'x'"):
+        compare(encode, Examples.of_sentences([(["a"], "x"), (["b"], "x")]), None, OPTIONS)

@@ -1,0 +1,38 @@
+"""Labelled examples and the messages about bad ones."""
+
+import pytest
+
+from elmo_model.tasks.examples import Examples, FitError, Place
+
+
+def test_every_token_is_an_example() -> None:
+    examples = Examples.of_tokens([(["a", "b"], ["X", "Y"]), ([], []), (["c"], ["X"])])
+
+    assert examples.kind == "token" and len(examples) == 3
+    assert examples.places == ((Place(0, 0),), (Place(0, 1),), (Place(2, 0),))
+    assert examples.classes == ("X", "Y")
+    assert examples.groups == [0, 0, 2]
+
+
+def test_a_pair_has_two_places() -> None:
+    examples = Examples.of_pairs([((["a"], None), (["b", "c"], 1), "T")])
+
+    assert examples.places == ((Place(0), Place(1, 1)),)
+    assert examples.sentences == (("a",), ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Examples.of_tokens([(["a"], ["X"]), (["a", "b"], ["X"])]),
+         "sentence 2 has 2 tokens and 1 labels, expected one label a token"),
+        (lambda: Examples.of_words([(["a"], 1, "X")]), "token 1 of a sentence of 1 tokens: a"),
+        (lambda: Examples.of_pairs([((["a"], -1), (["b"], 0), "X")]), "token -1 of a sentence"),
+        (lambda: Examples.of_sentences([]).check("train.tsv"), "train.tsv: holds no example"),
+        (lambda: Examples.of_sentences([(["a"], "X"), (["b"], "X")]).check("train.tsv"),
+         "train.tsv: all 2 examples have the label 'X', expected two labels or more"),
+    ],
+)  # fmt: skip
+def test_bad_examples_are_refused(make: object, message: str) -> None:
+    with pytest.raises(FitError, match=message):
+        make()  # type: ignore[operator]

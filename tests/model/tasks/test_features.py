@@ -1,0 +1,137 @@
+"""The vectors at the places of examples."""
+
+import os
+import tempfile
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from elmo_model.network.scalar_mix import layer_norm, mix, normalise
+from elmo_model.tasks.examples import Examples, Place
+from elmo_model.tasks.features import BATCH_TOKENS, Features, features_of
+from elmo_model.word_vectors.store import open_word_vectors
+from tests.support.made_up_vectors import WIDTH, encode
+
+
+def test_features_are_those_of_the_service() -> None:
+    examples = Examples.of_sentences([(["a1", "b2"], "x"), ([], "y"), (["c3"], "x")])
+    weights, gamma = (0.3, -1.0, 0.5), 1.7
+
+    for normed in (False, True):
+        with features_of(encode, examples, layer_norm=normed, memory_bytes=0) as found:
+            rows = mix(found.rows(np.arange(3))[:, :, 0], normalise(weights), gamma)
+            assert isinstance(found.vectors, np.memmap)
+        for sentence, row in zip(examples.sentences, rows, strict=True):
+            (layers,) = encode([sentence])
+            layers = layer_norm(layers) if normed else layers
+            mixed = mix(layers, normalise(weights), gamma)[1:-1]
+            expected = mixed.mean(dim=0) if len(sentence) else torch.zeros(WIDTH)
+            torch.testing.assert_close(row, expected, rtol=0, atol=1e-5)
+
+
+def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
+    sentences = (("a1", "b2"), ("c3",), ("never", "used"))
+    places = ((Place(0, 1), Place(1)), (Place(0, 1), Place(0, 0)))
+    asked: list[Sequence[Sequence[str]]] = []
+
+    def counted(batch: Sequence[Sequence[str]]) -> list[Tensor]:
+        asked.append(batch)
+        return encode(batch)
+
+    with features_of(counted, Examples("pair", sentences, places, ("x", "y"))) as found:
+        assert found.vectors.shape == (3, 3, WIDTH)
+        assert found.index.tolist() == [[0, 1], [0, 2]]
+        assert found.rows(slice(0, 2)).shape == (3, 2, 2, WIDTH)
+
+    assert sorted(tuple(sentence) for batch in asked for sentence in batch) == [
+        ("a1", "b2"),
+        ("c3",),
+    ]
+
+
+def test_batches_are_bounded_and_progress_counts_their_tokens() -> None:
+    examples = Examples.of_sentences([(["a"] * 700, str(n)) for n in range(7)])
+    counted: list[int] = []
+
+    with features_of(encode, examples, progress=counted.append):
+        pass
+
+    assert sum(counted) == 4_900
+    assert all(tokens + 2 * tokens // 700 <= BATCH_TOKENS for tokens in counted)
+
+
+def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:
+    examples = Examples.of_sentences([(["a1"], "x"), (["b2"], "y")])
+
+    with features_of(encode, examples, memory_bytes=0) as found:
+        assert isinstance(found.vectors, np.memmap)
+        path = Path(str(found.vectors.filename))
+        assert path.exists()
+    assert not path.exists()
+    with features_of(encode, examples) as found:
+        assert not isinstance(found.vectors, np.memmap)
+
+
+def test_the_temporary_file_is_reserved_before_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    examples = Examples.of_tokens([(["a"] * 1_000, ["x"] * 1_000)] * 4)
+    found: list[os.stat_result] = []
+
+    def measured(batch: Sequence[Sequence[str]]) -> list[Tensor]:
+        found.extend(path.stat() for path in tmp_path.glob("*/vectors.npy"))
+        return encode(batch)
+
+    with features_of(measured, examples, memory_bytes=0):
+        pass
+
+    assert found[0].st_blocks * 512 >= found[0].st_size > 300_000
+
+
+def test_a_mixture_is_the_weighted_sum_of_the_layers() -> None:
+    vectors = np.random.default_rng(0).normal(size=(6, 3, 2)).astype(np.float32)
+    pairs = Examples.of_pairs([((["a"], None), (["b"], None), "x")] * 3)
+    features = Features(pairs, vectors, np.array([[0, 5], [2, 2], [1, 4]]))
+
+    mixed = features.mixed((0.5, 2.0, -1.0))
+
+    expected = 0.5 * vectors[:, 0] + 2 * vectors[:, 1] - vectors[:, 2]
+    found = mixed.rows(np.array([2, 0]))
+    assert found.shape == (1, 2, 2, 2)
+    np.testing.assert_allclose(found[0], expected[[[1, 4], [0, 5]]], rtol=0, atol=1e-5)
+    assert (len(mixed), mixed.layers, mixed.dimension) == (3, 1, 2)
+    np.testing.assert_array_equal(
+        features.mixed((0, 0, 1)).rows(slice(0, 1))[0], vectors[[[0, 5]], 2]
+    )
+    assert torch.equal(features.take([2, 0]).layer(1), features.layer(1)[[2, 0]])
+
+
+def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
+    """Neither of vectors in a file nor of those in a segment of shared memory."""
+    examples = Examples("sentence", (("a",),), ((Place(0),),) * 50_000, ("x",) * 50_000)
+    features = Features(examples, np.zeros((50_000, 3, 8), np.float32), np.arange(50_000)[:, None])
+
+    tracemalloc.start()
+    try:
+        features.mixed((0.5, 0.25, 0.25)).rows(np.arange(512))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < features.vectors.nbytes / 20
+
+
+def test_static_word_vectors_lie_in_the_file_as_well(tmp_path: Path) -> None:
+    (tmp_path / "static.txt").write_text("a1 1 2\nb2 3 4\n")
+    words = open_word_vectors(tmp_path / "static.txt", tmp_path / "cache")
+    examples = Examples.of_sentences([(["a1", "b2"], "x"), (["b2"], "y")])
+
+    with features_of(encode, examples, memory_bytes=0, words=words) as found:
+        assert isinstance(found.static, np.memmap)
+        assert found.static.tolist() == [[2, 3], [3, 4]]

@@ -1,0 +1,156 @@
+"""Files of labelled examples, and the messages about bad ones."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from elmo_model.tasks.examples import Examples, FitError, Kind, Place
+from elmo_model.tasks.readers import read_examples
+from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
+
+CONLLU = (
+    "# a comment\n"
+    "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n"
+    "2\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
+)
+
+
+def read(path: Path, text: str, kind: Kind, label: str = "label", **options: int) -> Examples:
+    path.write_text(text, encoding="utf-8")
+    return read_examples(path, kind, label, tokenizer("ptb"), **options)
+
+
+@pytest.mark.parametrize(
+    ("label", "labels"), [("upos", ("DET", "NOUN")), ("deprel", ("det", "root"))]
+)
+def test_conllu(tmp_path: Path, label: str, labels: tuple[str, ...]) -> None:
+    examples = read(tmp_path / "a.conllu", CONLLU, "token", label)
+
+    assert examples.sentences == (("The", "cat"),) and examples.labels == labels
+
+
+def test_columns_of_tokens(tmp_path: Path) -> None:
+    text = "-DOCSTART- -X- O\n\nEU B-ORG\nrejects O\n\n\nPeter\tNNP\tB-PER\n"
+
+    examples = read(tmp_path / "a.tsv", text, "token")
+
+    assert examples.sentences == (("EU", "rejects"), ("Peter",))
+    assert examples.labels == ("B-ORG", "O", "B-PER")
+
+
+def test_a_line_of_tabs_ends_a_sentence(tmp_path: Path) -> None:
+    examples = read(tmp_path / "a.tsv", "EU\tB-ORG\n\t\nPeter\tB-PER\n", "token")
+
+    assert examples.sentences == (("EU",), ("Peter",))
+
+
+def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Spreadsheets write the mark, which is no part of the first column's name.
+
+    The csv library's own limit of a field is 131,072 characters.
+    """
+    examples = read(tmp_path / "a.csv", f"\ufefflabel,text\nx,{'a ' * 70_000}\ny,b\n", "sentence")
+
+    assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 70_000
+
+
+def test_words_in_sentences(tmp_path: Path) -> None:
+    text = 'word\tsense\ttoken_index\tsentence\nbank\triver\t2\tthe "steep bank\n'
+
+    examples = read(tmp_path / "a.tsv", text, "token", "sense")
+
+    assert examples.sentences == (("the", '"steep', "bank"),)
+    assert examples.places == ((Place(0, 2),),) and examples.labels == ("river",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n'),
+        ("a.tsv", "label\ttext\nx\tI can't, no.\ny\tYes\n"),
+        ("a.tsv", "\nlabel\ttext\r\n\r\nx\tI can't, no.\n\ny\tYes\n\n"),
+        ("a.csv", 'label,text\nx,"I can\'t, no."\ny,Yes\n\n\n'),
+        ("a.jsonl", '{"label": "x", "text": "I can\'t, no.", "more": {"a": [{}]}}\n'
+         '{"label": "y", "text": "Yes", "more": {}}\n'),
+        ("a.jsonl", '{"label": "x", "text": "I can\'t, no."}\n\n{"label": "y", "text": "Yes"}\n'),
+    ],
+)  # fmt: skip
+def test_sentences(tmp_path: Path, name: str, text: str) -> None:
+    examples = read(tmp_path / name, text, "sentence")
+
+    assert examples.sentences == (("I", "ca", "n't", ",", "no", "."), ("Yes",))
+    assert examples.labels == ("x", "y")
+    assert len(read(tmp_path / name, text, "sentence", limit=1)) == 1
+
+
+def test_tokens_in_json_stay_as_they_are(tmp_path: Path) -> None:
+    text = '{"label": 1, "sentence": ["a", "b."]}\n{"label": 2, "sentence": "c d"}\n'
+
+    examples = read(tmp_path / "a.jsonl", text, "sentence")
+
+    assert examples.sentences == (("a", "b."), ("c", "d")) and examples.labels == ("1", "2")
+
+
+def test_pairs(tmp_path: Path) -> None:
+    head = "label\tindex1\tindex2\tsentence1\tsentence2\n"
+
+    words = read(tmp_path / "a.tsv", head + "T\t0\t1\ta b\tc d\n", "pair")
+    whole = read(tmp_path / "b.csv", "label,text1,text2\nT,a.,b\n", "pair")
+
+    assert words.places == ((Place(0, 0), Place(1, 1)),)
+    assert whole.places == ((Place(0), Place(1)),) and whole.sentences == (("a", "."), ("b",))
+
+
+def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu.gz"
+    path.write_bytes(gzip.compress(CONLLU.encode()))
+
+    assert len(read_examples(path, "token", "upos", tokenizer("whitespace"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "label", "message"),
+    [
+        ("a.conllu", CONLLU, "token", "tag", "label is 'tag', expected one of lemma, upos"),
+        ("a.conllu", "x\n", "token", "upos", "a.conllu: line 1 is 'x'"),
+        ("a.txt", "EU B-ORG\nrejects\n", "token", "label", "a.txt:2: found 'rejects'"),
+        ("a.txt", "x", "sentence", "label", "ends in .txt, expected .tsv, .csv or .jsonl"),
+        ("a.tsv", "text\nx\n", "sentence", "label", "has the columns text; expected label"),
+        ("a.tsv", "label\tbody\nx\ty\n", "sentence", "label", "expected text or sentence"),
+        ("a.tsv", "label\ttext\nx\n", "sentence", "label", "a.tsv:2: has 1 columns, expected 2"),
+        ("a.tsv", "label\ttext\n\tx\n", "sentence", "label", "a.tsv:2: the column label is empty"),
+        ("a.jsonl", "[1]\n", "sentence", "label", r"a.jsonl:1: found '\[1\]', expected an object"),
+        ("a.jsonl", "{\n", "sentence", "label", "a.jsonl:1: is not JSON"),
+        ("a.tsv", "s\ttoken_index\tsentence\nx\t2\ta b\n", "token", "s",
+         "a.tsv:2: token_index is '2', expected from 0 to 1: the sentence has 2 tokens"),
+        ("a.tsv", "label\ttext\nx\ta\rb\n", "sentence", "label", "a.tsv:2: is no table: new-line"),
+        ("a.csv", 'label,text\nx,"' + "y" * (1 << 24) + "y\n", "sentence", "label",
+         "a.csv:2: is no table: field larger than"),
+        ("a.tsv", "EU\tB-ORG\nrejects\t\n", "token", "label", "a.tsv:2: found 'rejects'"),
+        ("a.jsonl", '{"label": null, "text": "x"}\n', "sentence", "label",
+         "a.jsonl:1: the column label is empty"),
+        ("a.jsonl", "[" * 10_000, "sentence", "label", "a.jsonl:1: is not JSON: .*recursion"),
+        ("a.jsonl", '{"label": "x", "text": {"a": 1}}', "sentence", "label",
+         "a.jsonl:1: text is {'a': 1}, expected text, a number or a list of them"),
+        ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
+         r"a.jsonl:1: sentence is \['a', \['b'\]\], expected text"),
+        ("a.csv", "label,text,text\nx,a,b\n", "sentence", "label",
+         "a.csv:1: has the column text twice"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused_with_their_line(
+    tmp_path: Path, name: str, text: str, kind: Kind, label: str, message: str
+) -> None:
+    with pytest.raises(FitError, match=message):
+        read(tmp_path / name, text, kind, label)
+
+
+def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) -> None:
+    def tokenize(text: str) -> Tokenized:
+        raise TokenizeError(f"cannot split {text}")
+
+    path = tmp_path / "a.tsv"
+    path.write_text("label\ttext\nx\todd\n")
+    with pytest.raises(FitError, match=r"a\.tsv:2: cannot split odd"):
+        read_examples(path, "sentence", "label", tokenize)

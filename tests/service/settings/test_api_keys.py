@@ -1,0 +1,43 @@
+"""The file of API keys."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.settings import Settings
+from elmo_serve.settings.api_keys import read
+
+
+def test_a_line_is_a_key_with_or_without_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\nplain-key\n\nalice: her-key=\nbob:\t with:colon\n")
+
+    found = read(file)
+
+    assert [key.get_secret_value() for key in found.keys] == ["plain-key", "her-key=", "with:colon"]
+    assert found.names == {"her-key=": "alice", "with:colon": "bob"}
+
+
+def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("alice: one\ntwo\n")
+
+    settings = Settings.model_validate({"api_keys": "zero", "api_keys_file": str(file)})
+
+    assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
+
+
+@pytest.mark.parametrize("line", ["two words", "na me: key", "name: two words", "a,b"])
+def test_any_other_line_is_refused_and_not_shown(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"good\n{line}\n")
+
+    with pytest.raises(ValueError, match="line 2 is no key"):
+        read(file)
+
+
+def test_no_text_of_a_file_shows_in_its_representation(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("alice: s3cret\n")
+
+    assert "s3cret" not in repr(read(file))

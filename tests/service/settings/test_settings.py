@@ -1,0 +1,96 @@
+"""Settings: checked once, frozen, never read from the environment."""
+
+import ast
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from elmo_serve import settings as module
+from elmo_serve.settings import Settings, variable
+from elmo_serve.settings.text import from_strings
+
+CONTRACT = {
+    "MODEL",
+    "DEVICES",
+    "WORKERS_PER_DEVICE",
+    "PRECISION",
+    "HOST",
+    "PORT",
+    "TASKS",
+    "MAX_BATCH_TOKENS",
+    "MAX_QUEUE_TOKENS",
+    "MAX_REQUEST_SENTENCES",
+    "MAX_SENTENCE_TOKENS",
+    "MAX_BODY_BYTES",
+    "REQUEST_TIMEOUT_SECONDS",
+    "DRAIN_TIMEOUT_SECONDS",
+    "TOKEN_CACHE_SIZE",
+    "API_KEYS",
+    "LOG_LEVEL",
+    "LOG_FORMAT",
+}
+
+
+def test_every_variable_of_the_contract_is_a_field() -> None:
+    assert {f"ELMO_{name}" for name in CONTRACT} <= set(map(variable, Settings.model_fields))
+
+
+def test_settings_never_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("device", "sentence", "given", "tokens"),
+    [
+        ("cpu", 1_000, None, 1_024),
+        ("cuda:1", 1_000, None, 16_384),
+        ("cpu", 5_000, None, 5_002),
+        ("cpu", 1_000, 4_096, 4_096),
+        ("cuda:0", 1_000, 4_096, 4_096),
+    ],
+)
+def test_a_batch_is_by_device_and_never_too_small(
+    device: str, sentence: int, given: int | None, tokens: int
+) -> None:
+    settings = Settings(max_sentence_tokens=sentence, max_batch_tokens=given)
+
+    assert settings.batch_tokens(device) == tokens
+
+
+def test_settings_do_not_read_the_environment() -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+
+    assert not imported & {"os", "environ", "getenv"}
+
+
+def test_vectors_of_fits_lie_in_the_cache_unless_they_have_a_folder_of_their_own() -> None:
+    """The task folder may be a small volume that all replicas share."""
+    tasks, cache, scratch = Path("/tasks"), Path("/cache"), Path("/scratch")
+
+    assert Settings(tasks=tasks, cache=cache, scratch=scratch).scratch_folder == scratch
+    assert Settings(tasks=tasks, cache=cache).scratch_folder == cache
+    assert Settings(tasks=tasks).scratch_folder == Path(tempfile.gettempdir())
+
+
+def test_keys_of_a_file_are_added_to_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"\xef\xbb\xbf# who may\r\nfirst\r\n\r\n  second \nfirst\n#third\nlast#one")
+
+    settings = from_strings({"api_keys": "second,zero", "api_keys_file": str(file)})
+
+    assert settings.every_api_key() == ("second", "zero", "first", "last#one")
+    assert not {"first", "second", "zero"} & set(re.findall(r"\w+", repr(settings)))
+
+
+def test_without_keys_none_is_asked_for() -> None:
+    assert from_strings({}).every_api_key() == ()

@@ -1,0 +1,109 @@
+"""A task as a JSON file: what is written is read back, and anything else is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmo_model.network.task import Task
+from elmo_serve.errors import Conflict, InvalidRequest, RequestError
+from elmo_serve.tasks.file import MAX_FILE_BYTES, ForeignTaskError, TaskOwner, check, encode, load
+
+OWNER = TaskOwner(3)
+NER = Task("ner", (0.1, 1e-45, -3.4028234663852886e38), gamma=1 / 3, description="\U0001f600")
+
+
+def test_a_task_is_read_back_to_the_bit(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_bytes(encode(NER, OWNER))
+
+    assert load(file, "ner", OWNER) == NER
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"name": "srl"}, "must be 'ner' as in the file's name; found 'srl'"),
+        ({"name": None}, "/name: must be a string; found null"),
+        ({"weights": [1, 2]}, "weights has 2 numbers, this model takes 3"),
+        ({"gamma": 3.4e38}, "/gamma: must be at most 1000"),
+        ({"colour": "red"}, "/colour: is no field"),
+        ({"description": " " * MAX_FILE_BYTES}, f"larger than {MAX_FILE_BYTES} bytes"),
+    ],
+)
+def test_a_file_is_held_to_the_rules_of_a_put(
+    tmp_path: Path, members: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "ner.json"
+    file.write_text(json.dumps({"name": "ner", "weights": [1, 2, 3], **members}))
+
+    with pytest.raises((RequestError, ValueError), match=message):
+        load(file, "ner", OWNER)
+
+
+def test_a_file_of_elmo_fit_has_one_object_more(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    members = {"name": "ner", "weights": [1, 2, 3], "fit": {"score": 0.9}}
+    file.write_text(json.dumps(members))
+
+    assert load(file, "ner", OWNER).weights == (1, 2, 3)
+    with pytest.raises(InvalidRequest, match="/fit"):
+        file.write_text(json.dumps({**members, "fit": 1}))
+        load(file, "ner", OWNER)
+
+
+def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_text('{"weights": [1, 2, 3]}')
+
+    with pytest.raises(ValueError, match="found nothing"):
+        load(file, "ner", OWNER)
+
+
+@pytest.mark.parametrize(
+    ("task", "pointer"),
+    [
+        (Task("a b", (0.0,) * 3), "/name"),
+        (Task("t", (0.0,) * 2), "/weights"),
+        (Task("t", (0.0,) * 3, description="\ud800"), "/description"),
+    ],
+)
+def test_a_task_that_could_not_be_read_back_is_not_written(task: Task, pointer: str) -> None:
+    with pytest.raises(InvalidRequest, match="Task ") as caught:
+        check(encode(task, OWNER), task.name, OWNER)
+
+    assert [fault.pointer for fault in caught.value.errors] == [pointer]
+
+
+OWN = TaskOwner(3, "pt", "elmo_pt", "abc", is_first=False)
+
+
+@pytest.mark.parametrize(
+    ("owner", "model", "revision", "is_owned"),
+    [
+        (OWN, "pt", None, True),
+        (OWN, "PT", "other", True),
+        (OWN, "elmo_pt", None, True),
+        (OWN, "de", "abc", True),
+        (OWN, "de", "other", False),
+        (OWN, None, "abc", False),
+        (TaskOwner(3, "pt"), None, None, True),
+        (OWNER, "de", None, True),
+    ],
+)
+def test_a_file_belongs_to_the_model_it_names_or_to_equal_weights(
+    owner: TaskOwner, model: str | None, revision: str | None, is_owned: bool
+) -> None:
+    assert owner.owns(model, revision) is is_owned
+
+
+def test_a_file_of_another_model_need_not_fit_this_one(tmp_path: Path) -> None:
+    file = tmp_path / "ner.json"
+    file.write_bytes(encode(NER, TaskOwner(3, "de", revision="d")))
+
+    with pytest.raises(ForeignTaskError, match="it belongs to model 'de'"):
+        load(file, "ner", TaskOwner(9, "pt", revision="p"))
+    with pytest.raises(Conflict, match="is for revision 'd' of model 'de', which has revision e"):
+        load(file, "ner", TaskOwner(3, "de", revision="e"))
+    assert load(file, "ner", TaskOwner(3, "de", revision="d")) == NER

@@ -1,0 +1,98 @@
+"""The lock of a folder that several servers change."""
+
+import errno
+import fcntl
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.errors import Unavailable
+from elmo_serve.tasks import lock as folder_lock
+from elmo_serve.tasks.lock import locked
+from tests.support.folders import read_only
+
+
+def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
+    """Each reads a number and writes the next one, which loses turns where two are inside."""
+    count = tmp_path / "count"
+    count.write_text("0")
+
+    def add(turns: int) -> None:
+        for _ in range(turns):
+            with locked(tmp_path / ".lock", attempts=60_000):
+                count.write_text(str(int(count.read_text()) + 1))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, [25] * 4))
+
+    assert count.read_text() == "100"
+
+
+def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with (
+        locked(path),
+        pytest.raises(Unavailable, match=r"Another server has locked .*\.lock"),
+        locked(path, attempts=2),
+    ):
+        pass
+
+
+def test_who_waits_without_a_limit_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(folder_lock, "_LOGGED_ATTEMPT", 1)
+    path, logged = tmp_path / ".lock", threading.Event()
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: logged.set())
+
+    def wait() -> bool:
+        with locked(path, attempts=None):
+            return True
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked(path):
+            waiting = pool.submit(wait)
+            assert logged.wait(timeout=60)
+        assert waiting.result()
+
+
+def test_it_is_released_by_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), locked(tmp_path / ".lock"):
+        raise KeyError
+
+    with locked(tmp_path / ".lock", attempts=1):
+        pass
+
+
+def test_the_file_of_another_user_is_locked_as_well() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # tmp_path is closed to other users
+        path = Path(folder) / ".lock"
+        path.touch(0o444)
+        with (
+            read_only(Path(folder)),  # root is another user meanwhile
+            locked(path),
+            pytest.raises(Unavailable),
+            locked(path, attempts=2),
+        ):
+            pass
+
+
+def test_a_folder_that_is_read_only_has_no_lock(tmp_path: Path) -> None:
+    with read_only(tmp_path), pytest.raises(PermissionError), locked(tmp_path / ".lock"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF])
+def test_on_a_file_system_without_locks_the_block_runs_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+
+    with locked(tmp_path / ".lock"), locked(tmp_path / ".lock"):
+        pass

@@ -1,0 +1,71 @@
+"""A task and its mix: numbers, names, defaults."""
+
+import string
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from elmo_model.network.task import TASK_NAME_RULE
+from elmo_serve.output import MAX_FLOAT32, MAX_GAMMA
+from elmo_serve.tasks.schema import MAX_DESCRIPTION_CHARACTERS, MOST_LAYERS, Mix, TaskBody
+
+
+def test_fields_that_were_not_sent_have_their_defaults() -> None:
+    body = TaskBody.model_validate_json(b'{"weights": [0]}')
+
+    assert (body.gamma, body.layer_norm, body.description) == (1.0, False, "")
+    assert body.model_fields_set == {"weights"}
+
+
+def test_the_schema_of_a_request_has_no_default() -> None:
+    """A generated TypeScript client would make a field with a default required."""
+    assert "default" not in str(TaskBody.model_json_schema()).replace("Default", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "members"),
+    [
+        (Mix, {"weights": []}),
+        (Mix, {"weights": [0.0] * (MOST_LAYERS + 1)}),
+        (Mix, {"weights": [True]}),
+        (Mix, {"weights": ["1"]}),
+        (Mix, {"weights": [float("nan")]}),
+        (Mix, {"weights": [2 * MAX_FLOAT32]}),
+        (Mix, {"weights": [0], "gamma": MAX_GAMMA + 1}),
+        (Mix, {"weights": [0], "layer_norm": 1}),
+        (Mix, {"weights": [0], "scale": 1}),
+        (TaskBody, {"weights": [0], "name": ""}),
+        (TaskBody, {"weights": [0], "name": "a" * 65}),
+        (TaskBody, {"weights": [0], "description": "x" * (MAX_DESCRIPTION_CHARACTERS + 1)}),
+    ],
+)
+def test_a_wrong_value_is_refused(model: type[BaseModel], members: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        model.model_validate(members)
+
+
+def test_the_largest_values_are_accepted() -> None:
+    body = TaskBody.model_validate(
+        {
+            "weights": [-MAX_FLOAT32, MAX_FLOAT32] * (MOST_LAYERS // 2),
+            "gamma": -MAX_GAMMA,
+            "name": "a" * 64,
+            "description": "x" * MAX_DESCRIPTION_CHARACTERS,
+        }
+    )
+
+    assert len(body.weights) == MOST_LAYERS
+
+
+def test_the_rule_of_names_is_the_one_of_the_pattern() -> None:
+    letters = string.ascii_letters + string.digits
+    for character in set(map(chr, range(256))):
+        for name in (character, "a" + character):
+            try:
+                TaskBody.model_validate({"weights": [0], "name": name})
+                is_valid = True
+            except ValidationError:
+                is_valid = False
+            allowed = letters if len(name) == 1 else letters + "._-"
+            assert is_valid == (character in allowed), (name, TASK_NAME_RULE)
