@@ -27,7 +27,7 @@ from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 CACHES = ("all", "text", "none")
 _AT_ONCE = 256  # words of a batch that fills the caches, each a sentence
 
@@ -38,7 +38,13 @@ Rates = dict[tuple[int, str, str], list[float]]
 def encoders(path: Path, precisions: Sequence[str]) -> dict[str, Encoder]:
     """Load a network and build an encoder for each precision."""
     elmo = open_model(path)
-    return {precision: Encoder.of(elmo, precision, owns_process=True) for precision in precisions}
+    built = {}
+    for precision in precisions:
+        try:
+            built[precision] = Encoder.of(elmo, precision, owns_process=True)
+        except ValueError as error:  # this processor cannot hold it
+            print(f"without {precision}: {error}", file=sys.stderr)
+    return built
 
 
 def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:
@@ -143,7 +149,7 @@ def main() -> int:
         print(f"{path.name}, {options.rounds} rounds; {describe()}\n")
     for network in networks.values():
         network.embed(samples[0].batches[0])  # what is made at first use
-    print_rates(measure(networks, samples, options.rounds), samples, options.precisions)
+    print_rates(measure(networks, samples, options.rounds), samples, list(networks))
     if "float32" in networks and len(networks) > 1:
         print()
         print_cosines(networks, samples[-1])

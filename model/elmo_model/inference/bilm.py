@@ -1,17 +1,17 @@
 """The biLM for inference: fast products, known input products, two directions in parallel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from elmo_model.inference.caches import KnownProjections, Projections
-from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
 from elmo_model.inference.precision import Precision
-from elmo_model.inference.stack import InferenceStack
+from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.network.bilm import BiLM
-from elmo_model.network.packing import Packing
-from elmo_model.network.state import DirectionState, State
+from elmo_model.network.state import DirectionState
 
 # From these sizes on a time step is long enough for each direction to have a core of its own; a
 # shorter one is over before two threads have synchronised. Either the cell alone (its weights have
@@ -21,7 +21,90 @@ _LARGE_CELL, _LONG_STEP = 2048, 2_000_000
 # When the input products of the first layer are computed once a distinct word instead of once a
 # token: at most this many distinct words a token, since looking them up costs time too, and at most
 # this many in all, which bounds their memory (benchmarks/network.py, "none" cached).
-_REPEATED, _MOST_DISTINCT = 0.9, 2048
+_REPEATED, _MOST_DISTINCT = 0.9, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some time steps of one direction, whose rows are packed as by `network.packing.Packing`.
+
+    `sizes` are the rows of each step, `tokens` (positions,) the number of the token at each packed
+    position and `words` (positions,) its row among the distinct words. h (L, rows, P) and
+    c (L, rows, D) are the state before.
+    """
+
+    sizes: Sequence[int]
+    tokens: Tensor
+    words: Tensor
+    state: DirectionState
+
+
+class BlockRun:
+    """The computation of one block of time steps in both directions; it stops after any step."""
+
+    def __init__(
+        self,
+        bilm: "InferenceBiLM",
+        words: DistinctWords,
+        rows: tuple[Rows, Rows],
+        layers: Tensor,
+    ) -> None:
+        """Compute forward and backward rows of distinct words, into `layers` (L + 1, N, 2P)."""
+        self.words = words
+        self._bilm = bilm
+        self._vectors = vectors = words.vectors
+        positions = len(rows[0].tokens)
+        self._long = bilm.is_long(positions / len(rows[0].sizes))
+        is_repeated = len(vectors) <= min(_MOST_DISTINCT, _REPEATED * positions)
+        self._repeated = is_repeated and vectors.device.type == "cpu"
+        self._products = [
+            _Products(stack.layers[0], vectors)
+            for stack in (bilm.forward_stack, bilm.backward_stack)
+        ]
+        self._rows = rows
+        self.after = [rows[0].state, rows[1].state]
+        """The state after each row's own last step, once the block is computed."""
+        self._layers = layers
+        self._runs: list[Generator[None, None, None]] | None = None
+
+    def advance(self, known: KnownProjections | None, stop: Callable[[], bool]) -> bool:
+        """Compute until the end of the block or until `stop`; tell whether the end is reached.
+
+        Each direction computes one time step or more. `known` are the input products of the
+        distinct words for this call; a later call may have others, or None.
+        """
+        if self._runs is None:  # products are looked up if they are known from the beginning
+            looks_up = known is not None or self._repeated
+            self._runs = [self._run(direction, looks_up) for direction in (0, 1)]
+        for direction, products in enumerate(self._products):
+            products.known = None if known is None else (known.tables[direction], known.rows)
+        forward, backward = self._runs
+
+        def ahead() -> bool:
+            return _drive(forward, stop)
+
+        def behind() -> bool:
+            return _drive(backward, stop)
+
+        if self._vectors.device.type != "cpu":
+            return all((ahead(), behind()))
+        directions = self._bilm.directions
+        return all((directions.run if self._long else directions.run_on_one_core)(ahead, behind))
+
+    def _run(self, direction: int, looks_up: bool) -> Generator[None, None, None]:
+        rows, width = self._rows[direction], self._vectors.shape[1]
+        if direction == 0:  # layer 0 is the token vector twice, so that every layer is 2P wide
+            own = self._vectors.index_select(0, rows.words)
+            self._layers[0, :, :width].index_copy_(0, rows.tokens, own)
+            self._layers[0, :, width:].index_copy_(0, rows.tokens, own)
+        stack = (self._bilm.forward_stack, self._bilm.backward_stack)[direction]
+        inputs = rows.words if looks_up else self._vectors.index_select(0, rows.words)
+        gates = self._products[direction].look_up if looks_up else None
+        outputs, h, c = yield from stack.run(inputs, rows.sizes, *rows.state, gates)
+        half = self._layers[1:, :, direction * width : (direction + 1) * width]
+        for layer, output in zip(half, outputs, strict=True):
+            layer.index_copy_(0, rows.tokens, output)
+        self.after[direction] = h, c
 
 
 class InferenceBiLM:
@@ -29,98 +112,40 @@ class InferenceBiLM:
 
     def __init__(self, trained: BiLM, precision: Precision, directions: ParallelDirections) -> None:
         self.config = trained.config
-        self.forward_stack = InferenceStack(trained.forward_stack, precision)
-        self.backward_stack = InferenceStack(trained.backward_stack, precision)
-        self._directions = directions
-
-    def encode(
-        self,
-        words: DistinctWords,
-        lengths: Sequence[int],
-        state: State,
-        known: KnownProjections | None = None,
-    ) -> tuple[Tensor, State]:
-        """Map the N words of all sentences to all layers (L + 1, N, 2P), and the state after.
-
-        As `layers.bilm.BiLM.forward`. `known` are the input products of the distinct words.
-        """
-        vectors = words.everywhere()  # (N, P)
-        width = vectors.shape[1]
-        layers = vectors.new_empty(self.config.layers + 1, len(vectors), 2 * width)
-        # Layer 0 is the token vector twice, so that every layer is 2P wide.
-        layers[0, :, :width] = layers[0, :, width:] = vectors
-        if not lengths:
-            return layers, state
-        packing = Packing.of(lengths, vectors.device)
-        past, future = state.take(len(lengths)).directions()
-
-        def ahead() -> DirectionState:
-            inputs = self._inputs(self.forward_stack, 0, vectors, words, known)
-            target = layers[1:, :, :width]
-            return _run(self.forward_stack, inputs, packing, packing.forward, past, target)
-
-        def behind() -> DirectionState:
-            inputs = self._inputs(self.backward_stack, 1, vectors, words, known)
-            target = layers[1:, :, width:]
-            return _run(self.backward_stack, inputs, packing, packing.backward, future, target)
-
-        if vectors.device.type != "cpu":
-            after = ahead(), behind()
-        elif self._is_long(len(vectors) / len(packing.sizes)):
-            after = self._directions.run(ahead, behind)
-        else:
-            after = self._directions.run_on_one_core(ahead, behind)
-        return layers, state.carry(State.join(*after))
+        self.forward_stack = InferenceStack(trained.forward_stack, precision, directions)
+        self.backward_stack = InferenceStack(trained.backward_stack, precision, directions)
+        self.directions = directions
 
     def project(self, tokens: Tensor) -> Projections:
         """Map token vectors (m, P) to the input products (m, 4D) of both first layers."""
         forward, backward = self.forward_stack.layers[0], self.backward_stack.layers[0]
         return forward.project(tokens), backward.project(tokens)
 
-    def opening_state(self, boundaries: DistinctWords) -> State:
-        """Map the begin and the end boundary to the state, one row, at a sentence's first word.
-
-        The forward direction has seen the begin boundary, the backward one the end boundary.
-        """
-        zero = State.zero(self.config, boundaries.vectors, 2)
-        _, after = self.encode(boundaries, [1, 1], zero)
-        (begin_h, begin_c), (end_h, end_c) = after.directions()
-        return State.join((begin_h[:, :1], begin_c[:, :1]), (end_h[:, 1:], end_c[:, 1:]))
-
-    def _inputs(
-        self,
-        stack: InferenceStack,
-        direction: int,
-        vectors: Tensor,
-        words: DistinctWords,
-        known: KnownProjections | None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of a stack: vectors (N, P); or rows (N,) and products (m, 4D)."""
-        if known is not None:
-            return known.rows.index_select(0, words.index), known.tables[direction]
-        distinct, cpu = len(words.vectors), vectors.device.type == "cpu"
-        if cpu and distinct <= min(_MOST_DISTINCT, _REPEATED * len(vectors)):
-            return words.index, stack.layers[0].project(words.vectors)
-        return vectors, None
-
-    def _is_long(self, rows: float) -> bool:
+    def is_long(self, rows: float) -> bool:
         """Tell whether a time step of so many rows is worth a core for each direction."""
         cell, width = self.config.cell, self.config.projection
         return cell >= _LARGE_CELL or rows * cell * width >= _LONG_STEP
 
 
-def _run(
-    stack: InferenceStack,
-    inputs: tuple[Tensor, Tensor | None],
-    packing: Packing,
-    positions: Tensor,
-    state: DirectionState,
-    target: Tensor,
-) -> DirectionState:
-    """Run one direction, write its vectors to `target` (L, N, P) and return the state after."""
-    tokens, projected = inputs
-    h, c = (values.index_select(1, packing.order) for values in state)
-    outputs, h, c = stack.run(tokens[positions], packing.sizes, h, c, projected)
-    for layer, output in zip(target, outputs, strict=True):
-        layer.index_copy_(0, positions, output)
-    return h.index_select(1, packing.rank), c.index_select(1, packing.rank)
+class _Products:
+    """The input products of the distinct words of a block in one direction, known or computed."""
+
+    def __init__(self, first: InferenceLSTM, vectors: Tensor) -> None:
+        self._first = first
+        self._vectors = vectors
+        self._computed: Tensor | None = None
+        self.known: tuple[Tensor, Tensor] | None = None  # a table (rows, 4D), and the rows (m,)
+
+    def look_up(self, words: Tensor) -> Tensor:
+        """Map numbers of distinct words (n,) to input products (n, 4D)."""
+        if self.known is not None:
+            table, rows = self.known
+            return table.index_select(0, rows.index_select(0, words))
+        if self._computed is None:
+            self._computed = self._first.project(self._vectors)
+        return self._computed.index_select(0, words)
+
+
+def _drive(steps: Generator[None, None, None], stop: Callable[[], bool]) -> bool:
+    """Compute step by step until the end or until `stop`; tell whether the end is reached."""
+    return not any(stop() for _ in steps)

@@ -1,17 +1,18 @@
 """The encoder: an `Elmo` laid out for inference, with everything that makes it fast."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.caches import InputProjectionCache, Projections, WordCache
-from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.caches import InputProjectionCache, WordCache
+from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import precision_of
-from elmo_model.inference.word_encoder import DistinctWords, WordEncoder
-from elmo_model.network.alignment import align
+from elmo_model.inference.threads import ParallelDirections
+from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.representations import Representations
@@ -26,18 +27,10 @@ GATE_CACHE_BYTES = 256 * 1024**2
 More memory saves more products of the first layer (benchmarks/network.py, "text" cached)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The vectors of a batch up to the end of one block of time steps.
-
-    `steps` are the steps of this block. Step t is token t of each sentence in the forward direction
-    and token n - 1 - t in the backward direction. `representations` are those of the whole batch;
-    the halves of `steps` and of earlier blocks are computed, all of them when `is_last`.
-    """
-
-    steps: range
-    representations: Representations
-    is_last: bool
+# The sentence, and the least mean cosine in each layer, with which int8 is accepted on processors
+# without VNNI.
+_SAMPLE = ("The", "quick", "brown", "fox", "walked", "along", "the", "bank", "in", "1987", ",", ".")
+_LEAST_COSINE = 0.999
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +44,7 @@ class Encoder:
     bilm: the biLM with fast products.
     projections: the cache of the first layer's input products.
     opening: the state, one row, in which each direction is at the first word of a sentence.
-    alignment: the matrix (2P, 2P) of an aligned model.
+    alignment: the product with the matrix (2P, 2P) of an aligned model.
     """
 
     config: ElmoConfig
@@ -61,7 +54,7 @@ class Encoder:
     bilm: InferenceBiLM
     projections: InputProjectionCache
     opening: State
-    alignment: Tensor | None
+    alignment: ExactLinear | None
 
     @classmethod
     def of(
@@ -88,16 +81,20 @@ class Encoder:
         last reference to `elmo`, which it may do at once. Weights of `elmo` that are trained
         afterwards take a new encoder.
 
-        Raises ValueError for an unknown precision, or for int8 without an exact 8-bit product.
+        Raises ValueError for an unknown precision, for a weight that float16 cannot hold, and for
+        int8 without an exact product, or too far from float32 on a processor without VNNI.
         """
         with torch.inference_mode():
-            words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size)
             directions = ParallelDirections(threads, owns_process=owns_process)
+            words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size, directions)
             bilm = InferenceBiLM(elmo.bilm, precision_of(precision), directions)
             boundaries = _boundaries(words, elmo.alphabet)
+            alignment = None
+            if elmo.alignment is not None:
+                alignment = ExactLinear(elmo.alignment, None, directions)
             like = bilm.project(boundaries.vectors)
-            opening = bilm.opening_state(boundaries)
-        return cls(
+            opening = _opening(bilm, boundaries)
+        encoder = cls(
             elmo.config,
             elmo.alphabet,
             elmo.origin,
@@ -105,8 +102,11 @@ class Encoder:
             bilm,
             InputProjectionCache.of_size(gate_cache_bytes, like),
             opening,
-            None if elmo.alignment is None else elmo.alignment.detach(),
+            alignment,
         )
+        if precision == "int8" and not has_eight_bits():
+            _refuse_inexact(encoder, elmo)
+        return encoder
 
     @property
     def layers(self) -> int:
@@ -136,32 +136,45 @@ class Encoder:
         return self.encode_whole(sentences).sentences()
 
     def encode(
-        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
-    ) -> Iterator[Block]:
-        """Yield the layers of a batch, from zero state, in blocks of time steps.
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        bounded: bool = False,
+        block_steps: int = BLOCK_STEPS,
+    ) -> BatchRun:
+        """Return the computation of all layers of a batch, from zero state, not yet begun.
 
-        The two directions do not mix before the end, so sentences of any length can be computed in
-        blocks with their state carried. Today every batch is one block. With `bounded` the
-        sentences keep their two boundary tokens.
+        It is computed in blocks of `block_steps` time steps and can stop after any step. An empty
+        sentence is its two boundary tokens; an empty token is a token. With `bounded` the sentences
+        keep their two boundary tokens.
         """
-        representations = self.encode_whole(sentences, bounded=bounded)
-        steps = max(representations.lengths, default=0)
-        yield Block(range(steps), representations, is_last=True)
+        with torch.inference_mode():
+            if bounded:
+                words, lengths = self._with_boundaries(sentences)
+                state = State.zero(self.config.lstm, words.vectors, len(lengths))
+            else:
+                # The state after the begin boundary is the same for all sentences, and the vectors
+                # of the boundaries are not asked for: two time steps less.
+                words = self.words.encode([word for sentence in sentences for word in sentence])
+                lengths = [len(sentence) for sentence in sentences]
+                state = self.opening.repeat(len(lengths))
+            return BatchRun(
+                self.bilm,
+                words,
+                lengths,
+                state,
+                projections=self.projections,
+                bounded=bounded,
+                block_steps=block_steps,
+            )
 
     def encode_whole(
         self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
     ) -> Representations:
-        """Map sentences, lists of tokens, to all layers, from zero state.
-
-        An empty sentence is its two boundary tokens; an empty token is a token. With `bounded` the
-        sentences keep their two boundary tokens.
-        """
-        with torch.inference_mode():
-            if not bounded:
-                return self._encode_inside(sentences)
-            words, lengths = self._with_boundaries(sentences)
-            state = State.zero(self.config.lstm, words.vectors, len(lengths))
-            return Representations(self._layers(words, lengths, state), lengths, bounded=True)
+        """Map sentences, lists of tokens, to all layers, from zero state, as `encode`."""
+        run = self.encode(sentences, bounded=bounded)
+        run.advance()
+        return run.representations
 
     def encode_from(
         self, sentences: Sequence[Sequence[str]], state: State | None = None
@@ -174,49 +187,54 @@ class Encoder:
         with torch.inference_mode():
             words, lengths = self._with_boundaries(sentences)
             before = State.zero(self.config.lstm, words.vectors, 0) if state is None else state
-            layers, after = self.bilm.encode(words, lengths, before)
-            return Representations(layers, lengths, bounded=True), after
+            run = BatchRun(self.bilm, words, lengths, before.take(len(lengths)), bounded=True)
+            run.advance()
+            return run.representations, before.carry(run.state)
 
     def align(self, vectors: Tensor) -> Tensor:
         """Map mixed vectors (..., 2P) to the space that aligned languages share.
 
         A model without an alignment returns them unchanged.
         """
-        return align(vectors, self.alignment)
-
-    def _encode_inside(self, sentences: Sequence[Sequence[str]]) -> Representations:
-        """Map sentences to all layers without boundaries, in two time steps less a sentence.
-
-        The state after the begin boundary is the same for all sentences, so it is computed once
-        (`opening`), and the vectors of the boundaries are not computed at all.
-        """
-        words = self.words.encode([word for sentence in sentences for word in sentence])
-        lengths = tuple(len(sentence) for sentence in sentences)
-        present = [length for length in lengths if length]
-        state = self.opening.repeat(len(present))
-        return Representations(self._layers(words, present, state), lengths, bounded=False)
-
-    def _layers(self, words: DistinctWords, lengths: Sequence[int], state: State) -> Tensor:
-        """Map the N words of all sentences to all layers (L + 1, N, 2P)."""
-
-        def project(places: Sequence[int]) -> Projections:
-            return self.bilm.project(words.vectors[list(places)])
-
-        with self.projections.hold(words.words, project) as known:
-            layers, _ = self.bilm.encode(words, lengths, state, known)
-        return layers
+        if self.alignment is None:
+            return vectors
+        aligned: Tensor = self.alignment(vectors.flatten(0, -2))
+        return aligned.view(vectors.shape)
 
     def _with_boundaries(
         self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[DistinctWords, tuple[int, ...]]:
+    ) -> tuple[DistinctWords, list[int]]:
         """Return the words of all sentences with boundaries, and the tokens of each sentence."""
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
-        return self.words.encode(words), tuple(len(sentence) + 2 for sentence in sentences)
+        return self.words.encode(words), [len(sentence) + 2 for sentence in sentences]
+
+
+def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:
+    """Raise ValueError when weights of seven bits turn the vectors of a layer too far."""
+    found, expected = (network.embed([_SAMPLE])[0] for network in (encoder, elmo))
+    cosines = torch.cosine_similarity(found, expected, dim=2).mean(dim=1)
+    worst = int(cosines.argmin())
+    if not cosines[worst] >= _LEAST_COSINE:
+        raise ValueError(
+            f"int8 has weights of 7 bits on a CPU without VNNI, and the cosine of layer {worst} "
+            f"with float32 is {float(cosines[worst]):.5f}; it takes {_LEAST_COSINE} or more"
+        )
+
+
+def _opening(bilm: InferenceBiLM, boundaries: DistinctWords) -> State:
+    """Map the begin and the end boundary to the state, one row, at a sentence's first word.
+
+    The forward direction has seen the begin boundary, the backward one the end boundary.
+    """
+    run = BatchRun(bilm, boundaries, [1, 1], State.zero(bilm.config, boundaries.vectors, 2))
+    run.advance()
+    (begin_h, begin_c), (end_h, end_c) = run.state.directions()
+    return State.join((begin_h[:, :1], begin_c[:, :1]), (end_h[:, 1:], end_c[:, 1:]))
 
 
 def _boundaries(words: WordEncoder, alphabet: Alphabet) -> DistinctWords:
     """Return the begin and the end boundary, without a look-up in the cache."""
     names = (alphabet.begin, alphabet.end)
     vectors = words.compute(names)
-    return DistinctWords(names, vectors, torch.arange(2, device=vectors.device))
+    return DistinctWords(names, vectors, torch.arange(2))

@@ -14,9 +14,11 @@ from torch.nn import functional
 
 from elmo_model.inference.precision import Precision
 
+_LARGEST_HALF = 65_504.0
 # Signed bytes go up to 127. Bytes are sent as unsigned ones with 128 for zero. The smallest scale
 # keeps a row of zeros from being divided by zero.
 _LARGEST, _ZERO, _SMALLEST = 127.0, 128, 1e-30
+_LARGEST_7 = 63.0
 
 
 class Linear(ABC):
@@ -51,10 +53,14 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
     match precision:
         case "int8":
             if not (packs and quantises()):
-                raise ValueError("int8 takes a CPU with VNNI and a torch with oneDNN")
-            return QuantisedLinear(weight)
+                raise ValueError(
+                    "int8 takes a CPU and a torch with oneDNN, with exact 8-bit products"
+                )
+            return QuantisedLinear(weight) if has_eight_bits() else _seven_bits(weight)
         case "bfloat16" if packs and packs_bfloat16():
             return PackedBFloat16Linear(weight)
+        case "float16" if packs and packs_float16():
+            return HalfWeightLinear(weight)
         case "bfloat16" | "float16":
             return ReducedLinear(weight, getattr(torch, precision))
         case _:
@@ -145,14 +151,38 @@ def _addmm(addend: Tensor, inputs: Tensor, packed: Tensor) -> Tensor:
     return total
 
 
+class HalfWeightLinear(Linear):
+    """The product of FBGEMM on a CPU: weights in float16, inputs and sums in float32.
+
+    It reads half the bytes of a float32 product, and rounds only the weights: by 2e-4, and not at
+    all where the checkpoint is kept in float16. Raises ValueError for weights above 65,504.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        largest = float(weight.abs().max()) if weight.numel() else 0.0
+        if largest > _LARGEST_HALF:
+            raise ValueError(
+                f"float16 takes weights up to {_LARGEST_HALF:,.0f}, and there is one of {largest:g}"
+            )
+        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.contiguous(), None)
+
+    def linear(self, inputs: Tensor) -> Tensor:
+        product: Tensor = torch.ops.quantized.linear_dynamic_fp16(inputs, self._packed)
+        return product
+
+    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
+        return self.linear(inputs).add_(addend)
+
+
 class QuantisedLinear(Linear):
     """The product on a CPU with 8-bit factors: a scale for each output and for each row of inputs.
 
     The scale of a row comes from its own largest number, so no row depends on the other rows.
+    Weights go up to `largest`, 127 or the 63 of seven bits.
     """
 
-    def __init__(self, weight: Tensor) -> None:
-        scales = weight.abs().amax(dim=1).clamp_(min=_SMALLEST).div_(_LARGEST)
+    def __init__(self, weight: Tensor, largest: float = _LARGEST) -> None:
+        scales = weight.abs().amax(dim=1).clamp_(min=_SMALLEST).div_(largest)
         rounded = (weight / scales[:, None]).round_().to(torch.int8)
         self._packed: Tensor = torch.ops.onednn.qlinear_prepack(rounded.contiguous(), None)
         self._scales = scales
@@ -194,14 +224,33 @@ def packs_bfloat16() -> bool:
 
 
 @cache
-def quantises() -> bool:
-    """Tell whether this build of torch and this processor multiply 8-bit factors exactly.
+def packs_float16() -> bool:
+    """Tell whether this build of torch multiplies by packed float16 weights on this processor."""
+    return gives_the_product(HalfWeightLinear, 1e-2)
 
-    Processors without VNNI add pairs in 16 bits, which the largest factors overflow.
+
+@cache
+def quantises() -> bool:
+    """Tell whether this build of torch and this processor multiply weights of 7 bits exactly."""
+    return has_eight_bits() or _is_exact(_seven_bits)
+
+
+@cache
+def has_eight_bits() -> bool:
+    """Tell whether they multiply weights of 8 bits exactly.
+
+    Processors without VNNI add pairs in 16 bits, which the largest factors overflow; weights of
+    seven bits do not.
     """
-    return gives_the_product(QuantisedLinear, 0.05) and gives_the_product(
-        QuantisedLinear, 1e-4, torch.ones
-    )
+    return _is_exact(QuantisedLinear)
+
+
+def _seven_bits(weight: Tensor) -> Linear:
+    return QuantisedLinear(weight, _LARGEST_7)
+
+
+def _is_exact(form: Callable[[Tensor], Linear]) -> bool:
+    return gives_the_product(form, 0.1) and gives_the_product(form, 1e-4, torch.ones)
 
 
 def gives_the_product(

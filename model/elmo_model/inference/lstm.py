@@ -1,21 +1,40 @@
-"""The projected LSTM for inference: fewer passes over the gates, faster products."""
+"""The projected LSTM for inference: fewer passes over the gates, faster products, its loop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from elmo_model.inference import recurrence
 from elmo_model.inference.linear import Linear, linear_of
 from elmo_model.inference.precision import FORMATS, Precision
-from elmo_model.inference.row_buckets import RoundUp, exactly, four_at_least, in_steps
+from elmo_model.inference.row_buckets import (
+    ANY,
+    IN_STEPS,
+    IN_STRIDES,
+    RowCounts,
+    Sample,
+    filled_up,
+    in_parts,
+    product_sample,
+    same_bits,
+    telltale,
+)
+from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.lstm import ProjectedLSTM
-from elmo_model.network.recurrence import InputGates
+from elmo_model.network.recurrence import InputGates, Step, blocks
+from elmo_model.network.stack import Stack
+
+Stepwise = Generator[None, None, tuple[Tensor, Tensor, Tensor]]
+"""A computation that stops after each time step; it returns packed outputs and the state after."""
 
 # Recurrent weights (numbers) beyond which the weights of one time step have left the processor's
 # caches before the next step: 16 MiB in float32 (benchmarks/RESULTS.md).
 _NEAR = 4 * 1024**2
+# oneDNN reads float32 weights from memory faster for four to six rows than for fewer: 19 GB a
+# second and core, against 15 for one row and 13 for two (2 cores of an AMD EPYC, Zen 4). Weights
+# with fewer bits, or in a cache, gain nothing from it.
+_LEAST_FAR = 4
 _ONE_STEP = 1  # a block of at most one position is a single step
 
 
@@ -26,9 +45,14 @@ class InferenceLSTM:
     candidate's weights are doubled, all four gates are one logistic function in place, the cell is
     kept doubled, and the last factor 2 is in the projection's weights. Doubling rounds nothing.
     The gates are reordered to input, forget, output, candidate.
+
+    On a CPU a row has the same bits in any company: `step_rows` and `input_rows` are the row counts
+    of time steps and of input products that give them.
     """
 
-    def __init__(self, trained: ProjectedLSTM, precision: Precision) -> None:
+    def __init__(
+        self, trained: ProjectedLSTM, precision: Precision, directions: ParallelDirections
+    ) -> None:
         recurrent = trained.recurrent.weight.detach()
         self.input: Linear = linear_of(_reordered(trained.input.weight.detach()), precision)
         self.recurrent: Linear = linear_of(_reordered(recurrent), precision)
@@ -40,42 +64,31 @@ class InferenceLSTM:
         self.projection_clip = trained.projection_clip
         self.block = FORMATS[precision].block
         are_far = precision == "float32" and recurrent.numel() > _NEAR
-        few_rows = four_at_least if are_far else in_steps
-        self.round_up: RoundUp = few_rows if self.bias.device.type == "cpu" else exactly
+        self.step_rows = self.input_rows = ANY
+        if self.bias.device.type == "cpu":
+            least = _LEAST_FAR if are_far else 1
+            self._find_rows(recurrent.shape[1], precision, least, directions)
 
-    def run(
-        self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def run(self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor) -> Stepwise:
         """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
 
         As `ProjectedLSTM.forward`.
         """
-        return self._run(
-            inputs, lambda block: self.input.with_bias(block, self.bias), sizes, h, c, self.block
-        )
+        return self._run(inputs, self.project, sizes, h, c, self.block)
 
     def project(self, tokens: Tensor) -> Tensor:
         """Map token vectors (m, P) to their input products (m, 4D), for `run_projected`."""
-        count = len(tokens)
-        filled = functional.pad(tokens, (0, 0, 0, self.round_up(count) - count))
-        return self.input.with_bias(filled, self.bias)[:count]
+        return in_parts(lambda part: self.input.with_bias(part, self.bias), tokens, self.input_rows)
 
     def run_projected(
-        self, projected: Tensor, index: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """As `run`, with input products (m, 4D) of which `index` (positions,) names the rows.
+        self, gates: InputGates, ids: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> Stepwise:
+        """As `run`, where `gates` maps the `ids` (positions,) of a step to input products.
 
-        They are gathered step by step, so that they are still in the caches when the step reads
-        them.
+        It is called step by step, so that what it gathers is still in the caches when the step
+        reads it.
         """
-        return self._run(
-            index.unsqueeze(1),
-            lambda step: projected.index_select(0, step.squeeze(1)),
-            sizes,
-            h,
-            c,
-            _ONE_STEP,
-        )
+        return self._run(ids, gates, sizes, h, c, _ONE_STEP)
 
     def _run(
         self,
@@ -85,8 +98,8 @@ class InferenceLSTM:
         h: Tensor,
         c: Tensor,
         block: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        packed, last_h, last_c = recurrence.run(
+    ) -> Stepwise:
+        packed, last_h, last_c = yield from loop(
             inputs,
             sizes,
             h,
@@ -94,7 +107,7 @@ class InferenceLSTM:
             input_gates=input_gates,
             step=self._step,
             block=block,
-            round_up=self.round_up,
+            counts=self.step_rows,
         )
         return packed, last_h, last_c.mul_(0.5)
 
@@ -110,6 +123,135 @@ class InferenceLSTM:
         if self.projection_clip is not None:
             h.clamp_(-self.projection_clip, self.projection_clip)
         return h, c
+
+    def _find_rows(
+        self, width: int, precision: Precision, least: int, directions: ParallelDirections
+    ) -> None:
+        """Find the row counts that give a row the same bits, by trial."""
+        gates, cell = len(self.bias), len(self.bias) // 4
+
+        def form(weight: Tensor) -> Linear:
+            return linear_of(weight, precision)
+
+        def functions(rows: int) -> list[Tensor]:
+            own = torch.full((rows, gates), telltale(torch.sigmoid))
+            return [own.chunk(4, dim=1)[1].sigmoid(), own.sigmoid_()]
+
+        # small beside the products, and of the type of input products
+        addend = self.input.with_bias(torch.zeros(IN_STEPS.largest, width), 1e-6 * self.bias)
+
+        def biased(linear: Linear, inputs: Tensor) -> Tensor:
+            return linear.with_bias(inputs, 1e-6 * self.bias)
+
+        def added(linear: Linear, inputs: Tensor) -> Tensor:
+            return linear.addmm(addend[: len(inputs)], inputs)
+
+        def of_inputs() -> list[Sample]:
+            return [product_sample(form, (gates, width), IN_STRIDES.largest, biased)]
+
+        def of_steps() -> list[Sample]:
+            own = [functions, product_sample(form, (gates, width), IN_STEPS.largest, added)]
+            if self.projection is not None:
+                own.append(product_sample(form, (width, cell), IN_STEPS.largest))
+            return own
+
+        key = (precision, cell, width, self.projection is None)
+        enough = RowCounts(tuple(rows for rows in IN_STEPS.counts if rows >= least))
+        self.input_rows = same_bits((key, "input"), of_inputs, IN_STRIDES, directions)
+        self.step_rows = same_bits((key, "step"), of_steps, enough, directions)
+
+
+class InferenceStack:
+    """The L layers of one direction of a trained biLM, in a precision."""
+
+    def __init__(
+        self, trained: Stack, precision: Precision, directions: ParallelDirections
+    ) -> None:
+        lstms = (layer for layer in trained.layers if isinstance(layer, ProjectedLSTM))
+        self.layers = tuple(InferenceLSTM(lstm, precision, directions) for lstm in lstms)
+        self.skip = trained.skip
+
+    def run(
+        self,
+        tokens: Tensor,
+        sizes: Sequence[int],
+        h: Tensor,
+        c: Tensor,
+        gates: InputGates | None = None,
+    ) -> Generator[None, None, tuple[list[Tensor], Tensor, Tensor]]:
+        """Map packed (positions, P) to the L layers' packed outputs and the state after.
+
+        As `network.stack.Stack.forward`; it stops after each time step of each layer. With `gates`,
+        which gives the input products of the first layer, `tokens` are ids (positions,).
+        """
+        first = self.layers[0]
+        if gates is None:
+            output, own_h, own_c = yield from first.run(tokens, sizes, h[0], c[0])
+        else:
+            output, own_h, own_c = yield from first.run_projected(gates, tokens, sizes, h[0], c[0])
+        outputs, last_h, last_c = [output], [own_h], [own_c]
+        for number, layer in enumerate(self.layers[1:], start=1):
+            output, own_h, own_c = yield from layer.run(outputs[-1], sizes, h[number], c[number])
+            # the residual, from the second layer on; the carried state is without it
+            outputs.append(output + outputs[-1] if self.skip else output)
+            last_h.append(own_h)
+            last_c.append(own_c)
+        return outputs, torch.stack(last_h), torch.stack(last_c)
+
+
+def loop(
+    inputs: Tensor,
+    sizes: Sequence[int],
+    h: Tensor,
+    c: Tensor,
+    *,
+    input_gates: InputGates,
+    step: Step,
+    block: int,
+    counts: RowCounts,
+) -> Stepwise:
+    """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
+
+    As `network.recurrence.run`, with a stop after each step, but `step` gets `counts` of rows alone.
+    The surplus rows hold the inputs of later steps or zeros, and their results are discarded.
+    """
+    outputs, ended = [], []
+    live = len(h)
+    h, c = (filled_up(values, counts.round_up(live)) for values in (h, c))
+    for start, steps in blocks(sizes, block):
+        extent = _extent(steps, counts.round_up)
+        gates = input_gates(filled_up(inputs[start : start + extent], extent))
+        position = 0
+        for rows in steps:
+            if rows < live:
+                ended.append((h[rows:live], c[rows:live].clone()))  # a view would keep its gates
+                live = rows
+            used = counts.round_up(rows)
+            h, c = _in_parts(step, (gates[position : position + used], h[:used], c[:used]), counts)
+            outputs.append(h[:rows])
+            position += rows
+            yield
+    ended.append((h[:live], c[:live]))
+    last_h, last_c = zip(*reversed(ended), strict=True)
+    packed = torch.cat(outputs) if outputs else inputs
+    return packed, torch.cat(last_h), torch.cat(last_c)
+
+
+def _in_parts(
+    step: Step, values: tuple[Tensor, Tensor, Tensor], counts: RowCounts
+) -> tuple[Tensor, Tensor]:
+    """Compute one time step, in parts when it has more rows than the largest of `counts`."""
+    if len(values[0]) <= counts.largest:
+        return step(*values)
+    parts = zip(*(torch.split(each, counts.largest) for each in values), strict=True)
+    h, c = zip(*(step(*part) for part in parts), strict=True)
+    return torch.cat(h), torch.cat(c)
+
+
+def _extent(steps: Sequence[int], round_up: Callable[[int], int]) -> int:
+    """Return the number of positions that the steps of a block read, surplus rows included."""
+    starts = accumulate(steps, initial=0)
+    return max(start + round_up(rows) for start, rows in zip(starts, steps, strict=False))
 
 
 def _reordered(gates: Tensor) -> Tensor:

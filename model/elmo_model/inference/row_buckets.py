@@ -1,43 +1,163 @@
-"""Row buckets: few different row counts, because oneDNN compiles a program for each.
+"""Row buckets: the few row counts of products, all of which give a row the same bits.
 
-Compiling can cost more than the product. oneDNN keeps about a thousand programs. Sentences of all
-lengths give a time step any number of rows, and a batch any number of new words; without buckets
-most products of mixed traffic would wait for a program, and memory would grow until a thousand are
-kept.
+oneDNN compiles a program for each row count, which can cost more than the product, and keeps about
+a thousand of them: sentences of all lengths give a time step any number of rows. Libraries also
+have other kernels for other row counts, which add in another order: for one row, for the last rows
+of a tile, for rows enough for AMX. Which counts these are depends on the library, the processor and
+the shape, so they are found by trial when an encoder is built, and then not used.
 """
 
-from elmo_model.network.token_embedder import RoundUp
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from elmo_model.inference.linear import Linear
+from elmo_model.inference.threads import ParallelDirections
+
+# The reference of a trial is refused when one row would be computed as more rows than this: then
+# small batches would cost as much as large ones. A larger number refuses fewer references.
+_LEAST_WASTE = 48
 
 
-def exactly(rows: int) -> int:
-    """Return the same number: for devices that compile no program."""
-    return rows
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Row counts, ascending, and more rows than the largest are cut into parts; () is any count."""
+
+    counts: tuple[int, ...]
+
+    @property
+    def largest(self) -> int:
+        """The rows of the largest part."""
+        return self.counts[-1] if self.counts else sys.maxsize
+
+    def round_up(self, rows: int) -> int:
+        """Return the rows to compute for `rows`: full parts and the next count for the rest."""
+        if not self.counts:
+            return rows
+        whole, rest = divmod(rows, self.largest)
+        more = self.counts[bisect_left(self.counts, rest)] if rest else 0
+        return whole * self.largest + more
+
+    def up_to(self, largest: int) -> "RowCounts":
+        """Return the counts that are at most `largest`."""
+        return RowCounts(tuple(rows for rows in self.counts if rows <= largest))
 
 
-def in_steps(rows: int) -> int:
-    """Return the next of about 65 numbers up to 400, at most a third more."""
-    if rows <= 8:
-        return rows
-    width = 4 if rows <= 64 else 8
-    return -(-rows // width) * width
+ANY = RowCounts(())
+"""For devices that compile no program."""
+
+IN_STEPS = RowCounts((*range(1, 9), *range(12, 65, 4), *range(80, 129, 16)))
+"""At most a third more rows, for time steps. A larger largest count makes trials longer: they take
+0.5 s at the original size."""
+IN_STRIDES = RowCounts((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256))
+"""At most half more rows, for words and input products, which can be cut anywhere."""
+
+Sample = Callable[[int], Sequence[Tensor]]
+"""Map n to what a computation gives for the first n rows of a sample."""
+
+_FOUND: dict[Hashable, RowCounts] = {}
 
 
-def four_at_least(rows: int) -> int:
-    """Return the same as `in_steps`, and 4 for 1 to 3 rows.
+def same_bits(
+    key: Hashable,
+    samples: Callable[[], Sequence[Sample]],
+    candidates: RowCounts,
+    directions: ParallelDirections,
+) -> RowCounts:
+    """Return the row counts, of some candidates, that give each row the same bits.
 
-    oneDNN reads float32 weights from memory faster for four to six rows than for fewer: 19 GB a
-    second and core, against 15 for one row and 13 for two (2 cores of an AMD EPYC, Zen 4). Weights
-    with fewer bits, or in a cache, gain nothing from it.
+    The bits are those of the largest count in one thread, and a count is kept if it gives them with
+    every number of threads of `directions`. Where that leaves too little, smaller references are
+    tried; where nothing is left, rows are computed one by one. The result is kept for `key` as long
+    as the process; `samples` is called only for a new key.
     """
-    return in_steps(max(rows, 4)) if rows else 0
+    place = (key, candidates, directions.counts)
+    if place not in _FOUND:
+        own = samples()
+
+        def compute(rows: int) -> list[Tensor]:
+            return [result for sample in own for result in sample(rows)]
+
+        _FOUND[place] = _trial(compute, candidates, directions)
+    return _FOUND[place]
 
 
-def in_strides(rows: int) -> int:
-    """Return the next of 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...: at most half more."""
-    if rows <= 2:
-        return rows
-    power = 1 << (rows - 1).bit_length()
-    return power * 3 // 4 if rows <= power * 3 // 4 else power
+def _trial(compute: Sample, candidates: RowCounts, directions: ParallelDirections) -> RowCounts:
+    left = candidates
+    while left.counts:
+        (reference,) = directions.with_each_count(partial(compute, left.largest), (1,))
+        good = set(left.counts)
+
+        def kept(good: set[int] = good, reference: Sequence[Tensor] = reference) -> set[int]:
+            return {rows for rows in good if _agree(compute(rows), reference)}
+
+        good.intersection_update(*directions.with_each_count(kept, directions.counts))
+        if good and min(good) <= _LEAST_WASTE:
+            return RowCounts(tuple(sorted(good)))
+        left = left.up_to(left.largest // 2)
+    return candidates.up_to(1)
 
 
-__all__ = ["RoundUp", "exactly", "four_at_least", "in_steps", "in_strides"]
+def _agree(found: Sequence[Tensor], reference: Sequence[Tensor]) -> bool:
+    return all(
+        torch.equal(one, other[: len(one)]) for one, other in zip(found, reference, strict=True)
+    )
+
+
+def in_parts(compute: Callable[[Tensor], Tensor], inputs: Tensor, counts: RowCounts) -> Tensor:
+    """Map (rows, ...) to what `compute` gives for them, called with `counts` of rows alone."""
+    rows = len(inputs)
+    filled = filled_up(inputs, counts.round_up(rows))
+    if len(filled) <= counts.largest:
+        return compute(filled)[:rows]
+    return torch.cat([compute(part) for part in torch.split(filled, counts.largest)])[:rows]
+
+
+def filled_up(values: Tensor, rows: int) -> Tensor:
+    """Return (n, ...) with zeros appended up to `rows` rows."""
+    missing = rows - len(values)
+    if missing <= 0:
+        return values
+    return torch.cat((values, values.new_zeros(missing, *values.shape[1:])))
+
+
+def product_sample(
+    form: Callable[[Tensor], Linear],
+    shape: tuple[int, int],
+    rows: int,
+    multiply: Callable[[Linear, Tensor], Tensor] = lambda linear, inputs: linear.linear(inputs),
+) -> Sample:
+    """Return products of a matrix of `shape` (outputs, inputs) in a form.
+
+    In every other row the second half of each sum cancels the first one, so that nothing is left
+    but the rounding of the partial sums: two orders of adding differ nearly everywhere, also when
+    results have 16 bits. The other rows are random, for 8-bit products, whose sums are exact.
+    """
+    generator = torch.Generator().manual_seed(0)
+    half = shape[1] // 2
+    order = torch.randperm(half, generator=generator)
+    weight, sample = torch.randn(shape, generator=generator), torch.zeros(rows, shape[1])
+    weight[:, half : 2 * half] = weight[:, :half][:, order]
+    sample[:, :half] = torch.randn(rows, half, generator=generator)
+    sample[::2, half : 2 * half] = -sample[::2, :half][:, order]
+    made = form(weight)
+    return lambda count: [multiply(made, sample[:count])]
+
+
+@cache
+def telltale(function: Callable[[Tensor], Tensor]) -> float:
+    """Return an argument where the vector form of a function and its scalar form differ.
+
+    torch computes numbers that fill no vector register one by one, with other last bits: at the end
+    of an array and where threads divide it. A sample of this number alone shows each such place.
+    Returns 1 where there is no such argument.
+    """
+    arguments = torch.linspace(-8, 8, 1 << 16)
+    one_by_one = torch.stack((arguments, arguments), dim=1)[:, 0]  # strides: no vector form
+    differ = torch.nonzero(function(arguments) != function(one_by_one))
+    return float(arguments[differ[0, 0]]) if len(differ) else 1.0

@@ -4,17 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo_model.inference.caches import WordCache
-from elmo_model.inference.row_buckets import in_strides
+from elmo_model.inference.linear import Linear, linear_of
+from elmo_model.inference.row_buckets import (
+    IN_STRIDES,
+    RowCounts,
+    in_parts,
+    product_sample,
+    same_bits,
+    telltale,
+)
+from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.token_embedder import TokenEmbedder, distinct
+
+# Rows of a part of a product of the token embedder. A larger number makes the trial longer.
+_MOST_ROWS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctWords:
-    """The m distinct words among n words, their vectors (m, P), and the row (n,) of each word."""
+    """The m distinct words among n words, their vectors (m, P), and the row (n,) of each word.
+
+    `index`, the rows, lies on the CPU.
+    """
 
     words: tuple[str, ...]
     vectors: Tensor
@@ -22,30 +37,121 @@ class DistinctWords:
 
     def everywhere(self) -> Tensor:
         """Return the vectors (n, P) of all words."""
-        return self.vectors.index_select(0, self.index)
+        return self.vectors.index_select(0, self.index.to(self.vectors.device))
 
 
 class WordEncoder:
     """A token embedder for inference, and a cache of at most `cache_size` words.
 
-    The embedder is a new module over the weights of `embedder`, which lie in the same memory.
+    The embedder is a new module over the weights of `embedder`, which lie in the same memory. On a
+    CPU its products are packed, in memory of their own, and a word has the same bits in any
+    company.
     """
 
-    def __init__(self, embedder: TokenEmbedder, config: ElmoConfig, cache_size: int) -> None:
+    def __init__(
+        self,
+        embedder: TokenEmbedder,
+        config: ElmoConfig,
+        cache_size: int,
+        directions: ParallelDirections,
+    ) -> None:
         with torch.device("meta"):
             self._embedder = TokenEmbedder(config, embedder.alphabet)
         weights = {name: value.detach() for name, value in embedder.state_dict().items()}
         self._embedder.load_state_dict(weights, assign=True)
         self._embedder.requires_grad_(False).eval()
+        self._counts = IN_STRIDES
+        if all(value.device.type == "cpu" for value in weights.values()):
+            _make_exact(self._embedder, directions)
+            if config.char_cnn is not None:
+                self._counts = _word_counts(config.char_cnn.width, directions)
         self.cache = WordCache(cache_size)
 
     def encode(self, words: Sequence[str]) -> DistinctWords:
         """Look up n words, each distinct word once."""
         different, index = distinct(words)
         vectors = self.cache.look_up(different, self.compute)
-        rows = torch.tensor(index, dtype=torch.int64).to(vectors.device)
-        return DistinctWords(different, vectors, rows)
+        return DistinctWords(different, vectors, torch.tensor(index, dtype=torch.int64))
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""
-        return self._embedder.embed(words, in_strides)
+        return self._embedder.embed(words, self._counts.round_up)
+
+
+class ExactLinear(nn.Module):
+    """A float32 linear map on a CPU that gives a row the same bits in any company."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, directions: ParallelDirections) -> None:
+        super().__init__()
+        self._linear = _packed(weight.detach())
+        self._bias = None if bias is None else bias.detach()
+        rows = IN_STRIDES.up_to(_MOST_ROWS)
+        outputs, inputs = weight.shape
+        bias = torch.full((outputs,), 1e-6)
+
+        def multiply(linear: Linear, sample: Tensor) -> Tensor:
+            return linear.linear(sample) if self._bias is None else linear.with_bias(sample, bias)
+
+        self._counts = same_bits(
+            (outputs, inputs, self._bias is None),
+            lambda: [product_sample(_packed, (outputs, inputs), rows.largest, multiply)],
+            rows,
+            directions,
+        )
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (rows, inputs) to (rows, outputs)."""
+        return in_parts(self._product, inputs, self._counts)
+
+    def _product(self, inputs: Tensor) -> Tensor:
+        if self._bias is None:
+            return self._linear.linear(inputs)
+        return self._linear.with_bias(inputs, self._bias)
+
+
+def _packed(weight: Tensor) -> Linear:
+    return linear_of(weight, "float32")
+
+
+class _Convolution(nn.Module):
+    """The convolution of oneDNN. torch would take another one for few words, with other bits."""
+
+    def __init__(self, trained: nn.Conv1d) -> None:
+        super().__init__()
+        self.weight, self.bias = trained.weight.unsqueeze(2), trained.bias
+
+    def forward(self, letters: Tensor) -> Tensor:
+        """Map (words, embedding, characters) to (words, filters, positions)."""
+        images = letters.contiguous().unsqueeze(2)
+        found: Tensor = torch.mkldnn_convolution(
+            images, self.weight, self.bias, (0, 0), (1, 1), (1, 1), 1
+        )
+        return found.squeeze(2)
+
+
+def _make_exact(module: nn.Module, directions: ParallelDirections) -> None:
+    """Replace the products below a module by those that give a row the same bits."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, ExactLinear(child.weight, child.bias, directions))
+        elif isinstance(child, nn.Conv1d):
+            if torch._C._has_mkldnn and child.weight.dtype == torch.float32:
+                # a list of modules keeps its children by their numbers
+                module._modules[name] = _Convolution(child)
+        else:
+            _make_exact(child, directions)
+
+
+def _word_counts(width: int, directions: ParallelDirections) -> RowCounts:
+    """Return numbers of words with which the functions of the CNN's filters have the same bits."""
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(3, IN_STRIDES.largest, width, generator=generator)
+
+    def functions(rows: int) -> list[Tensor]:
+        ends = [
+            function(torch.full((rows, width), telltale(function)))
+            for function in (torch.sigmoid, torch.tanh)
+        ]
+        return [*ends, torch.lerp(*numbers[:, :rows])]
+
+    return same_bits(("words", width), lambda: [functions], IN_STRIDES, directions)

@@ -17,6 +17,8 @@ RoundUp = Callable[[int], int]
 # filter gives 1,024 numbers for each position) and makes the products no faster
 # (benchmarks/network.py, "none" cached).
 _POSITIONS = 8192
+# Words that pass the CNN at once, at most. A larger number makes short words no faster.
+_WORDS = 256
 # Characters by which words differ in width: few different widths, because oneDNN compiles a program
 # for each shape (`elmo_model.inference.row_buckets`).
 _WIDTH_STEP = 8
@@ -88,7 +90,7 @@ class TokenEmbedder(nn.Module):
             width = self._width(lengths[order[start]])
             while end < len(order):
                 wider = self._width(lengths[order[end]])
-                if wider * (end + 1 - start) > _POSITIONS:
+                if wider * (end + 1 - start) > _POSITIONS or end - start == _WORDS:
                     break
                 width, end = wider, end + 1
             chunks.append((order[start:end], width))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.threads import ParallelDirections
 
 Graph = Callable[..., tuple[Tensor, tuple[Tensor, ...]]]
 """Map inputs to one tensor with a gradient, and to others without one."""

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.inference.batch_run import BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.caches import KnownProjections
-from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.caches import InputProjectionCache
+from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import LSTMConfig
@@ -45,9 +46,11 @@ def test_vectors_and_state_are_those_of_the_trained_network(
     before = State(torch.randn(2, 5, 8) / 4, torch.randn(2, 5, 2 * cell) / 4)
     expected, after = network(given.everywhere(), LENGTHS, before)
 
-    known = KnownProjections(fast.project(given.vectors), torch.arange(len(given.vectors)))
-    for projections in (None, known):
-        found, state = fast.encode(given, LENGTHS, before, projections)
+    cache = InputProjectionCache(20, fast.project(given.vectors[:1]))
+    for projections in (None, cache):
+        run = BatchRun(fast, given, LENGTHS, before.take(3), projections=projections)
+        assert run.advance()
+        found, state = run.representations.layers, before.carry(run.state)
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
         torch.testing.assert_close(state.h, after.h, rtol=0, atol=2e-5)
         torch.testing.assert_close(state.c, after.c, rtol=0, atol=2e-5)
@@ -59,17 +62,6 @@ def test_vectors_and_state_are_those_of_the_trained_network(
 def test_no_sentences_return_the_state() -> None:
     fast = InferenceBiLM(trained(), "float32", ParallelDirections(1))
     state = State(torch.ones(2, 3, 8), torch.ones(2, 3, 16))
-    layers, after = fast.encode(words(torch.zeros(0, 4), []), [], state)
-    assert layers.shape == (3, 0, 8) and after is state
-
-
-@torch.inference_mode()
-def test_the_opening_state_is_that_of_each_direction_at_the_first_word() -> None:
-    network, boundaries = trained(), words(torch.randn(2, 4), [0, 1])
-    fast = InferenceBiLM(network, "float32", ParallelDirections(1))
-    opening = fast.opening_state(boundaries)
-    word = torch.randn(1, 4)
-    whole, _ = network(torch.cat((boundaries.vectors[:1], word, boundaries.vectors[1:])), [3])
-    found, _ = fast.encode(words(word, [0]), [1], opening)
-    assert opening.rows == 1
-    torch.testing.assert_close(found, whole[:, 1:2], rtol=0, atol=1e-5)
+    run = BatchRun(fast, words(torch.zeros(0, 4), []), [], state.take(0))
+    assert run.advance()
+    assert run.representations.layers.shape == (3, 0, 8) and run.state.rows == 0

@@ -5,22 +5,24 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.linear import (
+    HalfWeightLinear,
     PackedBFloat16Linear,
     PackedLinear,
     PlainLinear,
     QuantisedLinear,
     ReducedLinear,
     gives_the_product,
+    has_eight_bits,
     linear_of,
     packs_bfloat16,
+    packs_float16,
     packs_float32,
-    quantises,
 )
 from elmo_model.inference.precision import PRECISIONS, Precision
 
 # Of the largest number of a product whose terms are about 1.
 TOLERANCES: dict[str, float] = {"float32": 1e-5, "bfloat16": 0.2, "float16": 0.03, "int8": 0.25}
-NEEDS_8_BITS = pytest.mark.skipif(not quantises(), reason="no exact 8-bit product here")
+NEEDS_8_BITS = pytest.mark.skipif(not has_eight_bits(), reason="no exact 8-bit product here")
 EVERY_PRECISION = [
     pytest.param(name, marks=NEEDS_8_BITS if name == "int8" else ()) for name in PRECISIONS
 ]
@@ -69,7 +71,7 @@ def test_other_types_stay_plain() -> None:
 
 
 def test_8_bits_are_refused_where_they_are_not_exact() -> None:
-    with pytest.raises(ValueError, match="VNNI"):
+    with pytest.raises(ValueError, match="exact 8-bit products"):
         linear_of(weights().double(), "int8")
 
 
@@ -99,6 +101,24 @@ def test_a_reduced_product_has_16_bit_factors_and_the_type_of_its_addend() -> No
     assert form.linear(inputs).dtype == torch.float32
     assert form.addmm(torch.zeros(2, 4), inputs).dtype == torch.float32
     assert form.with_bias(inputs, torch.zeros(4)).dtype == torch.float32
+
+
+@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+def test_weights_that_float16_holds_are_not_rounded_and_larger_ones_are_refused() -> None:
+    weight, inputs = drawn(40, 24).half().float(), drawn(3, 24)
+    assert isinstance(linear_of(weight, "float16"), HalfWeightLinear)
+    found = HalfWeightLinear(weight).linear(inputs)
+    torch.testing.assert_close(found, inputs @ weight.T, rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="up to 65,504, and there is one of 70000"):
+        HalfWeightLinear(torch.full((2, 2), 70_000.0))
+
+
+@NEEDS_8_BITS
+@pytest.mark.parametrize("largest", [127.0, 63.0])
+def test_weights_of_seven_and_of_eight_bits_give_the_product(largest: float) -> None:
+    weight, inputs = drawn(40, 24), drawn(3, 24)
+    found = QuantisedLinear(weight, largest).linear(inputs)
+    torch.testing.assert_close(found, inputs @ weight.T, rtol=0, atol=0.25 * 127 / largest)
 
 
 @NEEDS_8_BITS

@@ -2,12 +2,18 @@
 
 import pytest
 import torch
+from torch import Tensor
 
-from elmo_model.inference.linear import quantises
-from elmo_model.inference.lstm import InferenceLSTM
+from elmo_model.inference.linear import has_eight_bits
+from elmo_model.inference.lstm import InferenceLSTM, InferenceStack, loop
 from elmo_model.inference.precision import Precision
+from elmo_model.inference.row_buckets import ANY, IN_STEPS, RowCounts
+from elmo_model.inference.threads import ParallelDirections
+from elmo_model.network import recurrence
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM
+from elmo_model.network.stack import Stack
+from tests.support.stepwise import whole
 
 SIZES = [5, 5, 3, 2, 1, 1]
 FORMS = [
@@ -23,9 +29,9 @@ TOLERANCES: dict[Precision, float] = {
     "float16": 0.02,
     "int8": 0.15,
 }
+NEEDS_8_BITS = pytest.mark.skipif(not has_eight_bits(), reason="no VNNI")
 PRECISIONS = [
-    pytest.param(name, marks=pytest.mark.skipif(name == "int8" and not quantises(), reason="VNNI"))
-    for name in TOLERANCES
+    pytest.param(name, marks=NEEDS_8_BITS if name == "int8" else ()) for name in TOLERANCES
 ]
 
 
@@ -56,11 +62,14 @@ def test_outputs_and_state_are_those_of_the_trained_one(
     inputs, h = torch.randn(sum(SIZES), 16), torch.randn(5, 16) / 4
     c = torch.randn(5, layer.recurrent.out_features // 4) / 4
     expected = layer(inputs, SIZES, h, c)
-    fast = InferenceLSTM(layer, precision)
+    fast = InferenceLSTM(layer, precision, ParallelDirections(1))
 
-    direct = fast.run(inputs, SIZES, h, c)
+    direct = whole(fast.run(inputs, SIZES, h, c))
     index = torch.arange(len(inputs)).flip(0)
-    projected = fast.run_projected(fast.project(inputs.flip(0)), index, SIZES, h, c)
+    products = fast.project(inputs.flip(0))
+    projected = whole(
+        fast.run_projected(lambda ids: products.index_select(0, ids), index, SIZES, h, c)
+    )
 
     for found in (direct, projected):
         for one, other in zip(found, expected, strict=True):
@@ -73,7 +82,72 @@ def test_the_trained_layer_and_the_given_state_are_not_changed() -> None:
     layer = trained()
     before = [parameter.clone() for parameter in layer.parameters()]
     h, c = torch.ones(5, 16), torch.ones(5, 32)
-    InferenceLSTM(layer, "float32").run(torch.randn(sum(SIZES), 16), SIZES, h, c)
+    fast = InferenceLSTM(layer, "float32", ParallelDirections(1))
+    whole(fast.run(torch.randn(sum(SIZES), 16), SIZES, h, c))
     assert (h == 1).all() and (c == 1).all()
     for parameter, value in zip(layer.parameters(), before, strict=True):
         assert torch.equal(parameter, value)
+
+
+@pytest.mark.parametrize("counts", [ANY, IN_STEPS, RowCounts((4, 6)), RowCounts((16,))])
+@pytest.mark.parametrize("block", [1, 8, 20, 100])
+def test_surplus_rows_and_parts_change_nothing(counts: RowCounts, block: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = [11, 9, 9, 6, 3, 1, 1]
+    inputs = torch.randn(sum(sizes), 3, generator=generator)
+    h, c = (torch.randn(11, 3, generator=generator) for _ in range(2))
+    rows: set[int] = set()
+
+    def step(gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        assert len(gates) == len(h) == len(c)
+        rows.add(len(gates))
+        c = torch.tanh(gates + c) + 0.5 * h
+        return c + gates, c
+
+    expected = recurrence.run(inputs, sizes, h, c, input_gates=torch.sin, step=step, block=block)
+    rows.clear()
+    found = whole(
+        loop(inputs, sizes, h, c, input_gates=torch.sin, step=step, block=block, counts=counts)
+    )
+
+    assert rows <= set(counts.counts or sizes)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_no_steps_return_the_state() -> None:
+    h, c = torch.ones(2, 1), torch.zeros(2, 1)
+    packed, after, cells = whole(
+        loop(
+            torch.zeros(0, 1), [], h, c,
+            input_gates=torch.sin, step=lambda g, h, c: (h, c), block=4, counts=IN_STEPS,
+        )
+    )  # fmt: skip
+    assert packed.shape == (0, 1)
+    assert torch.equal(after, h) and torch.equal(cells, c)
+
+
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("layers", [1, 3])
+@torch.inference_mode()
+def test_outputs_and_state_are_those_of_the_trained_stack(layers: int, skip: bool) -> None:
+    stack = Stack(LSTMConfig(layers, 8, 4, 3.0, 3.0, skip), dropout=0.5).eval()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in stack.parameters():
+        parameter.normal_(0, 0.5, generator=generator)
+    tokens, h, c = (
+        torch.randn(shape, generator=generator)
+        for shape in ((11, 4), (layers, 4, 4), (layers, 4, 8))
+    )
+    sizes = [4, 3, 3, 1]
+    outputs, last_h, last_c = stack(tokens, sizes, h, c)
+    fast = InferenceStack(stack, "float32", ParallelDirections(1))
+    products = fast.layers[0].project(tokens)
+
+    for run in (
+        fast.run(tokens, sizes, h, c),
+        fast.run(torch.arange(11), sizes, h, c, lambda ids: products.index_select(0, ids)),
+    ):
+        found = whole(run)
+        for one, other in zip([*found[0], *found[1:]], [*outputs, last_h, last_c], strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-5)

@@ -1,39 +1,71 @@
-"""Row buckets: few of them, never fewer rows than asked for, and the same vectors."""
+"""Row counts: few of them, never fewer rows than asked for, and only those with the same bits."""
 
 import pytest
 import torch
+from torch import Tensor
 
-from elmo_model.inference.lstm import InferenceLSTM
-from elmo_model.inference.row_buckets import RoundUp, four_at_least, in_steps, in_strides
-from elmo_model.network.config import LSTMConfig
-from elmo_model.network.lstm import ProjectedLSTM
-
-
-@pytest.mark.parametrize(
-    ("round_up", "least", "most", "waste"),
-    [(in_steps, 1, 65, 4 / 3), (four_at_least, 4, 62, 4 / 3), (in_strides, 1, 20, 1.5)],
+from elmo_model.inference.row_buckets import (
+    ANY,
+    IN_STEPS,
+    IN_STRIDES,
+    RowCounts,
+    in_parts,
+    same_bits,
 )
-def test_buckets_are_few_and_none_is_too_small(
-    round_up: RoundUp, least: int, most: int, waste: float
-) -> None:
-    found = {rows: round_up(rows) for rows in range(401)}
+from elmo_model.inference.threads import ParallelDirections
 
-    assert found[0] == 0 and found[1] == least
-    assert all(rows <= rounded <= max(least, waste * rows) for rows, rounded in found.items())
-    assert len(set(found.values())) <= most
-    assert all(round_up(rounded) == rounded for rounded in found.values())
+ONE = ParallelDirections(1)
 
 
-@torch.inference_mode()
-def test_surplus_rows_of_large_layers_change_no_output() -> None:
-    """Their time steps compute at least four rows."""
-    layer = ProjectedLSTM(LSTMConfig(1, 2049, 512, 3.0, 3.0, True))
-    generator = torch.Generator().manual_seed(0)
-    for parameter in layer.parameters():
-        parameter.uniform_(-0.05, 0.05, generator=generator)
-    fast = InferenceLSTM(layer, "float32")
-    assert fast.round_up(1) == 4
-    sizes = [3, 2, 1]
-    inputs, h, c = torch.randn(6, 512), torch.zeros(3, 512), torch.zeros(3, 2049)
-    for one, other in zip(fast.run(inputs, sizes, h, c), layer(inputs, sizes, h, c), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+@pytest.mark.parametrize(("counts", "waste"), [(IN_STEPS, 4 / 3), (IN_STRIDES, 1.5)])
+def test_counts_are_few_and_none_is_too_small(counts: RowCounts, waste: float) -> None:
+    found = {rows: counts.round_up(rows) for rows in range(counts.largest + 1)}
+
+    assert found[0] == 0 and found[1] == 1
+    assert all(rows <= rounded <= max(1, waste * rows) for rows, rounded in found.items())
+    assert len(counts.counts) <= 30
+    assert counts.round_up(2 * counts.largest + 1) == 2 * counts.largest + 1
+    assert ANY.round_up(1_000_003) == 1_000_003
+
+
+def test_counts_with_other_bits_are_found_and_not_used() -> None:
+    """A kernel for one row, one for the last of seven rows, one for many."""
+
+    def compute(rows: int) -> list[Tensor]:
+        numbers = torch.ones(rows)
+        if rows in (1, 7):
+            numbers[-1] += 1e-6
+        return [numbers, torch.zeros(rows)]
+
+    found = same_bits("last rows", lambda: [compute], IN_STEPS, ONE)
+    assert found.counts == tuple(rows for rows in IN_STEPS.counts if rows not in (1, 7))
+    assert found.round_up(1) == 2 and found.round_up(7) == 8
+
+
+def test_a_reference_that_would_make_one_row_cost_as_much_as_many_is_refused() -> None:
+    def compute(rows: int) -> list[Tensor]:
+        return [torch.full((rows,), float(rows > 60))]
+
+    found = same_bits("many rows", lambda: [compute], IN_STEPS, ONE)
+    assert found.largest == 32 and found.counts[0] == 1
+
+
+def test_a_number_of_threads_that_changes_bits_is_noticed() -> None:
+    def compute(rows: int) -> list[Tensor]:
+        return [torch.full((rows,), float(torch.get_num_threads() > 2 and rows > 8))]
+
+    found = same_bits("threads", lambda: [compute], IN_STEPS, ParallelDirections(6))
+    assert found.largest == 8
+
+
+def test_parts_have_the_counts_and_give_all_rows() -> None:
+    rows: list[int] = []
+
+    def double(part: Tensor) -> Tensor:
+        rows.append(len(part))
+        return 2 * part
+
+    numbers = torch.arange(23.0).unsqueeze(1)
+    assert torch.equal(in_parts(double, numbers, RowCounts((2, 8))), 2 * numbers)
+    assert rows == [8, 8, 8]
+    assert in_parts(double, numbers[:0], RowCounts((2, 8))).shape == (0, 1)

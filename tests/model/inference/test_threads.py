@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from elmo_model.inference.parallel_directions import ParallelDirections
+from elmo_model.inference.threads import ParallelDirections
 
 
 def thread() -> tuple[int, int]:
@@ -117,7 +117,7 @@ def test_many_callers_at_once_get_their_own_results() -> None:
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     program = """
         import os, warnings
-        from elmo_model.inference.parallel_directions import ParallelDirections
+        from elmo_model.inference.threads import ParallelDirections
 
         warnings.simplefilter("ignore", DeprecationWarning)  # of fork with threads, from 3.12 on
         directions = ParallelDirections(2)

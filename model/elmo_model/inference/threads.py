@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -29,9 +29,25 @@ class ParallelDirections:
     def __init__(self, threads: int | None = None, *, owns_process: bool = False) -> None:
         self.threads = torch.get_num_threads() if threads is None else threads
         self._owns_process = owns_process
+        self._caller = torch.get_num_threads()
         self._first = _Thread(self.threads - self.threads // 2)
         self._second = _Thread(max(1, self.threads // 2))
         self._single = self._second if self.threads <= 3 else _Thread(1)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The different numbers of torch threads that computations are given, from 1 up."""
+        return tuple(sorted({1, self._caller, self.threads, self._first.count, self._second.count}))
+
+    @staticmethod
+    def with_each_count(compute: Callable[[], Result], counts: Sequence[int]) -> list[Result]:
+        """Run `compute` with each number of torch threads, one after another, in new threads."""
+        results = []
+        for count in counts:
+            thread = _Thread(count)
+            thread.start()
+            results.append(thread.submit(compute).result())
+        return results
 
     def run(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
         """Run both in parallel, each on half of the threads, and return both results.
@@ -75,7 +91,7 @@ class _Thread:
     """A thread with a fixed number of torch threads."""
 
     def __init__(self, torch_threads: int) -> None:
-        self._torch_threads = torch_threads
+        self.count = torch_threads
         self._executor = ThreadPoolExecutor(1)
         self._process = 0  # that the thread was started in: a forked child has none of the threads
 
@@ -85,7 +101,7 @@ class _Thread:
             return
         with _STARTING:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="elmo-direction")
-            self._executor.submit(_use_torch_threads, self._torch_threads).result()
+            self._executor.submit(_use_torch_threads, self.count).result()
             self._process = os.getpid()
 
     def submit(self, compute: Callable[[], Result]) -> Future[Result]:
