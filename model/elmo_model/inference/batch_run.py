@@ -54,7 +54,6 @@ class BatchRun:
         """
         self._bilm, self._words, self._projections = bilm, words, projections
         shape = (bilm.config.layers + 1, len(words.index), 2 * words.vectors.shape[1])
-        self._index: Numbers = words.index.numpy()
         layers = words.vectors.new_empty(shape)
         self.representations = Representations(layers, tuple(lengths), bounded)
         self._lengths: Numbers = np.array(lengths, dtype=np.int64)  # 0 when dropped
@@ -116,7 +115,7 @@ class BatchRun:
         device = self._words.vectors.device
         self._live = torch.from_numpy(order[: sizes[0]]).to(device)
         words = self._words_of(tokens)
-        halves = words.index.to(device, non_blocking=True).chunk(2)
+        halves = torch.from_numpy(words.index).to(device, non_blocking=True).chunk(2)
         rows = [
             Rows(
                 sizes.tolist(),
@@ -132,14 +131,12 @@ class BatchRun:
 
     def _words_of(self, tokens: tuple[Numbers, Numbers]) -> DistinctWords:
         """Return the distinct words of a block, and their numbers for both directions in turn."""
-        words, numbers = self._words, self._index[np.concatenate(tokens)]
+        words, numbers = self._words, self._words.index[np.concatenate(tokens)]
         if len(tokens[0]) == len(words.index):  # one block has all tokens
-            return DistinctWords(words.words, words.vectors, torch.from_numpy(numbers))
+            return DistinctWords(words.words, words.vectors, numbers)
         found, own = np.unique(numbers, return_inverse=True)
         vectors = words.vectors[torch.from_numpy(found).to(words.vectors.device)]
-        return DistinctWords(
-            tuple(words.words[number] for number in found), vectors, torch.from_numpy(own)
-        )
+        return DistinctWords(tuple(words.words[number] for number in found), vectors, own)
 
     def _keep(self, block: BlockRun) -> None:
         """Write the state after a block to the rows of the batch."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -237,4 +238,4 @@ def _boundaries(words: WordEncoder, alphabet: Alphabet) -> DistinctWords:
     """Return the begin and the end boundary, without a look-up in the cache."""
     names = (alphabet.begin, alphabet.end)
     vectors = words.compute(names)
-    return DistinctWords(names, vectors, torch.arange(2))
+    return DistinctWords(names, vectors, np.arange(2))

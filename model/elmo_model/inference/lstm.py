@@ -212,7 +212,7 @@ def loop(
 ) -> Stepwise:
     """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
 
-    As `network.recurrence.run`, with a stop after each step, but `step` gets `counts` of rows alone.
+    As `network.recurrence.run`, with a stop after each step; `step` gets `counts` of rows alone.
     The surplus rows hold the inputs of later steps or zeros, and their results are discarded.
     """
     outputs, ended = [], []

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_model.inference.caches import WordCache
@@ -26,18 +28,15 @@ _MOST_ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class DistinctWords:
-    """The m distinct words among n words, their vectors (m, P), and the row (n,) of each word.
-
-    `index`, the rows, lies on the CPU.
-    """
+    """The m distinct words among n words, their vectors (m, P), and the row (n,) of each word."""
 
     words: tuple[str, ...]
     vectors: Tensor
-    index: Tensor
+    index: NDArray[np.int64]
 
     def everywhere(self) -> Tensor:
         """Return the vectors (n, P) of all words."""
-        return self.vectors.index_select(0, self.index.to(self.vectors.device))
+        return self.vectors[torch.from_numpy(self.index).to(self.vectors.device)]
 
 
 class WordEncoder:
@@ -71,7 +70,7 @@ class WordEncoder:
         """Look up n words, each distinct word once."""
         different, index = distinct(words)
         vectors = self.cache.look_up(different, self.compute)
-        return DistinctWords(different, vectors, torch.tensor(index, dtype=torch.int64))
+        return DistinctWords(different, vectors, np.array(index, dtype=np.int64))
 
     def compute(self, words: Sequence[str]) -> Tensor:
         """Map m distinct words to (m, P) without the cache."""

@@ -1,5 +1,6 @@
 """The biLM for inference: the vectors and the state of the trained one, however it computes."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ def trained(cell: int = 8) -> BiLM:
 
 def words(vectors: Tensor, index: list[int]) -> DistinctWords:
     return DistinctWords(
-        tuple(map(str, range(len(vectors)))), vectors, torch.tensor(index, dtype=torch.int64)
+        tuple(map(str, range(len(vectors)))), vectors, np.array(index, dtype=np.int64)
     )
 
 
