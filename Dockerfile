@@ -29,7 +29,8 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     python -c 'import tomllib; \
       files = "client/pyproject.toml", "pyproject.toml"; \
       client, server = (tomllib.load(open(file, "rb"))["project"] for file in files); \
-      extras = server["optional-dependencies"]["arrow"]; \
+      optional = server["optional-dependencies"]; \
+      extras = [*optional["arrow"], *optional["traces"]]; \
       needed = [*client["dependencies"], *server["dependencies"], *extras]; \
       print(*(d for d in needed if d != "elmo-client"), sep="\n")' \
       > requirements.txt; \

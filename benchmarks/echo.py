@@ -1,17 +1,23 @@
 """The service without a model: the cost of a request apart from the network.
 
     python -m benchmarks.echo [--clients 1 32] [--seconds 5]
+    python -m benchmarks.echo --traces [--share 0.01] [--pairs 12]
 
 An echo worker in a process of its own answers every sentence with zeros. The clients are those of
 wrk, which must be installed: one connection each, one sentence of 10 tokens in each request.
+
+`--traces` compares two servers, one of which traces a share of the requests, in pairs of runs whose
+order alternates: the ratio of a pair says more than two rates, where other work is on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,15 +77,16 @@ def serve(port: int) -> int:
     """Serve with echo workers, as `elmo serve` does with real ones."""
     settings = from_strings({"port": str(port), "log_level": "warning", "devices": "cpu"})
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, echo_worker))
+    return run(assemble(settings, echo_worker, environment=os.environ))
 
 
 @contextlib.contextmanager
-def served() -> Iterator[str]:
+def served(**environment: str) -> Iterator[str]:
     """Yield the address of a service that runs while the body of the `with` statement does."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen([sys.executable, "-m", "benchmarks.echo", "--serve", str(port)])
+    command = [sys.executable, "-m", "benchmarks.echo", "--serve", str(port)]
+    server = subprocess.Popen(command, env={**os.environ, **environment})
     try:
         for _ in range(200):
             time.sleep(0.05)
@@ -106,11 +113,38 @@ def measure(url: str, clients: int, seconds: int, accept: str) -> tuple[float, f
     return float(rate[1]), p50 / 1e3, p99 / 1e3, errors
 
 
+def compare_traces(clients: int, seconds: int, share: float, pairs: int) -> None:
+    """Print the requests/s of each pair of runs, without and with traces, and their ratios."""
+    from tests.support.collector import collector  # noqa: PLC0415 - needs the extra `traces`
+
+    accept = "application/vnd.safetensors"
+    with collector() as to:
+        sampler = {
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": str(share),
+        }
+        with served() as off, served(OTEL_EXPORTER_OTLP_ENDPOINT=to.url, **sampler) as on:
+            ratios = []
+            print("| pair | off | on | on / off |\n|--:|--:|--:|--:|")
+            for pair in range(-1, pairs):  # the first one warms up
+                urls = (off, on) if pair % 2 else (on, off)
+                rates = {url: measure(url, clients, seconds, accept)[0] for url in urls}
+                if pair >= 0:
+                    ratios.append(rates[on] / rates[off])
+                    print(f"| {pair} | {rates[off]:,.0f} | {rates[on]:,.0f} | {ratios[-1]:.3f} |")
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        print(f"\nmedian {middle:.3f}, quartiles {low:.3f} to {high:.3f}; share {share:g}")
+        print(f"spans received: {len(to.spans(0)):,}")
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--traces", action="store_true", help="compare with traces")
+    parser.add_argument("--share", type=float, default=0.01, help="of the requests, traced")
+    parser.add_argument("--pairs", type=int, default=12, help="of runs, with --traces")
     parser.add_argument("--serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -119,6 +153,9 @@ def main() -> int:
         print("wrk is not installed (Debian's package wrk)", file=sys.stderr)
         return 2
     print(describe())
+    if arguments.traces:
+        compare_traces(arguments.clients[-1], arguments.seconds, arguments.share, arguments.pairs)
+        return 0
     print("| answer | clients | requests/s | p50 ms | p99 ms | errors |")
     print("|---|--:|--:|--:|--:|--:|")
     with served() as url:

@@ -26,6 +26,7 @@ WEB = {"fastapi", "starlette", "uvicorn", "httpx", "prometheus_client", "click"}
 HEAVY = {
     *("torch", "h5py", "numpy", "pyarrow", "nltk", "sacremoses", "ray"),
     *("fastapi", "starlette", "uvicorn", "uvloop", "pydantic", "httpx", "anyio", "rich"),
+    "opentelemetry",
 }
 """Libraries that a function may import when it runs: slow to import, or optional."""
 
@@ -197,6 +198,13 @@ def test_neither_layers_nor_the_server_know_a_file_format() -> None:
     assert {*importers(modules, "pickle")} == {"elmo_serve.jobs.plan", "elmo_serve.workers.process"}
     assert importers(modules, "safetensors") == ["elmo_serve.http.media_types.safetensors"]
     assert importers(modules, "zipfile") == ["elmo_serve.http.media_types.npz"]
+
+
+def test_opentelemetry_is_behind_two_modules() -> None:
+    found = importers(SOURCES, "opentelemetry")
+
+    assert found == ["elmo_serve.tracing.exporter", "elmo_serve.tracing.tracer"]
+    assert not importers(inside("elmo_serve.tracing"), "elmo_serve.http")
 
 
 def test_nothing_below_the_command_line_reads_the_environment() -> None:

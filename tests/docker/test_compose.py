@@ -25,6 +25,14 @@ def test_every_setting_and_nothing_else_reaches_the_service() -> None:
     assert given == {variable(name) for name in Settings.model_fields}
 
 
+def test_every_variable_of_traces_that_is_documented_reaches_the_service() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    table = re.findall(r"^\| (`OTEL_\w+`[^|]*) \|", text, re.MULTILINE)
+    given = {name for name in SERVICES["elmo"]["environment"] if name.startswith("OTEL_")}
+
+    assert given == {name for row in table for name in re.findall(r"OTEL_\w+", row)}
+
+
 def test_the_grace_period_exceeds_twice_the_drain_timeout() -> None:
     (seconds,) = re.findall(r":-(\d+)s}", SERVICES["elmo"]["stop_grace_period"])
     assert int(seconds) > 2 * Settings.model_fields["drain_timeout_seconds"].default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -81,11 +81,13 @@ async def in_process(
     is_open: bool = True,
     has_model: bool = False,
     spawn_fit: SpawnFit = FitHere,
+    environment: Mapping[str, str] | None = None,
     **settings: object,
 ) -> AsyncIterator[InProcess]:
     """Serve with one worker, whose gate is open unless `is_open` is false, until the block is left.
 
-    With `has_model` the worker has the golden model, on the event loop.
+    With `has_model` the worker has the golden model, on the event loop. `environment` turns traces
+    on.
     """
     worker = ModelWorker(SMALL) if has_model else GatedWorker(is_open=is_open)
     given = Settings.model_validate(
@@ -95,7 +97,13 @@ async def in_process(
             **settings,
         }
     )
-    server = assemble(given, lambda *_: worker, hardware=Hardware(0), spawn_fit=spawn_fit)
+    server = assemble(
+        given,
+        lambda *_: worker,
+        hardware=Hardware(0),
+        spawn_fit=spawn_fit,
+        environment=environment,
+    )
     segments, metrics = SharedMemoryPool(), Metrics()
     server.fit_parser = NoBodyProcess(segments, metrics)
     server.json_workers = NoJsonProcesses(1, segments, metrics)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from elmo_serve.commands.options import is_given
@@ -36,4 +38,5 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     from elmo_serve.http.server import serve as run
 
     settings, hardware = serve_settings.checked(values, [*filter(is_given, values)])
-    ctx.exit(run(with_word_vectors(with_resolved_models(settings)), hardware))
+    settings = with_word_vectors(with_resolved_models(settings))
+    ctx.exit(run(settings, hardware, os.environ))

@@ -101,7 +101,7 @@ class RayReplica(Replica):
         # Ray shows an actor its own GPUs alone, by this variable.
         hardware = replace(Hardware.here(os.environ.get(VISIBLE)), cores=cores)
         here = await asyncio.to_thread(on_this_machine, settings, cores)
-        super().__init__(assemble(here, hardware=hardware))
+        super().__init__(assemble(here, hardware=hardware, environment=os.environ))
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Return the application: Ray Serve calls it inside the replica."""

@@ -54,6 +54,7 @@ _EXPOSED_HEADERS: Final = (
     "Location",
     "Retry-After",
     "Server-Timing",
+    "traceresponse",
     "X-Request-Id",
     "X-Unknown-Share",
     "X-Warnings",
@@ -128,7 +129,9 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
         shedding_check(server.load_shedder),
     )
     return [
-        Middleware(RequestContext, metrics=server.request_metrics, routes=routes),
+        Middleware(
+            RequestContext, metrics=server.request_metrics, routes=routes, tracer=server.tracer
+        ),
         *_cross_origin(settings.cors_origins),
         Middleware(Errors),
         Middleware(BodyLimit, limit=settings.max_body_bytes),

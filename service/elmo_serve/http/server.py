@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final, cast
 
@@ -58,14 +58,16 @@ _GEN0_OBJECTS: Final = 10_000
 _log = logging.getLogger("elmo_serve")
 
 
-def serve(settings: Settings, hardware: Hardware) -> int:
+def serve(settings: Settings, hardware: Hardware, environment: Mapping[str, str]) -> int:
     """Serve on that hardware until SIGTERM or SIGINT; return the status to exit with.
+
+    `environment` is for traces; see `start_tracer`.
 
     Raises:
         SettingsError: the address or the port cannot be used.
     """
     logs.configure(settings.log_level, settings.log_format)
-    return run(assemble(settings, hardware=hardware))
+    return run(assemble(settings, hardware=hardware, environment=environment))
 
 
 def run(server: Server, app: FastAPI | None = None) -> int:

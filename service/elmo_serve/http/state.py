@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Query, Request
 from fastapi.routing import APIRoute
@@ -29,6 +29,9 @@ from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.messages import ModelInfo
+
+if TYPE_CHECKING:  # an extra
+    from elmo_serve.tracing.tracer import Tracer
 
 VERSION: Final = importlib.metadata.version("elmo-serve")
 
@@ -56,6 +59,7 @@ class Server:
     load_shedder: LoadShedder
     receiving: ReceivingBudget
     request_metrics: RequestMetrics
+    tracer: "Tracer | None" = None
     waits: RequestWaits = field(default_factory=RequestWaits)
     address: str = ""
     started_at: int = field(default_factory=lambda: int(time.time()))
@@ -137,12 +141,14 @@ class Server:
         return is_drained
 
     async def close(self) -> None:
-        """End the jobs and the processes, and the watch over the tasks."""
+        """End the jobs, the processes and the watch over the tasks; send the last spans."""
         await self.jobs.close()
         for model in self.models:
             model.close()
         pools = (self.engine, self.json_workers, self.text_workers, self.fit_parser)
         await asyncio.gather(*(pool.stop() for pool in pools))
+        if self.tracer is not None:
+            self.tracer.close()
 
     async def _open(self, served: ServedModel) -> None:
         is_first = served is self.models.first

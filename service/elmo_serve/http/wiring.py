@@ -1,5 +1,6 @@
 """The parts of a server, put together from its settings."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from elmo_serve.http.calls.body import ReceivingBudget
@@ -21,6 +22,7 @@ from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
+from elmo_serve.tracing.start import start_tracer
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool
@@ -34,11 +36,13 @@ def assemble(
     timeouts: Timeouts = TIMEOUTS,
     hardware: Hardware | None = None,
     spawn_fit: SpawnFit | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Server:
     """Return a server whose processes are not started yet.
 
     `make_worker` makes the workers; `timeouts` say when one of them counts as hung. `hardware` is
-    by default that of this machine. `spawn_fit` makes other processes of fits.
+    by default that of this machine. `spawn_fit` makes other processes of fits. `environment` has
+    the variables of OpenTelemetry, which are no settings.
     """
     metrics = Metrics()
     segments = SharedMemoryPool()
@@ -56,7 +60,9 @@ def assemble(
     }
     engine = Engine(pools, segments, limits, metrics)
     _watch_queues(engine, metrics)
-    return _server(settings, engine, segments, metrics, spawn_fit)
+    server = _server(settings, engine, segments, metrics, spawn_fit)
+    server.tracer = start_tracer(environment or {}, metrics)
+    return server
 
 
 def _server(

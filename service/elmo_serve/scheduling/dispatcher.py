@@ -10,6 +10,7 @@ from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
+from elmo_serve.tracing.trace import Trace, TracedBatch
 from elmo_serve.workers.messages import Batch, Done, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
@@ -142,6 +143,7 @@ class Dispatcher:
         self._failures = metrics.failures
         self._batch_duration = metrics.batch_duration
         self.metrics = metrics.of(model)
+        self.traced: set[Trace] = set()  # of the requests that wait and are sampled
         self._clock = clock
         self._running: dict[int, RunningBatch] = {}  # by the id of the batch
         self._last_batch = 0
@@ -235,11 +237,29 @@ class Dispatcher:
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
         """Answer the jobs of a batch, after the worker, which is idle now, has its next one."""
         running = self._running.pop(batch.id)
+        if self.traced:
+            self._note_traced(running, slot)
         self._throughput.add(batch.tokens, slot.seconds, fullness=batch.padded_tokens / slot.budget)
         try:
             self._dispatch()
         finally:  # a fault of the next batch must not lose the results of this one
             self._answer(running, done, slot)
+
+    def _note_traced(self, running: RunningBatch, slot: WorkerSlot) -> None:
+        """Note a batch in the traces of the sampled requests that waited for it."""
+        waiting = (request.trace for job in running.jobs for request, _ in job.waiting)
+        traces = tuple({trace: None for trace in waiting if trace is not None})
+        attributes: dict[str, str | int] = {
+            "elmo.model": self.model,
+            "elmo.device": slot.labels["device"],
+            "elmo.batch.sentences": len(running.jobs),
+            "elmo.batch.tokens": running.batch.tokens,
+            "elmo.batch.padded_tokens": running.batch.padded_tokens,
+        }
+        now = self._clock.now()
+        batch = TracedBatch(now - slot.seconds, now, attributes, traces)
+        for trace in traces:
+            trace.batches.append(batch)
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
         self._batch_duration.labels(self.model, slot.labels["device"]).observe(done.seconds)
@@ -257,7 +277,10 @@ class Dispatcher:
 
     def on_failed(self, batch: Batch, failed: Failed, slot: WorkerSlot) -> None:
         """Run the halves of a batch that raised, until the sentence that raises is alone."""
-        jobs = list(self._running.pop(batch.id).jobs)
+        running = self._running.pop(batch.id)
+        if self.traced:
+            self._note_traced(running, slot)
+        jobs = list(running.jobs)
         if len(jobs) > 1:
             _log.warning(
                 "batch failed, running its halves",

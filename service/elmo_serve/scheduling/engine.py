@@ -15,6 +15,7 @@ from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.scheduling.request import Request
+from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
@@ -99,6 +100,7 @@ class Engine:
         model: str | None = None,
         *,
         is_bulk: bool = False,
+        trace: Trace | None = None,
     ) -> Embedded:
         """Compute the vectors of all sentences, or of none.
 
@@ -111,6 +113,7 @@ class Engine:
             model: the name of the model; None: the first.
             is_bulk: whether interactive requests come first however small this request is. A
                 request that is larger than a batch is bulk anyway.
+            trace: where the queue and the batches of a sampled request are noted.
 
         Raises:
             TooLarge, ClientOverShare, Overloaded, Unavailable: not admitted; nothing was queued.
@@ -122,7 +125,7 @@ class Engine:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
             request = await self._ended(
-                sentences, lengths, output, timeout_seconds, client, model, is_bulk
+                sentences, lengths, output, timeout_seconds, client, model, is_bulk, trace
             )
             if request.error is not None:
                 raise request.error
@@ -143,6 +146,7 @@ class Engine:
         client: str,
         model: str,
         is_bulk: bool,
+        trace: Trace | None,
     ) -> Request:
         """Return a request that has all its results or an error."""
         admitted = self.admission.admit(lengths, timeout_seconds, client, model)
@@ -159,8 +163,11 @@ class Engine:
             admitted.virtual_seconds_per_token,
             on_end,
             is_bulk,
+            trace,
         )
         self._requests.add(request)
+        if trace is not None:
+            dispatcher.traced.add(trace)
         timer = self._clock.call_later(timeout_seconds, partial(_overdue, request, timeout_seconds))
         try:
             await self._enqueue(request, dispatcher)
@@ -170,6 +177,9 @@ class Engine:
             self._requests.discard(request)
             request.end()
             admitted.close()
+            if trace is not None:
+                dispatcher.traced.discard(trace)
+                trace.end_queue(request.arrived_at, request.started_at)
             if request.missing:
                 self._withdraw(request, dispatcher)
         return request

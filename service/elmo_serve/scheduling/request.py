@@ -9,6 +9,7 @@ from enum import Enum, auto
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.output import Output
 from elmo_serve.scheduling.quotas import Hold
+from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.shared_memory import Vectors
 
 BULK_COST = 1 << 62
@@ -37,6 +38,7 @@ class Request:
         virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
         on_end: called once, when the last result or the first error is there.
         is_bulk: whether the request is bulk however small it is.
+        trace: what is noted for the spans of a sampled request.
         cost: its tokens, boundaries included, or `BULK_COST`; it orders the queue.
     """
 
@@ -48,6 +50,7 @@ class Request:
     virtual_seconds_per_token: float
     on_end: Callable[[], None]
     is_bulk: bool = False
+    trace: Trace | None = None
     cost: int = field(init=False)
     jobs: list[SentenceJob] = field(init=False, default_factory=list)  # of the first sentences
     next_virtual_start: float = field(init=False)  # of the first sentence that is not queued yet

@@ -24,6 +24,7 @@ from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
 from elmo_serve.output import Output, interned
 from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.tracing.trace import Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +52,7 @@ class EmbeddingCall:
         self._deadline = time.monotonic() + self._seconds
         self._memory = ExitStack()
         self._body_bytes = 0
+        self._trace: Trace | None = self.scope["state"].get("trace")
         headers.check_json(self.scope)
 
     def __enter__(self) -> Self:
@@ -84,9 +86,13 @@ class EmbeddingCall:
             await body.receive(self._receive)
             self._wait.end_on_disconnect(self._receive)
             self._body_bytes = body.size
+            self._end_stage("receive")
             if body.size <= SMALL_BODY_BYTES:
-                return parse(model, body.content, limits)
-            return await server.json_workers.parse(model, body, limits)
+                found = parse(model, body.content, limits)
+            else:
+                found = await server.json_workers.parse(model, body, limits)
+            self._end_stage("parse")
+            return found
 
     async def tokenize(
         self,
@@ -111,6 +117,7 @@ class EmbeddingCall:
             found = await tokenize(
                 self.server, model.info, body, tokenizer=tokenizer, truncate=truncate
             )
+        self._end_stage("tokenize")
         if found.warnings.count:
             self.server.metrics.token_warnings.inc(found.warnings.count)
         return found
@@ -148,6 +155,7 @@ class EmbeddingCall:
                 self.seconds_left,
                 headers.client(self.scope),
                 model.name,
+                trace=self._trace,
             )
         except SentenceFailed as error:
             raise error.at(body.pointer(error.index)) from None
@@ -181,6 +189,10 @@ class EmbeddingCall:
         with self._limited(_not_written):
             return await asyncio.to_thread(work, *args, **kwargs)
 
+    def _end_stage(self, name: str) -> None:
+        if self._trace is not None:
+            self._trace.end_stage(name)
+
     @contextmanager
     def _limited(self, overdue: Callable[[float], DeadlineExceeded]) -> Iterator[None]:
         """End a step at the deadline."""
@@ -200,6 +212,7 @@ class EmbeddingCall:
 
         Its memory is released when the last chunk is sent.
         """
+        self._end_stage("encode")
         return ChunkedResponse(chunks, texts.warnings.count, more, self._memory.pop_all())
 
 

@@ -36,7 +36,9 @@ _CODES: Final[dict[type[ServiceError], str]] = {
 }
 
 
-def response(error: ServiceError, method: str, path: str, request_id: str) -> Response:
+def response(
+    error: ServiceError, method: str, path: str, request_id: str, trace_id: str | None = None
+) -> Response:
     """Return the response for an error of a request with a method to a path."""
     if path.startswith(OPENAI):
         return _json(openai_body(error), openai_status(type(error)), error)
@@ -44,7 +46,7 @@ def response(error: ServiceError, method: str, path: str, request_id: str) -> Re
         return _json(tei_body(error), error.status, error)
     if path.startswith(OPEN_INFERENCE):
         return _json({"error": problem_details.encodable(error.detail)}, error.status, error)
-    return problem_details.response(error, request_id)
+    return problem_details.response(error, request_id, trace_id)
 
 
 def openai_status(error: type[ServiceError]) -> int:

@@ -86,6 +86,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     instance: str = Field(description="The request id.")
+    trace_id: str = optional("", "The id of its trace, where the server has one.")
     errors: list[FieldProblem] = optional((), "The faults of the request body, where it has any.")
 
 
@@ -102,7 +103,7 @@ def translated(error: Exception, request: Request) -> ServiceError:
     return InternalError()
 
 
-def problem(error: ServiceError, instance: str) -> dict[str, Any]:
+def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> dict[str, Any]:
     """Return the members of the problem document. `instance` is the request id."""
     members: dict[str, Any] = {
         "type": error.uri(),
@@ -111,6 +112,8 @@ def problem(error: ServiceError, instance: str) -> dict[str, Any]:
         "detail": encodable(error.detail),
         "instance": encodable(instance),
     }
+    if trace_id is not None:
+        members["trace_id"] = trace_id
     if error.errors:
         members["errors"] = [
             {"pointer": encodable(fault.pointer), "detail": encodable(fault.detail)}
@@ -124,10 +127,10 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def response(error: ServiceError, request_id: str) -> Response:
+def response(error: ServiceError, request_id: str, trace_id: str | None = None) -> Response:
     """Return the response for an error."""
     return Response(
-        orjson.dumps(problem(error, request_id)),
+        orjson.dumps(problem(error, request_id, trace_id)),
         status_code=error.status,
         headers=error.headers,
         media_type=MEDIA_TYPE,

@@ -10,8 +10,8 @@ from elmo_serve.http.connection.limits import connection_of
 class BodyLimit:
     """Raises TooLarge out of `receive`, so that the route's error handling sees it.
 
-    Also tells the connection when a body was not read to its end: its rest is thrown away, and has
-    a limited time to come.
+    Notes the bytes that came for the access log. Tells the connection when a body was not read to
+    its end: its rest is thrown away, and has a limited time to come.
     """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
@@ -40,6 +40,7 @@ class BodyLimit:
         try:
             await self._app(scope, receive_some, send)
         finally:
+            scope["state"]["account"]["request_bytes"] = size
             if is_unread:
                 connection_of(scope).body_unread()
 

@@ -1,9 +1,9 @@
-"""Request id, time, metrics and access log of every request."""
+"""Request id, time, metrics, access log and trace of every request."""
 
 import logging
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Histogram
 from starlette.routing import BaseRoute, Match
@@ -14,6 +14,10 @@ from elmo_serve.http import headers
 from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.public_paths import PROBES
 from elmo_serve.metrics import Metrics
+from elmo_serve.tracing.trace import Trace
+
+if TYPE_CHECKING:  # an extra
+    from elmo_serve.tracing.tracer import Tracer
 
 _log = logging.getLogger("elmo_serve.access")
 
@@ -25,6 +29,9 @@ UNKNOWN: Final = "unknown"
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 """Methods that are labels; all others share one, so that clients cannot add series."""
+
+_TRACED: Final = ("key", "sentences", "tokens")
+"""Fields of the access log that are attributes of the request's span."""
 
 
 class RequestMetrics:
@@ -63,14 +70,21 @@ class RequestContext:
     """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
     Puts into the `state` of a request: `request_id`, and `account`, a dictionary whose entries
-    become fields of the request's line in the access log. Closes connections over the limit after
-    their response.
+    become fields of the request's line in the access log; and `trace`, if the request is sampled.
+    Closes connections over the limit after their response.
     """
 
-    def __init__(self, app: ASGIApp, metrics: RequestMetrics, routes: Sequence[BaseRoute]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: RequestMetrics,
+        routes: Sequence[BaseRoute],
+        tracer: "Tracer | None" = None,
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._routes = routes
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,29 +96,36 @@ class RequestContext:
         request_id = headers.request_id(scope)
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "account": {}}
         token = logs.request_id.set(request_id)
-        status = _CLIENT_LEFT
+        trace = None if self._tracer is None else _begin_trace(scope, self._tracer)
+        status, size = _CLIENT_LEFT, 0
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", request_id.encode()),
                     *([(b"connection", b"close")] if connection.is_surplus else ()),
+                    *([(b"traceresponse", trace.header)] if trace is not None else ()),
                 ]
+            else:
+                size += len(message.get("body", b""))
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_id)
         finally:
             connection.request_ended()
+            scope["state"]["account"]["response_bytes"] = size
             self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = self._route(scope)
         self._metrics.count(scope["method"], route, status, seconds)
+        if self._tracer is not None and (trace := scope["state"].get("trace")) is not None:
+            _end_trace(scope, self._tracer, trace, route, status)
         if "is_shed" in scope["state"]:
             return  # `LoadShedder` logs it
         level = logging.DEBUG if route in PROBES else logging.INFO
@@ -127,3 +148,41 @@ class RequestContext:
             fitting = (r for r in self._routes if r.matches(scope)[0] is not Match.NONE)
             route = next(fitting, None)
         return getattr(route, "path", UNKNOWN)
+
+
+def _begin_trace(scope: Scope, tracer: "Tracer") -> Trace | None:
+    """Return the trace of a sampled request; put it and the id of the trace into its state."""
+    if scope["path"] in PROBES:
+        return None
+    sent = headers.first(scope, b"traceparent")
+    trace_id, is_sampled = tracer.sampling.decide(sent)
+    trace = None
+    if is_sampled:
+        trace = tracer.begin(sent, headers.every(scope, b"tracestate"))
+        trace_id, scope["state"]["trace"] = trace.id, trace
+    if trace_id is not None:
+        scope["state"]["trace_id"] = scope["state"]["account"]["trace_id"] = trace_id
+    return trace
+
+
+def _end_trace(scope: Scope, tracer: "Tracer", trace: Trace, route: str, status: int) -> None:
+    """Make the spans of a request, with OpenTelemetry's names of attributes where it has one."""
+    method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+    account, client = scope["state"]["account"], scope.get("client")
+    attributes = {
+        "http.request.method": method,
+        "url.path": scope["path"],
+        "url.scheme": scope["scheme"],
+        "client.address": client[0] if client else "",
+        "http.request.body.size": account.get("request_bytes", 0),
+        "http.response.body.size": account["response_bytes"],
+        "elmo.request_id": scope["state"]["request_id"],
+        **{f"elmo.{name}": account[name] for name in _TRACED if name in account},
+    }
+    name = "HTTP" if method == "_OTHER" else method
+    if route != UNKNOWN:
+        name = f"{name} {route}"
+        attributes["http.route"] = route
+    if status != _CLIENT_LEFT:
+        attributes["http.response.status_code"] = status
+    tracer.end(trace, name, attributes, str(status) if status >= 500 else None)

@@ -33,6 +33,8 @@ class Errors:
             known = translated(error, Request(scope))
             if has_started:
                 raise
-            request_id = scope["state"]["request_id"]
-            response = error_bodies.response(known, scope["method"], scope["path"], request_id)
+            request_id, trace_id = scope["state"]["request_id"], scope["state"].get("trace_id")
+            response = error_bodies.response(
+                known, scope["method"], scope["path"], request_id, trace_id
+            )
             await response(scope, receive, send)

@@ -1,0 +1,146 @@
+"""Requests as spans of OpenTelemetry: which are sampled, and what is sent of them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, TraceIdRatioBased
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import Counter
+
+from elmo_serve.tracing.exporter import BoundedProcessor, CollectorExporter
+from elmo_serve.tracing.trace import Stage, Trace
+
+_TRACEPARENT: Final = re.compile(
+    "(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
+)
+"""W3C Trace Context: the id of the trace and the flags. Version 00 has nothing after them."""
+
+_PARENT_BASED: Final = "parentbased_"
+_QUEUED_SPANS: Final = 2_048  # OpenTelemetry's default
+_CLOSE_SECONDS: Final = 2.0
+"""For the last spans at a stop. A collector that does not answer holds the stop up for so long."""
+
+_log = logging.getLogger("elmo_serve.tracing")
+
+
+class Sampling:
+    """The share of requests that are traced, by OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
+
+    Decides before anything of OpenTelemetry is called: its own sampler takes 4 us of each request,
+    its span that is not recorded 9 us (`benchmarks.echo --traces`).
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        name = environment.get("OTEL_TRACES_SAMPLER") or "parentbased_always_on"
+        ratio = environment.get("OTEL_TRACES_SAMPLER_ARG") or "1"
+        shares = {"always_on": "1", "always_off": "0", "traceidratio": ratio}
+        self._follows_parent = name.startswith(_PARENT_BASED)
+        try:
+            share = float(shares[name.removeprefix(_PARENT_BASED)])
+            self._bound = TraceIdRatioBased(share).bound
+        except (KeyError, ValueError):
+            _log.warning("OTEL_TRACES_SAMPLER=%r with %r is unknown: all is traced", name, ratio)
+            self._follows_parent, self._bound = True, TraceIdRatioBased(1.0).bound
+
+    def decide(self, traceparent: str | None) -> tuple[str | None, bool]:
+        """Return the id of the client's trace, if it has one, and whether the request is traced."""
+        sent = None if traceparent is None else _TRACEPARENT.fullmatch(traceparent)
+        if sent is None:
+            return None, random.getrandbits(64) < self._bound
+        trace_id, flags = sent.groups()
+        if self._follows_parent:
+            return trace_id, bool(int(flags, 16) & 1)
+        return trace_id, int(trace_id[16:], 16) < self._bound
+
+
+class Tracer:
+    """Begins the traces of sampled requests and makes their spans.
+
+    Requests answer first: the spans of the stages are made after the response, and a thread sends
+    them.
+    """
+
+    def __init__(self, environment: Mapping[str, str], dropped: Counter) -> None:
+        self.sampling = Sampling(environment)
+        version = importlib.metadata.version("elmo-serve")
+        own = Resource.create({"service.name": "elmo-serve", "service.version": version})
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON,
+            resource=own.merge(OTELResourceDetector().detect()),
+            shutdown_on_exit=False,
+        )
+        self._exporter = CollectorExporter(dropped)
+        size = environment.get("OTEL_BSP_MAX_QUEUE_SIZE") or str(_QUEUED_SPANS)
+        self._provider.add_span_processor(BoundedProcessor(self._exporter, int(size), dropped))
+        self._tracer = self._provider.get_tracer("elmo_serve", version)
+        self._propagator = TraceContextTextMapPropagator()
+
+    def begin(self, traceparent: str | None, tracestate: Iterable[str]) -> Trace:
+        """Begin the trace of a sampled request, as a part of the client's if it has sent one."""
+        carrier = {"traceparent": traceparent or "", "tracestate": ",".join(tracestate)}
+        parent = self._propagator.extract(carrier, Context())
+        span = self._tracer.start_span("request", parent, SpanKind.SERVER)
+        context = span.get_span_context()
+        trace_id = f"{context.trace_id:032x}"
+        header = f"00-{trace_id}-{context.span_id:016x}-{context.trace_flags:02x}"
+        return Trace(span, trace_id, header.encode())
+
+    def end(
+        self,
+        trace: Trace,
+        name: str,
+        attributes: Mapping[str, str | int],
+        failure: str | None,
+    ) -> None:
+        """Make the spans of a request that has been answered; `failure` is a fault of the server's.
+
+        The last stage, `send`, ends now if a response was written.
+        """
+        if trace.stages and trace.stages[-1].name == "encode":
+            trace.end_stage("send")
+        parent = set_span_in_context(trace.span, Context())
+        for stage, more, links in _parts(trace):
+            start = trace.wall_ns(stage.start)
+            span = self._tracer.start_span(
+                stage.name, parent, attributes=more, links=links, start_time=start
+            )
+            span.end(trace.wall_ns(stage.end))
+        trace.span.update_name(name)
+        trace.span.set_attributes(attributes)
+        if failure is not None:
+            trace.span.set_status(Status(StatusCode.ERROR))
+            trace.span.set_attribute("error.type", failure)
+        trace.span.end(trace.wall_ns(time.monotonic()))
+
+    @property
+    def waiting(self) -> int:
+        """The spans that are queued or being sent."""
+        return self._exporter.waiting
+
+    def close(self) -> None:
+        """Send the spans that wait, for `_CLOSE_SECONDS` at most."""
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECONDS)
+
+
+def _parts(trace: Trace) -> Iterator[tuple[Stage, Mapping[str, str | int], list[Link]]]:
+    """Yield the stages, and the batches with links to the other requests that they held."""
+    for stage in trace.stages:
+        yield stage, {}, []
+    for batch in trace.batches:
+        others = [each for each in batch.traces if each is not trace]
+        links = [Link(each.span.get_span_context()) for each in others]
+        yield Stage("batch", batch.start, batch.end), batch.attributes, links

@@ -1,0 +1,88 @@
+"""When traces are on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from elmo_serve.metrics import Metrics
+from elmo_serve.tracing.start import start_tracer
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": ""},
+        {"OTEL_SERVICE_NAME": "elmo", "OTEL_TRACES_SAMPLER": "always_on"},
+        {**ENDPOINT, "OTEL_SDK_DISABLED": "true"},
+        {**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"},
+    ],
+)
+def test_traces_are_off(environment: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    assert start_tracer(environment, Metrics()) is None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", [*ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+def test_traces_are_on_where_an_endpoint_is_named(name: str) -> None:
+    environment = {name: "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    tracer = start_tracer(environment, Metrics())
+
+    assert tracer is not None
+    tracer.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "traces are off: OTEL_EXPORTER_OTLP_PROTOCOL='grpc' is not sent by this server; it "
+            "sends http/protobuf",
+        ),
+        (
+            {"OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
+            "traces are off: max_queue_size must be a positive integer.",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    more: dict[str, str], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert start_tracer({**ENDPOINT, **more}, Metrics()) is None
+    assert [each.getMessage() for each in caplog.records] == [message]
+
+
+def test_a_missing_extra_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delitem(sys.modules, "elmo_serve.tracing.tracer", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+
+    assert start_tracer(ENDPOINT, Metrics()) is None
+    assert [each.getMessage() for each in caplog.records] == [
+        "traces are off: OTEL_EXPORTER_OTLP_ENDPOINT is set and opentelemetry.sdk.resources is not "
+        "installed; pip install 'elmo-serve[traces]'"
+    ]
+
+
+def test_without_an_endpoint_nothing_of_the_extra_is_imported() -> None:
+    script = (
+        "import sys\n"
+        "from elmo_serve.http.app import create_app\n"
+        "from elmo_serve.http.wiring import assemble\n"
+        "from elmo_serve.settings import Settings\n"
+        "create_app(assemble(Settings(), environment={}))\n"
+        "extra = ('opentelemetry.sdk', 'opentelemetry.exporter', 'elmo_serve.tracing.tracer')\n"
+        "print([name for name in sys.modules if name.startswith(extra)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
