@@ -8,6 +8,7 @@ wrk, which must be installed: one connection each, one sentence of 10 tokens in 
 
 `--traces` compares two servers, one of which traces a share of the requests, in pairs of runs whose
 order alternates: the ratio of a pair says more than two rates, where other work is on the machine.
+The processor time of the server for a request is steadier still.
 """
 
 from __future__ import annotations
@@ -124,17 +125,38 @@ def compare_traces(clients: int, seconds: int, share: float, pairs: int) -> None
             "OTEL_TRACES_SAMPLER_ARG": str(share),
         }
         with served() as off, served(OTEL_EXPORTER_OTLP_ENDPOINT=to.url, **sampler) as on:
+            print("| requests/s off | on | ratio | processor us a request off | on | ratio |")
+            print("|--:|--:|--:|--:|--:|--:|")
             ratios = []
-            print("| pair | off | on | on / off |\n|--:|--:|--:|--:|")
             for pair in range(-1, pairs):  # the first one warms up
                 urls = (off, on) if pair % 2 else (on, off)
-                rates = {url: measure(url, clients, seconds, accept)[0] for url in urls}
+                found = {url: _costs(url, clients, seconds, accept) for url in urls}
                 if pair >= 0:
-                    ratios.append(rates[on] / rates[off])
-                    print(f"| {pair} | {rates[off]:,.0f} | {rates[on]:,.0f} | {ratios[-1]:.3f} |")
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        print(f"\nmedian {middle:.3f}, quartiles {low:.3f} to {high:.3f}; share {share:g}")
-        print(f"spans received: {len(to.spans(0)):,}")
+                    both = list(zip(found[off], found[on], strict=True))
+                    ratios.append([traced / usual for usual, traced in both])
+                    cells = zip(both, ratios[-1], strict=True)
+                    texts = (f"{a:,.0f} | {b:,.0f} | {ratio:.3f}" for (a, b), ratio in cells)
+                    print(f"| {' | '.join(texts)} |")
+        for name, values in zip(
+            ("requests/s", "processor"), zip(*ratios, strict=True), strict=True
+        ):
+            low, middle, high = statistics.quantiles(values, n=4)
+            print(f"\n{name}: median {middle:.3f}, quartiles {low:.3f} to {high:.3f}")
+        print(f"\nspans received: {len(to.spans(0)):,} of a share of {share:g}")
+
+
+def _costs(url: str, clients: int, seconds: int, accept: str) -> tuple[float, float]:
+    """Return requests/s, and the processor time of the server for a request in microseconds."""
+    before = _processor_seconds(url)
+    rate = measure(url, clients, seconds, accept)[0]
+    return rate, (_processor_seconds(url) - before) / (rate * seconds) * 1e6
+
+
+def _processor_seconds(url: str) -> float:
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        text = response.read().decode()
+    (found,) = re.findall(r"^elmo_process_cpu_seconds_total (\S+)", text, re.MULTILINE)
+    return float(found)
 
 
 def main() -> int:
