@@ -10,7 +10,7 @@ from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
-from elmo_serve.tracing.trace import Trace, TracedBatch
+from elmo_serve.tracing.trace import Part, Trace
 from elmo_serve.workers.messages import Batch, Done, Failed, Ready
 from elmo_serve.workers.pool import WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
@@ -257,9 +257,9 @@ class Dispatcher:
             "elmo.batch.padded_tokens": running.batch.padded_tokens,
         }
         now = self._clock.now()
-        batch = TracedBatch(now - slot.seconds, now, attributes, traces)
+        batch = Part("batch", now - slot.seconds, now, attributes, traces)
         for trace in traces:
-            trace.batches.append(batch)
+            trace.parts.append(batch)
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
         self._batch_duration.labels(self.model, slot.labels["device"]).observe(done.seconds)

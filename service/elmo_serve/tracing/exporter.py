@@ -1,4 +1,4 @@
-"""Spans on their way to the collector: sent by a thread, dropped and counted where it fails."""
+"""The way of spans to the collector, which drops and counts them where it fails."""
 
 from __future__ import annotations
 
@@ -8,77 +8,57 @@ from collections.abc import Sequence
 
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from prometheus_client import Counter
 
 _log = logging.getLogger("elmo_serve.tracing")
 
 
 class CollectorExporter(SpanExporter):
-    """OpenTelemetry's exporter of OTLP over HTTP, with a count of the spans that were lost.
+    """OpenTelemetry's exporter of OTLP over HTTP, with a bound and a count of what is lost.
 
-    `waiting` is the number of spans that are queued or being sent.
+    `waiting` is the number of spans that are queued or being sent; `limit` is its bound.
     """
 
-    def __init__(self, dropped: Counter) -> None:
+    def __init__(self, limit: int, dropped: Counter) -> None:
         self.waiting = 0
+        self._limit = limit
         self._dropped = dropped
         self._lock = threading.Lock()  # spans are added on the event loop and sent by a thread
-        self._messages = _FirstOfOutage()
-        self._logger = logging.getLogger(trace_exporter.__name__)
+        self._is_failing = False
         self._exporter: SpanExporter = trace_exporter.OTLPSpanExporter()
+        self._logger = logging.getLogger(trace_exporter.__name__)
 
     def start(self) -> None:
         """Keep all but the first message of each outage out of the log, until `shutdown`."""
-        self._logger.addFilter(self._messages)
+        self._logger.addFilter(self._is_first)
 
-    def add(self, count: int) -> None:
-        """Count spans that are queued, or with a negative number those that were sent or lost."""
+    def reserve(self, count: int) -> bool:
+        """Return whether so many spans have room; count those that are dropped."""
         with self._lock:
-            self.waiting += count
+            has_room = self.waiting + count <= self._limit
+            self.waiting += count if has_room else 0
+        if not has_room:
+            self._dropped.inc(count)
+        return has_room
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans. A failure takes 10 s at most (OTEL_EXPORTER_OTLP_TIMEOUT)."""
         result = self._exporter.export(spans)
         if result is not SpanExportResult.SUCCESS:
             self._dropped.inc(len(spans))
-        elif self._messages.is_failing:
-            self._messages.is_failing = False
+        elif self._is_failing:
+            self._is_failing = False
             _log.info("the collector takes spans again")
-        self.add(-len(spans))
+        with self._lock:
+            self.waiting -= len(spans)
         return result
 
     def shutdown(self) -> None:
         """Send nothing more."""
         self._exporter.shutdown()
-        self._logger.removeFilter(self._messages)
+        self._logger.removeFilter(self._is_first)
 
-
-class BoundedProcessor(BatchSpanProcessor):
-    """A BatchSpanProcessor that counts the spans for which its queue has no room."""
-
-    def __init__(self, exporter: CollectorExporter, size: int, dropped: Counter) -> None:
-        super().__init__(exporter, max_queue_size=size)
-        exporter.start()
-        self._collector = exporter
-        self._dropped = dropped
-        self._size = size
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Queue a span to be sent."""
-        if self._collector.waiting >= self._size:
-            self._dropped.inc()
-        else:
-            self._collector.add(1)
-            super().on_end(span)
-
-
-class _FirstOfOutage(logging.Filter):
-    """Lets one message of the exporter through while the collector fails: each batch has some."""
-
-    is_failing = False
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        is_first = not self.is_failing
-        self.is_failing = True
-        return is_first
+    def _is_first(self, record: logging.LogRecord) -> bool:
+        was_failing, self._is_failing = self._is_failing, True
+        return not was_failing

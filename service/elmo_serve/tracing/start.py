@@ -11,8 +11,6 @@ from elmo_serve.metrics import Metrics
 if TYPE_CHECKING:  # an extra, which takes 0.2 s to import
     from elmo_serve.tracing.tracer import Tracer
 
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL: Final = "http/protobuf"
 
 _log = logging.getLogger("elmo_serve")
@@ -21,34 +19,27 @@ _log = logging.getLogger("elmo_serve")
 def start_tracer(environment: Mapping[str, str], metrics: Metrics) -> Tracer | None:
     """Return what makes and sends traces; None where `environment` names no endpoint for them.
 
-    The variables stand for every program of a machine, so what they cannot mean here leaves traces
-    off with one line in the log. It does not stop the server.
+    The variables are meant for every program of a machine. What cannot be done here turns traces
+    off with one line in the log, and does not stop the server.
     """
-    endpoint = next((name for name in _ENDPOINTS if environment.get(name)), None)
-    if endpoint is None or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return None
-    if environment.get("OTEL_TRACES_EXPORTER", "otlp").lower() == "none":
-        return None
-    protocol = next((name for name in _PROTOCOLS if environment.get(name)), None)
-    if protocol is not None and environment[protocol] != _PROTOCOL:
-        _log.warning(
-            "traces are off: %s=%r is not sent by this server; it sends %s",
-            protocol,
-            environment[protocol],
-            _PROTOCOL,
-        )
+    names = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
+    endpoint, protocol = (
+        next(filter(None, (environment.get(name.format(end)) for name in names)), None)
+        for end in ("ENDPOINT", "PROTOCOL")
+    )
+    is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if endpoint is None or is_disabled or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return None
     try:
+        if protocol not in (None, _PROTOCOL):
+            raise ValueError(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol!r}; it can be {_PROTOCOL}")
         from elmo_serve.tracing.tracer import Tracer  # noqa: PLC0415 - an extra
+
+        return Tracer(environment, metrics.spans_dropped)
     except ImportError as error:
         _log.warning(
-            "traces are off: %s is set and %s is not installed; pip install 'elmo-serve[traces]'",
-            endpoint,
-            error.name,
+            "traces are off: %s is not installed; pip install 'elmo-serve[traces]'", error.name
         )
-        return None
-    try:
-        return Tracer(environment, metrics.spans_dropped)
     except ValueError as error:
         _log.warning("traces are off: %s", error)
-        return None
+    return None

@@ -8,19 +8,20 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter
 
-from elmo_serve.tracing.exporter import BoundedProcessor, CollectorExporter
-from elmo_serve.tracing.trace import Stage, Trace
+from elmo_serve.tracing.exporter import CollectorExporter
+from elmo_serve.tracing.trace import Trace
 
 _TRACEPARENT: Final = re.compile(
     "(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?"
@@ -81,9 +82,10 @@ class Tracer:
             resource=own.merge(OTELResourceDetector().detect()),
             shutdown_on_exit=False,
         )
-        self._exporter = CollectorExporter(dropped)
-        size = environment.get("OTEL_BSP_MAX_QUEUE_SIZE") or str(_QUEUED_SPANS)
-        self._provider.add_span_processor(BoundedProcessor(self._exporter, int(size), dropped))
+        size = int(environment.get("OTEL_BSP_MAX_QUEUE_SIZE") or _QUEUED_SPANS)
+        self._exporter = CollectorExporter(size, dropped)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter, max_queue_size=size))
+        self._exporter.start()
         self._tracer = self._provider.get_tracer("elmo_serve", version)
         self._propagator = TraceContextTextMapPropagator()
 
@@ -108,15 +110,21 @@ class Tracer:
 
         The last stage, `send`, ends now if a response was written.
         """
-        if trace.stages and trace.stages[-1].name == "encode":
+        if trace.parts and trace.parts[-1].name == "encode":
             trace.end_stage("send")
+        if not self._exporter.reserve(1 + len(trace.parts)):
+            return
         parent = set_span_in_context(trace.span, Context())
-        for stage, more, links in _parts(trace):
-            start = trace.wall_ns(stage.start)
+        for part in trace.parts:
+            others = (each.span for each in part.traces if each is not trace)
             span = self._tracer.start_span(
-                stage.name, parent, attributes=more, links=links, start_time=start
+                part.name,
+                parent,
+                attributes=part.attributes,
+                links=[Link(other.get_span_context()) for other in others],
+                start_time=trace.wall_ns(part.start),
             )
-            span.end(trace.wall_ns(stage.end))
+            span.end(trace.wall_ns(part.end))
         trace.span.update_name(name)
         trace.span.set_attributes(attributes)
         if failure is not None:
@@ -134,13 +142,3 @@ class Tracer:
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(_CLOSE_SECONDS)
-
-
-def _parts(trace: Trace) -> Iterator[tuple[Stage, Mapping[str, str | int], list[Link]]]:
-    """Yield the stages, and the batches with links to the other requests that they held."""
-    for stage in trace.stages:
-        yield stage, {}, []
-    for batch in trace.batches:
-        others = [each for each in batch.traces if each is not trace]
-        links = [Link(each.span.get_span_context()) for each in others]
-        yield Stage("batch", batch.start, batch.end), batch.attributes, links
