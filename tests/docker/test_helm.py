@@ -30,6 +30,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "several models": {"models": {"english": "english", "clinical": "/models/clinical"}},
     "settings": {"settings": {"ELMO_MAX_JOB_BYTES": 4294967296, "ELMO_PRECISION": "bfloat16"}},
+    "traces": {
+        "settings": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
+        "networkPolicy": {"downloads": False, "egress": [{"ports": [{"port": 4318}]}]},
+    },
     "keys of a secret": {"apiKeys": {"existingSecret": "my-keys", "key": "all"}},
     "generated key": {"apiKeys": {"generate": True}},
     "gpu": {"gpu": {"enabled": True, "count": 2}, "resources": {"limits": {"memory": "16Gi"}}},
@@ -116,7 +120,7 @@ def test_each_variant_is_valid_and_keeps_the_promises(variant: str) -> None:
         spec = found[kind]["spec"]
         assert spec.get("podSelector", spec.get("selector"))["matchLabels"] == selector
 
-    settings = {variable(name) for name in Settings.model_fields}
+    settings = {*map(variable, Settings.model_fields), "OTEL_EXPORTER_OTLP_ENDPOINT"}
     names = {each["name"] for each in container(variant).get("env", ())}
     assert {*found["ConfigMap"]["data"], *names} <= settings
     mounts = {each["name"] for each in container(variant)["volumeMounts"]}
@@ -148,6 +152,10 @@ def test_settings_reach_the_server_as_they_are_written() -> None:
     data = objects("settings")["ConfigMap"]["data"]
     assert data["ELMO_MAX_JOB_BYTES"] == "4294967296"
     assert data["ELMO_PRECISION"] == "bfloat16"
+    traces = objects("traces")["ConfigMap"]["data"]
+    assert traces["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+    egress = objects("traces")["NetworkPolicy"]["spec"]["egress"]
+    assert egress == [{"ports": [{"port": 4318}]}]
     several = objects("several models")["ConfigMap"]["data"]
     assert several["ELMO_MODELS"] == "clinical=/models/clinical,english=english"
     assert "ELMO_MODEL" not in several
