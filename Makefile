@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint sbom constraints clean
+.PHONY: help serve test test-long test-avx2 coverage test-faults test-scale test-docker lint docs sbom constraints clean
 
 help:
 	@echo 'make serve        install (in .venv) and serve the default model on http://127.0.0.1:8000'
@@ -33,6 +33,7 @@ help:
 	@echo 'make test-scale   restart and kill replicas under load; takes minutes'
 	@echo 'make lint         ruff and mypy'
 	@echo 'make test-docker  build the image, run it beside Prometheus, test both'
+	@echo 'make docs         build the documentation as a site in build/docs/site'
 	@echo 'make sbom         write build/sbom.json (CycloneDX) and look up known vulnerabilities'
 	@echo 'make constraints  renew constraints.txt'
 	@echo 'make clean        remove the environment'
@@ -115,6 +116,16 @@ $(VENV)/.installed-scale: $(VENV)/.installed-dev
 	$(INSTALL) --group scale
 	@touch $@
 
+# --strict: a link or an anchor that leads nowhere fails the build.
+docs: build/docs/.installed
+	build/docs/tools/bin/zensical build --clean --strict
+
+build/docs/.installed: pyproject.toml
+	$(PYTHON) -m venv build/docs/tools
+	build/docs/tools/bin/python -m pip install --disable-pip-version-check --upgrade pip
+	build/docs/tools/bin/python -m pip install --disable-pip-version-check --group docs
+	@touch $@
+
 # Of what `elmo serve` needs, in an environment without the tools of developers.
 sbom: build/sbom/.installed
 	build/sbom/tools/bin/cyclonedx-py environment build/sbom/product/bin/python --pyproject pyproject.toml --output-file build/sbom.json
@@ -140,4 +151,4 @@ constraints: $(VENV)/.pip
 	rm -rf build/constraints
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build .cache

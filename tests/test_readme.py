@@ -205,18 +205,6 @@ def test_the_readme_has_no_command_outside_of_its_blocks() -> None:
     assert others == ["docker compose up --build --wait\n"]
 
 
-def test_links_lead_to_files() -> None:
-    for link in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / link).exists(), link
-
-
-def test_the_index_lists_every_page() -> None:
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
-
-    assert set(re.findall(r"\]\(([a-z_]+\.md)\)", index)) == pages
-
-
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(shell_name: str) -> None:
     environment = {**os.environ, "_ELMO_COMPLETE": f"{shell_name}_complete"}

@@ -1,4 +1,4 @@
-"""docs/api.md: its examples run, in the order they stand in, and its tables are complete."""
+"""docs/api.md, and docs/tasks.md over HTTP: examples run in their order; tables are complete."""
 
 import re
 import subprocess
@@ -15,8 +15,17 @@ from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
 from tests.support.servers import Running
 
-PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "api.md").read_text(encoding="utf-8")
+TASKS = (DOCS / "tasks.md").read_text(encoding="utf-8").split("\n## Over HTTP\n")[1]
+SERVER = "http://127.0.0.1:8000"
+EXAMPLES = [
+    example
+    for example in re.findall(
+        r"^```(sh|python)\n(.*?)^```$", PAGE + TASKS, re.DOTALL | re.MULTILINE
+    )
+    if "http://localhost:8000" not in example[1]  # those of tests/service/test_tasks_page.py
+]
 COMMANDS = {"sh": ["sh", "-euc"], "python": [sys.executable, "-c"]}
 
 
@@ -27,7 +36,7 @@ def test_every_example_runs(server: Running, tmp_path: Path) -> None:
     first = httpx.post(server.url + "/tokenize", json={"text": ["a"]}, timeout=120)
     assert first.status_code == 200
     for language, example in EXAMPLES:
-        program = example.replace("http://127.0.0.1:8000", server.url)
+        program = example.replace(SERVER, server.url)
 
         run = subprocess.run(
             [*COMMANDS[language], program],

@@ -1,4 +1,4 @@
-"""The code blocks of docs/migrate.md, docs/client.md and docs/embed.md, run as they stand."""
+"""The code blocks of docs/migrate.md, docs/client.md and docs/files.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_every_tool_has_old_and_new_code_in_turn() -> None:
         assert "**Before**" in section and "**After**" in section, tool
 
 
-@pytest.mark.parametrize("document", ["client.md", "embed.md"])
+@pytest.mark.parametrize("document", ["client.md", "files.md"])
 def test_examples_run_in_their_order(
     document: str, place: Path, documented_server: Running
 ) -> None:
@@ -130,11 +130,11 @@ def test_examples_run_in_their_order(
 
     assert len(found) > 4
     vectors = [path.name for path in place.iterdir() if path.name.startswith("vectors")]
-    assert (document == "embed.md") == bool(vectors)
+    assert (document == "files.md") == bool(vectors)
 
 
 def test_every_option_of_the_command_is_documented() -> None:
-    text = (DOCS / "embed.md").read_text(encoding="utf-8")
+    text = (DOCS / "files.md").read_text(encoding="utf-8")
 
     for parameter in embed.params:
         if isinstance(parameter, click.Option):

@@ -1,4 +1,4 @@
-"""docs/neighbours.md: its program prints the table that the page shows."""
+"""docs/explore.md: the program of the nearest uses prints the table that the page shows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 from tests.support.neighbours import until_embedded
 from tests.support.servers import running
 
-PAGE = (Path(__file__).parents[2] / "docs" / "neighbours.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "explore.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## The nearest uses of a word\n") :]
 
 
 def block(language: str) -> str:
     """Return the first block of a language; the one without a language is the output."""
     blocks: list[tuple[str, str]] = re.findall(
-        r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+        r"^```(\w*)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL
     )
     return next(text for found, text in blocks if found == language)
 

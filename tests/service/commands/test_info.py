@@ -10,7 +10,7 @@ from elmo_model.checkpoints import FORMATS, native
 from elmo_model.models.opening import BUILT_IN, open_model
 from tests.support.command_line import elmo
 
-DOCS = Path(__file__).parents[3] / "docs" / "checkpoints.md"
+DOCS = Path(__file__).parents[3] / "docs" / "models.md"
 
 
 def test_json_has_the_facts_of_a_checkpoint(published: Path) -> None:
@@ -69,7 +69,8 @@ def test_a_built_in_name_is_found_in_any_case() -> None:
 
 
 def test_the_documentation_names_every_format_and_built_in_model() -> None:
-    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+    section = DOCS.read_text().split("\n## Names, paths and formats\n")[1]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
     first = [line.split("`")[1] for line in rows]
 
     assert first[: len(FORMATS) + len(BUILT_IN)] == [*FORMATS, *BUILT_IN]
