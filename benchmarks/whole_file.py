@@ -70,9 +70,9 @@ def main() -> int:
     wanted = Output(weights=(0.0,) * network.info.layers)
     early = 0.0
 
-    def step(what: str, done: int, every: int) -> None:
+    def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
         nonlocal early
-        if not early and what == "Embedding" and done >= every / 10:
+        if not early and name == "Embedding" and done >= total / 10:
             early = own_memory(os.getpid())
 
     with tempfile.TemporaryDirectory(prefix="elmo-whole-file-") as folder:

@@ -24,14 +24,16 @@ class AsyncJob:
         """Ask the server for the state of the job."""
         return state_of(await self._session.job(self.id))
 
-    async def wait(self) -> JobState:
+    async def wait(self, on_progress: Callable[[float], None] = lambda _: None) -> JobState:
         """Wait until the job is done, and return its last state.
 
-        Raises FitFailed if it fails or is cancelled. There is no limit: a fit at low priority may
-        take hours on a busy server.
+        `on_progress` is called with a number from 0 to 1 each time that the server is asked. Raises
+        FitFailed if it fails or is cancelled. There is no limit: a fit at low priority may take
+        hours on a busy server.
         """
         pause = _FIRST_PAUSE_SECONDS
         while not (found := await self.state()).has_ended:
+            on_progress(found.progress)
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_PAUSE_SECONDS)
         if found.task is None:
@@ -64,9 +66,9 @@ class Job:
         found: JobState = self._call(self._job.state)
         return found
 
-    def wait(self) -> JobState:
+    def wait(self, on_progress: Callable[[float], None] = lambda _: None) -> JobState:
         """Wait until the job is done, and return its last state. See `AsyncJob.wait`."""
-        found: JobState = self._call(self._job.wait)
+        found: JobState = self._call(self._job.wait, on_progress)
         return found
 
     def cancel(self) -> JobState:

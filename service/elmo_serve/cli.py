@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -19,6 +19,7 @@ from elmo_serve.commands.index import index
 from elmo_serve.commands.info import info
 from elmo_serve.commands.look import look
 from elmo_serve.commands.models import models
+from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.removed import removed_command, with_new_name
 from elmo_serve.commands.serve import serve
@@ -29,9 +30,32 @@ from elmo_serve.commands.train import train
 from elmo_serve.commands.word_vectors import word_vectors
 from elmo_serve.errors import ServiceError
 
+SECTIONS: Final = {
+    "Vectors": (embed, look, tokenize, word_vectors),
+    "Server": (serve, bench, index),
+    "Models": (models, download, info, convert),
+    "Tasks": (fit, tasks, evaluate),
+    "Training": (train, perplexity),
+}
+"""The commands as the help lists them."""
+
+_FIRST_STEPS: Final = """\
+$ elmo look "The river bank." "A bank lends." --word bank   compare two uses of a word
+$ elmo embed sentences.txt vectors.npz --top                write the vectors of a text
+$ elmo serve                                                start a server, with a page to try
+$ elmo models                                               list the models that have names
+$ elmo --help                                               list all commands"""
+
 
 class Commands(click.Group):
     """The commands of `elmo`, and the one place where errors meant for a user become a line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their sections."""
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                listed = [(str(each.name), each.get_short_help_str(80)) for each in commands]
+                formatter.write_dl(listed, col_max=12, col_spacing=4)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; end it with a line and an exit code where the input does not fit."""
@@ -61,35 +85,25 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="elmo-serve", prog_name="elmo")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Serve, embed, train, evaluate and convert ELMo models."""
     # Process 1 of a container has no default action for SIGTERM. One that comes before the command
     # has handlers of its own would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if ctx.invoked_subcommand is None:
+        click.echo(_FIRST_STEPS)
 
 
-for command in (
-    bench,
-    convert,
-    download,
-    embed,
-    evaluate,
-    fit,
-    index,
-    info,
-    look,
-    models,
-    perplexity,
-    serve,
-    tasks,
-    tokenize,
-    train,
-    word_vectors,
-):
-    main.add_command(command)
+for _section in SECTIONS.values():
+    for _command in _section:
+        sort_options(_command)
+        main.add_command(_command)
 
 main.add_command(
     removed_command("plan", "`elmo bench URL --rate N` says how many servers a load needs")

@@ -1,6 +1,6 @@
 """`elmo fit`: from its options to a task file, a head and a report."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Origin
+from elmo_model.steps import OnStep, ignore
 from elmo_model.tasks import report
 from elmo_model.tasks.comparison import compare
 from elmo_model.tasks.examples import Examples, FitError, Kind
@@ -52,7 +53,7 @@ class FitCommand:
     options: FitOptions = field(default_factory=FitOptions)
 
 
-def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) -> str:
+def fit(command: FitCommand, on_step: OnStep = ignore) -> str:
     """Fit a task, write its files, and return the report for the terminal.
 
     `NAME.json` in the folder `out` is a task file for the service; `NAME.fit/` beside it holds
@@ -72,9 +73,7 @@ def fit(command: FitCommand, on_step: Callable[[str], None] = lambda _: None) ->
     train, test = _examples(command, encoder.origin)
     words = None if command.word_vectors is None else WordVectors.open(command.word_vectors)
     with _encode(command, encoder, train) as encode:
-        found = compare(
-            encode, train, test, command.options, lambda done: on_step(f"Fitted {done}"), words
-        )
+        found = compare(encode, train, test, command.options, on_step, words)
     info = None if words is None else words.info
     fitted = FittedTask(command.name, command.kind, command.options, found, encoder.origin, info)
     shown = report.text_of(found)

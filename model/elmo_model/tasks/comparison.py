@@ -5,9 +5,11 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from elmo_model.steps import OnStep, ignore
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
@@ -61,7 +63,7 @@ def compare(
     train: Examples,
     test: Examples | None,
     options: FitOptions,
-    progress: Callable[[str], None] = lambda _: None,
+    on_step: OnStep = ignore,
     words: WordVectors | None = None,
 ) -> Comparison:
     """Fit the learned mixture, the average, the sum and every layer alone, from every seed.
@@ -74,13 +76,14 @@ def compare(
     if test is not None and not len(test):
         raise FitError("test examples: holds no example")
     norm = options.layer_norm
-    with features_of(encode, train, layer_norm=norm, words=words) as features:
-        progress("training vectors")
+    on_fit = partial(on_step, "Fitting", unit="fits")
+    on_tokens = partial(on_step, "Vectors of the training examples")
+    with features_of(encode, train, layer_norm=norm, words=words, on_tokens=on_tokens) as features:
         if test is None:
-            return compare_features(features, None, options, lambda row: progress(row.name))
-        with features_of(encode, test, layer_norm=norm, words=words) as tested:
-            progress("test vectors")
-            return compare_features(features, tested, options, lambda row: progress(row.name))
+            return compare_features(features, None, options, on_fit=on_fit)
+        on_tokens = partial(on_step, "Vectors of the test examples")
+        with features_of(encode, test, layer_norm=norm, words=words, on_tokens=on_tokens) as tested:
+            return compare_features(features, tested, options, on_fit=on_fit)
 
 
 def fixed_mixtures(layers: int) -> Mapping[str, tuple[float, ...]]:
@@ -97,12 +100,13 @@ def compare_features(
     test: Features | None,
     options: FitOptions,
     on_row: Callable[[Row], None] = lambda _: None,
-    on_fit: Callable[[], None] = lambda: None,
+    on_fit: Callable[[int, int], None] = lambda _done, _total: None,
     fixed: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Comparison:
     """Fit every mixture from every seed, as `compare` does, on vectors that are there.
 
-    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it.
+    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it
+    with the number of fits so far and of all.
     `fixed` are the weights of the other mixtures, by default those of `fixed_mixtures`.
     Raises FitError where a validation part leaves nothing to learn from.
     """
@@ -110,6 +114,7 @@ def compare_features(
     mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
     mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
     rows, best, scored = [], None, 0
+    done, total = 0, options.seeds * len(mixtures)
     for name, weights in mixtures.items():
         own = train if weights is None else train.mixed(weights)
         tested = test if test is None or weights is None else test.mixed(weights)
@@ -122,7 +127,8 @@ def compare_features(
             scored = len(validation if tested is None else tested)
             if weights is None and (best is None or fitted.validation.main > best.validation.main):
                 best = fitted
-            on_fit()
+            done += 1
+            on_fit(done, total)
         rows.append(Row(name, tuple(learned), tuple(scores)))
         on_row(rows[-1])
     assert best is not None  # the learned mixture is one of them

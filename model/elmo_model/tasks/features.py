@@ -21,6 +21,9 @@ from elmo_model.word_vectors.look_up import WordVectors
 Encode = Callable[[Sequence[Sequence[str]]], Sequence[Tensor]]
 """Map a batch of sentences to the layers (L + 1, n + 2, 2P) of each, boundaries included."""
 
+OnTokens = Callable[[int, int], None]
+"""Is called with the number of tokens that are done, and of all."""
+
 BATCH_TOKENS = 2048
 """Tokens in a batch, boundaries included: as large as keeps both cores busy."""
 
@@ -106,13 +109,13 @@ def features_of(
     *,
     layer_norm: bool = False,
     memory_bytes: int = MEMORY_BYTES,
-    progress: Callable[[int], None] = lambda _: None,
+    on_tokens: OnTokens = lambda _done, _total: None,
     words: WordVectors | None = None,
 ) -> Iterator[Features]:
     """Compute the vectors of all places of some examples; yield them.
 
     With `layer_norm` every layer of a sentence is normalised first, as the service does for a task
-    with `layer_norm`. `progress` is called with the number of tokens of each batch. Over
+    with `layer_norm`. `on_tokens` is called with the tokens done and those of all places. Over
     `memory_bytes` the vectors lie in a temporary file, which is deleted at the end. With `words`
     the static word vectors of the places are looked up; they lie in a file likewise. Raises
     FitError for vectors that are not finite, and OSError for a full disk.
@@ -123,6 +126,7 @@ def features_of(
     by_sentence: dict[int, list[tuple[int, int | None]]] = {}
     for place, row in numbers.items():
         by_sentence.setdefault(place.sentence, []).append((row, place.token))
+    total, done = sum(len(examples.sentences[number]) for number in by_sentence), 0
     with tempfile.TemporaryDirectory(prefix="elmo-fit-") as folder:
         vectors: NDArray[np.float32] | None = None
         for batch in by_length(by_sentence, examples.sentences, BATCH_TOKENS):
@@ -134,7 +138,8 @@ def features_of(
                     vectors = _array(Path(folder) / "vectors.npy", size, memory_bytes)
                 for row, token in by_sentence[number]:
                     vectors[row] = _at(inside, token)
-            progress(sum(len(examples.sentences[number]) for number in batch))
+            done += sum(len(examples.sentences[number]) for number in batch)
+            on_tokens(done, total)
         vectors = np.empty((0, 1, 1), np.float32) if vectors is None else vectors
         static = None
         if words is not None:

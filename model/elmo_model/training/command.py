@@ -11,6 +11,7 @@ from rich.console import Console
 
 from elmo_model.files.system_calls import usable_cores
 from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.steps import OnStep, ignore
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import CommandError, TrainOptions
@@ -65,7 +66,12 @@ def train(options: TrainOptions) -> int:
 
 
 def perplexity(
-    run: Path, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
+    run: Path,
+    text: tuple[str, ...],
+    rows: int,
+    sentences: int | None,
+    as_json: bool,
+    on_step: OnStep = ignore,
 ) -> str:
     """Measure the last snapshot of a run on text; return the text to print.
 
@@ -75,10 +81,10 @@ def perplexity(
     shards = find_shards(text)
     every = (sentence for shard in shards for sentence in sentences_of(shard))
     try:
-        served = per_token(model, vocabulary, islice(every, sentences))
+        served = per_token(model, vocabulary, islice(every, sentences), on_step)
     except ValueError as error:
         raise CommandError(f"{', '.join(text)}: {error}") from error
-    carried = _bilm_tf(model, vocabulary, shards, rows) if sentences is None else None
+    carried = _bilm_tf(model, vocabulary, shards, rows, on_step) if sentences is None else None
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
         return json.dumps({"run": plan.name, **figures}, indent=2)
@@ -90,12 +96,16 @@ def perplexity(
 
 
 def _bilm_tf(
-    model: LanguageModel, vocabulary: Vocabulary, shards: list[Path], rows: int
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    shards: list[Path],
+    rows: int,
+    on_step: OnStep,
 ) -> Perplexity:
     with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:
         corpus = encode(shards, Path(folder) / "corpus", 1, lambda _: None)
         try:
-            return bilm_tf(model, vocabulary, corpus, rows)
+            return bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
         except ValueError as error:
             raise CommandError(f"--rows: {error}") from error
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
 from elmo_model.training.batches import Batch, CharacterTable
 from elmo_model.training.corpus import Corpus
@@ -45,7 +46,10 @@ class Perplexity:
 
 
 def per_token(
-    model: LanguageModel, vocabulary: Vocabulary, sentences: Iterable[Sequence[str]]
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    sentences: Iterable[Sequence[str]],
+    on_step: OnStep = ignore,
 ) -> Perplexity:
     """Measure over all predictions, every sentence from zero state, as the server reads it.
 
@@ -55,12 +59,14 @@ def per_token(
     training, every = model.training, list(sentences)
     model.eval()
     totals, predictions = torch.zeros(2, dtype=torch.float64), 0
+    in_all = sum(len(sentence) + 1 for sentence in every)
     try:
         with torch.no_grad():
             for batch in by_length(range(len(every)), every, _POSITIONS):
                 chosen = [every[number] for number in batch]
                 totals += _losses(model, vocabulary, chosen)
                 predictions += sum(len(sentence) + 1 for sentence in chosen)
+                on_step("Per token", predictions, in_all)
     finally:
         model.train(training)
     if not predictions:
@@ -70,7 +76,12 @@ def per_token(
 
 
 def bilm_tf(
-    model: LanguageModel, vocabulary: Vocabulary, corpus: Corpus, rows: int, block: int = 32
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    corpus: Corpus,
+    rows: int,
+    block: int = 32,
+    on_step: OnStep = ignore,
 ) -> Perplexity:
     """Measure as bilm-tf's `test` does (bilm-tf `training.py`).
 
@@ -91,6 +102,7 @@ def bilm_tf(
                 losses, state = model(batch.to(device), state)
                 totals += losses.double().cpu() * len(batch.directions[0].sizes)
                 steps += len(batch.directions[0].sizes)
+                on_step("As bilm-tf", steps * rows, corpus.pairs)
     finally:
         model.train(training)
     if not steps:

@@ -25,7 +25,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, token_progress
+from elmo_serve.commands.terminal import fail, steps
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.inputs import INPUTS, FileError, input_format
 from elmo_serve.files.outputs import OUTPUTS, output_format
@@ -33,9 +33,10 @@ from elmo_serve.files.text import Text
 from elmo_serve.output import NAMED
 
 if TYPE_CHECKING:
+    from elmo_model.steps import OnStep
     from elmo_serve.files.folder import FolderJob
     from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import OnStep, Report
+    from elmo_serve.files.run import Report
     from elmo_serve.models import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
@@ -261,7 +262,7 @@ def _to_file(options: _Options) -> Report:
         Text.open(options.input, INPUTS[form], run.keep_blank) as text,
         run.open() as source,
         text.split(run.split(source.info)) as sentences,
-        token_progress() as step,
+        steps() as step,
     ):
         job = Job(sentences, run.form, source, step)
         if options.output == "-":
@@ -283,7 +284,7 @@ def _to_folder(options: _Options) -> Report:
         options=run,
         part_sentences=options.part_sentences or PART_SENTENCES,
     )
-    with token_progress() as step:
+    with steps() as step:
         if options.ray is not None:
             return _on_ray(job, options, step)
         with run.open() as source:

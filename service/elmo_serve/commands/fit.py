@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
+from elmo_model.steps import OnStep
 from elmo_model.tasks import report
 from elmo_model.tasks.examples import Examples, FitError, Place
 from elmo_model.tasks.readers import read_examples
@@ -119,7 +120,7 @@ def _fitted_on_server(
     name: str,
     options: dict[str, Any],
     values: dict[str, Any],
-    on_step: Callable[[str], None],
+    on_step: OnStep,
 ) -> str:
     """Fit a task on a server, and return its scores for the terminal.
 
@@ -132,9 +133,9 @@ def _fitted_on_server(
         split = tokenizer(values["tokenizer"] or info["tokenizer"], info["language"])
         examples = list(_bodies(values, split))
         job = client.fit(name, examples, kind=kind, **options)
-        on_step(f"Fitting {name} on {url}, job {job.id}")
+        title = f"Fitting {name} on {url}, job {job.id}"
         try:
-            scores = job.wait().scores
+            scores = job.wait(lambda part: on_step(title, round(100 * part), 100, "")).scores
         except KeyboardInterrupt:
             job.cancel()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, token_progress
+from elmo_serve.commands.terminal import fail, steps
 
 _TOKENISED = "whitespace"
 
@@ -75,14 +76,14 @@ def index(
         text.name, info.name, info.revision, info.layers, info.dimension, split_by
     )
     try:
-        with token_progress() as step:
+        with steps() as step:
             found = indexing.index_text(
                 network.encoder,
                 parts,
                 folder,
                 manifest,
                 network.batch_tokens,
-                lambda done, total: step("tokens", done, total),
+                partial(step, "Indexing"),
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the same command continues the index") from None

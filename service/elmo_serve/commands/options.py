@@ -15,6 +15,13 @@ from click.core import ParameterSource
 from elmo_model.inference.precision import PRECISIONS
 from elmo_model.text.tokenizers import TOKENIZERS
 
+ORDER: Final = (
+    *("model", "server", "api_key", "tokenizer", "device", "precision"),
+    *("cache", "force", "as_json"),
+)
+"""The parameters of shared options, in their order in the help of every command. They follow the
+options that are a command's own."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_MODEL: Final = "english"
@@ -23,6 +30,11 @@ MODEL_OR_SERVERS: Final = (
 )
 
 _ENVIRONMENT: Final = "ELMO_MODEL"
+
+
+def sort_options(command: click.Command) -> None:
+    """Bring the options of a command into the one order."""
+    command.params.sort(key=lambda each: 1 + ORDER.index(each.name) if each.name in ORDER else 0)
 
 
 def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from elmo_serve.commands.options import json_option
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import fail, steps
 
 
 @click.command()
@@ -48,4 +48,6 @@ def perplexity(
             f"the softmax that predicts words, built-in and published models have none",
             code=1,
         )
-    click.echo(measure(run, text, rows, sentences, as_json))
+    with steps() as step:
+        found = measure(run, text, rows, sentences, as_json, step)
+    click.echo(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import click
 from rich.console import Console
@@ -13,17 +12,17 @@ from rich.progress import (
     DownloadColumn,
     Progress,
     ProgressColumn,
-    SpinnerColumn,
+    Task,
     TaskID,
-    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.progress import Task as Bar
 from rich.table import Table
 from rich.text import Text
+
+from elmo_model.steps import OnStep
 
 _WIDEST = 10_000  # characters of a line: the terminal breaks longer ones, not the table
 
@@ -40,26 +39,29 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 @contextmanager
-def steps() -> Iterator[Callable[[str], None]]:
-    """Yield a function that names the current step; a terminal shows it with the seconds it takes.
+def steps() -> Iterator[OnStep]:
+    """Yield a function that shows the current step: a bar, its rate and the time left.
 
-    Nothing is printed where stderr is no terminal.
+    A step whose total is not known has the seconds that it takes. Nothing is printed where stderr
+    is no terminal.
     """
     console = Console(stderr=True)
-    columns = SpinnerColumn(finished_text="*"), TextColumn("{task.description}", markup=False)
-    progress = Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    )
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), _Rate(), _Time()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
 
-    def step(text: str) -> None:
-        finish()
-        progress.add_task(text, total=1)
+        def step(name: str, done: int = 0, total: int = 0, unit: str = "tokens") -> None:
+            current = progress.tasks[-1] if progress.tasks else None
+            if current is None or name != current.description or done < current.completed:
+                finish()
+                progress.add_task(name, total=total or None, completed=done, unit=unit)
+            else:
+                progress.update(current.id, completed=done)
 
-    def finish() -> None:
-        for task in progress.task_ids:
-            progress.update(task, completed=1)
+        def finish() -> None:
+            for task in progress.tasks:
+                if task.total is None:
+                    progress.update(task.id, total=1, completed=1, unit="")
 
-    with progress:
         yield step
         finish()
 
@@ -93,29 +95,19 @@ def downloads() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-@contextmanager
-def tokens() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function of a step, its tokens done and its tokens in all.
+class _Rate(ProgressColumn):
+    """Units a second, without those of an earlier run."""
 
-    A terminal shows a bar for each step, its speed and the time left; nothing is printed elsewhere.
-    """
-    console = Console(stderr=True)
-    name = TextColumn("{task.description}", markup=False)
-    columns = name, BarColumn(), TaskProgressColumn(), _Speed(), TimeRemainingColumn()
-    bars: dict[str, Any] = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-
-        def step(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total, completed=done)
-            progress.update(bars[what], completed=done)
-
-        yield step
+    def render(self, task: Task) -> Text:
+        speed, unit = task.finished_speed or task.speed, task.fields["unit"]
+        digits = 0 if speed and speed >= 10 else 1
+        shown = f"{speed:,.{digits}f} {unit}/s" if speed and task.total and unit else ""
+        return Text(shown, "progress.data.speed")
 
 
-class _Speed(ProgressColumn):
-    """Tokens a second, without those of an earlier run."""
+class _Time(ProgressColumn):
+    """Time left, or the time since the beginning where the total is not known."""
 
-    def render(self, task: Bar) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f} tokens/s" if speed else "", "progress.data.speed")
+    def render(self, task: Task) -> Text:
+        is_left = task.total is not None and not task.finished
+        return (TimeRemainingColumn() if is_left else TimeElapsedColumn()).render(task)

@@ -9,6 +9,8 @@ from typing import NoReturn
 
 import click
 
+from elmo_model.steps import OnStep
+
 
 def tell(line: str) -> None:
     """Print one line of notice to stderr."""
@@ -28,7 +30,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     click.echo(progress.table(rows))
 
 
-def steps() -> AbstractContextManager[Callable[[str], None]]:
+def steps() -> AbstractContextManager[OnStep]:
     """Show the current step: see `elmo_serve.commands.progress`, which needs rich."""
     from elmo_serve.commands import progress
 
@@ -40,10 +42,3 @@ def download_progress() -> AbstractContextManager[Callable[[str, int, int], None
     from elmo_serve.commands import progress
 
     return progress.downloads()
-
-
-def token_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
-    """Show the tokens that are done: see `elmo_serve.commands.progress`."""
-    from elmo_serve.commands import progress
-
-    return progress.tokens()

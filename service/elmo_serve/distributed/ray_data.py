@@ -16,10 +16,11 @@ import ray
 from ray.data import ActorPoolStrategy, Dataset
 
 from elmo_model.errors import ElmoError
+from elmo_model.steps import OnStep
 from elmo_serve.distributed.table_embedder import TableEmbedder
 from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
 from elmo_serve.files.inputs import FileError
-from elmo_serve.files.run import OnStep, Report
+from elmo_serve.files.run import Report
 from elmo_serve.files.text import Part
 from elmo_serve.workers.messages import ModelInfo
 

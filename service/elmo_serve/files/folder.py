@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import folder_of_parts
-from elmo_serve.files.run import Interrupted, Job, OnStep, Report
+from elmo_serve.files.run import Interrupted, Job, Report
 from elmo_serve.files.text import Corpus, Part
 from elmo_serve.files.vectors import Source
 from elmo_serve.workers.messages import ModelInfo
@@ -48,7 +49,7 @@ class FolderJob:
         self,
         model: ModelInfo,
         write: Callable[[Sequence[Part]], Attempts],
-        step: OnStep = lambda _step, _done, _all: None,
+        step: OnStep = ignore,
         *,
         force: bool = False,
     ) -> Report:

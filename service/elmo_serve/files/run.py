@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import Facts, OutputFormat, Target
 from elmo_serve.files.resume import PartFile
@@ -24,9 +25,6 @@ from elmo_serve.files.vectors import Source
 _KEEP_SECONDS = 0.5
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-OnStep = Callable[[str, int, int], None]
-"""Called with the name of the step, the tokens done and all tokens."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -53,7 +51,7 @@ class Job:
     text: Text
     form: OutputFormat
     source: Source
-    step: OnStep = lambda _step, _done, _all: None
+    step: OnStep = ignore
     keep_seconds: float = _KEEP_SECONDS
 
     @property

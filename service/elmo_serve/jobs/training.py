@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_model.network.elmo import Origin
-from elmo_model.tasks.comparison import Comparison, Row, compare_features, fixed_mixtures
+from elmo_model.tasks.comparison import Comparison, Row, compare_features
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Features
 from elmo_model.tasks.fitter import FitOptions
@@ -61,14 +61,6 @@ def _compare(
     options: FitOptions,
     send: Callable[[FitMessage], None],
 ) -> Comparison:
-    total = options.seeds * (1 + len(fixed_mixtures(rows.shape[1])))
-    done = 0
-
-    def on_fit() -> None:
-        nonlocal done
-        done += 1
-        send(Fits(done, total))
-
     starts = request.starts
 
     def features(examples: Examples) -> Features:
@@ -81,7 +73,7 @@ def _compare(
         test,
         options,
         lambda row: send(Scored(row.name, scores_of(row))),
-        on_fit,
+        lambda done, total: send(Fits(done, total)),
     )
 
 

@@ -20,6 +20,7 @@ from tests.support.checkpoints import poisoned_by, write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN
 from tests.support.servers import SMALL
+from tests.support.steps import Steps
 
 WORDS = ("cat", "sat", "The", "mat")
 HUB = GOLDEN / "tensorflow" / "tf_hub"
@@ -108,13 +109,15 @@ def test_the_model_is_read_once(
         made = elmo("embed", tmp_path / "text.txt", vectors, "--all", "--model", HUB)
         assert made.exit_code == 0, made.output
     caplog.clear()
-    steps: list[str] = []
+    steps = Steps()
 
-    fit(replace(command, model=str(HUB), vectors=vectors), steps.append)
+    fit(replace(command, model=str(HUB), vectors=vectors), steps)
 
     assert caplog.text.count("has no options") == 1
-    assert steps[0] == f"Reading {vectors or HUB}"
-    assert sum(step.startswith("Reading") for step in steps) == 1
+    names = [name for name, _, _ in steps.told]
+    assert names[0] == f"Reading {vectors or HUB}"
+    assert names[1] == "Vectors of the training examples"
+    assert {each[2] for each in steps.told if each[0] == "Fitting"} == {steps.told[-1][1]}
 
 
 def test_an_unknown_tokenizer_is_named(command: FitCommand) -> None:

@@ -56,13 +56,16 @@ def test_a_place_that_occurs_twice_is_computed_and_kept_once() -> None:
 
 def test_batches_are_bounded_and_progress_counts_their_tokens() -> None:
     examples = Examples.of_sentences([(["a"] * 700, str(n)) for n in range(7)])
-    counted: list[int] = []
+    told: list[tuple[int, int]] = []
 
-    with features_of(encode, examples, progress=counted.append):
+    with features_of(encode, examples, on_tokens=lambda *found: told.append(found)):
         pass
 
-    assert sum(counted) == 4_900
-    assert all(tokens + 2 * tokens // 700 <= BATCH_TOKENS for tokens in counted)
+    assert {total for _, total in told} == {4_900}
+    done = [tokens for tokens, _ in told]
+    assert done[-1] == 4_900
+    batches = [after - before for before, after in zip([0, *done], done, strict=False)]
+    assert all(tokens + 2 * tokens // 700 <= BATCH_TOKENS for tokens in batches)
 
 
 def test_the_temporary_file_is_deleted_and_little_stays_in_memory() -> None:

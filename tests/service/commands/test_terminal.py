@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from elmo_serve.commands.terminal import download_progress, fail, steps, token_progress
+from elmo_serve.commands.terminal import download_progress, fail, steps
 
 
 def test_an_error_is_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,14 +31,27 @@ def test_a_download_is_one_line_a_file(capsys: pytest.CaptureFixture[str]) -> No
     assert captured.out == ""
 
 
-def test_steps_and_tokens_print_nothing_away_from_a_terminal(
-    capsys: pytest.CaptureFixture[str],
+def test_a_terminal_shows_each_step_its_rate_and_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "100"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
     with steps() as step:
         step("Reading")
-        step("Writing")
-    with token_progress() as on_tokens:
-        on_tokens("Encoding", 1, 2)
+        for done in range(0, 500, 10):
+            step("Embedding", done, 1_000_000)
+        step("Fitting", 1, 1, "fits")
+
+    shown = capsys.readouterr().err
+    reading, embedding = (shown.rindex(name) for name in ("Reading", "Embedding"))
+    assert reading < embedding < shown.rindex("Fitting")
+    assert re.search(r"Embedding .* tokens/s\S* \S*\d+:\d\d:\d\d", shown)
+
+
+def test_steps_print_nothing_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with steps() as step:
+        step("Reading")
+        step("Embedding", 1, 2)
 
     captured = capsys.readouterr()
     assert captured.out.strip() == captured.err.strip() == ""

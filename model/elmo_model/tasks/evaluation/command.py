@@ -1,14 +1,15 @@
 """`elmo evaluate`: from its options to its output."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
+from elmo_model.steps import OnStep
 from elmo_model.tasks.evaluation.homographs import homographs
 from elmo_model.tasks.evaluation.score import EvaluationError, Score, table
 from elmo_model.tasks.evaluation.senses import senses
@@ -37,12 +38,11 @@ class EvaluateOptions:
     as_json: bool = False
 
 
-def evaluate(options: EvaluateOptions, on_step: Callable[[str], None]) -> str:
+def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     """Score a model on the given test sets; return the table, or one JSON object.
 
-    `on_step` is called with a few words as each step begins. Raises EvaluationError for options
-    and test sets, FitError for a line of a set, CheckpointError for the model, TextError for files
-    that are not text.
+    Raises EvaluationError for options and test sets, FitError for a line of a set, CheckpointError
+    for the model, TextError for files that are not text.
     """
     _check(options)
     on_step(f"Reading {options.model}")
@@ -80,20 +80,17 @@ def _devices() -> tuple[str, ...]:
     return ("cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count())), "cpu")
 
 
-def _scores(
-    encode: Encode, options: EvaluateOptions, on_step: Callable[[str], None]
-) -> list[Score]:
+def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[Score]:
     scores, limit = [], options.limit
     if options.pos_train and options.pos_test:
-        on_step("Tagging")
-        scores.append(tagging(encode, options.pos_train, options.pos_test, options.tags, limit))
+        files, show = (options.pos_train, options.pos_test), partial(on_step, "Tagging")
+        scores.append(tagging(encode, *files, options.tags, limit, show))
     if options.homographs_train and options.homographs_test:
-        on_step("Word senses")
-        scores += homographs(encode, options.homographs_train, options.homographs_test, limit)
+        files = options.homographs_train, options.homographs_test
+        scores += homographs(encode, *files, limit, partial(on_step, "Word senses"))
     if options.wic:
-        on_step("Words in context")
-        scores.append(word_in_context(encode, options.wic, limit))
+        show = partial(on_step, "Words in context")
+        scores.append(word_in_context(encode, options.wic, limit, show))
     if options.senses:
-        on_step("Built-in sentences")
-        scores.append(senses(encode))
+        scores.append(senses(encode, partial(on_step, "Built-in sentences")))
     return scores

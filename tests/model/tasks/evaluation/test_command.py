@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from elmo_model.checkpoints import CheckpointError
+from elmo_model.steps import ignore
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
 from elmo_model.tasks.evaluation.score import EvaluationError
 from elmo_model.text.files import TextError
 from tests.support.evaluation_sets import pairs
+from tests.support.steps import Steps
 
 
 @pytest.mark.parametrize(
@@ -29,17 +31,16 @@ def test_wrong_options_and_files_are_named(
 ) -> None:
     given = {"model": str(model), "device": "cpu", **changed}
     with pytest.raises((CheckpointError, EvaluationError, TextError), match=message):
-        evaluate(EvaluateOptions(**given), lambda _: None)  # type: ignore[arg-type]
+        evaluate(EvaluateOptions(**given), ignore)  # type: ignore[arg-type]
 
 
 def test_table_and_json_have_the_same_scores(tmp_path: Path, model: Path) -> None:
     path = pairs(tmp_path / "wic.tsv", *[("T", 0, 0, "a", "a"), ("F", 0, 0, "a", "b")] * 4)
     options = EvaluateOptions(str(model), wic=path, device="cpu")
-    steps: list[str] = []
-    text = evaluate(options, steps.append)
-    assert "token layer" in text and "100.0*" in text and len(steps) == 2
-    printed = json.loads(
-        evaluate(EvaluateOptions(str(model), wic=path, as_json=True), steps.append)
-    )
+    steps = Steps()
+    text = evaluate(options, steps)
+    assert "token layer" in text and "100.0*" in text
+    assert steps.told == [(f"Reading {model}", 0, 0), ("Words in context", 16, 16)]
+    printed = json.loads(evaluate(EvaluateOptions(str(model), wic=path, as_json=True), ignore))
     assert printed["scores"][0]["layers"] == [100.0, 100.0, 100.0]
     assert printed["model"]["format"] == "allennlp"
