@@ -36,6 +36,19 @@ def configure(level: str, form: str) -> None:
     logging.captureWarnings(True)
 
 
+def show(text: str) -> None:
+    """Write lines for a person, where the log is text on a terminal and not quieter than info."""
+    root = logging.getLogger()
+    for handler in root.handlers if root.isEnabledFor(logging.INFO) else ():
+        if (
+            isinstance(handler, _Handler)
+            and isinstance(handler.formatter, TextFormatter)
+            and handler.stream.isatty()
+        ):
+            handler.stream.write(f"{text}\n")
+            handler.flush()
+
+
 class JsonFormatter(logging.Formatter):
     """Map a record to one JSON object: time, level, logger, message, extra fields, traceback."""
 

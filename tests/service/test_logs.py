@@ -35,6 +35,22 @@ def logged(body: str, form: str = "json") -> list[str]:
     return run.stderr.splitlines()
 
 
+@pytest.mark.parametrize(("form", "shown"), [("text", ["Ready", "  page"]), ("json", [])], ids=str)
+def test_lines_for_a_person_are_written_to_a_terminal_in_text_alone(
+    form: str, shown: list[str]
+) -> None:
+    body = "from elmo_serve.logs import show; show('Ready\\n  page')"
+    main, terminal = os.openpty()
+    with os.fdopen(main, "rb", buffering=0) as screen, os.fdopen(terminal, "wb") as stderr:
+        program = [sys.executable, "-c", PROGRAM.format(body=body), form]
+        subprocess.run(program, stderr=stderr, check=True)
+        stderr.write(b"end\n")
+        stderr.flush()
+        lines = iter(screen.readline, b"end\r\n")
+        assert [line.decode().rstrip() for line in lines] == shown
+    assert logged(body, form) == []
+
+
 def record(message: str, *args: object, **extra: Any) -> logging.LogRecord:
     made = logging.makeLogRecord(
         {"msg": message, "args": args, "name": "elmo_serve.access", "levelname": "INFO"}

@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from elmo_serve import logs
 from elmo_serve.http.calls.body import ReceivingBudget
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.calls.wait import RequestWaits
@@ -129,6 +130,8 @@ class Server:
         if self.fatal is not None:
             _log.critical("cannot serve: %s", self.fatal)
             self.failed.set()
+        else:
+            logs.show(first_steps(self.address, needs_key=bool(self.settings.api_key_names())))
         self.opened.set()
 
     async def drain(self) -> bool:
@@ -187,6 +190,18 @@ class Server:
             self.address,
             extra={"model": served.name, "revision": model.revision},
         )
+
+
+def first_steps(address: str, *, needs_key: bool) -> str:
+    """Return lines that say what to do with a server that is ready."""
+    key = '-H "Authorization: Bearer $ELMO_API_KEY" ' if needs_key else ""
+    body = '{"text": ["The bank of the river."], "layers": "top", "pooling": "mean"}'
+    return f"""\
+Ready: {address}
+  page     {address}/ in a browser
+  curl     curl {address}/embed {key}-H 'Content-Type: application/json' -d '{body}'
+  docs     {address}/docs
+  metrics  {address}/metrics"""
 
 
 async def _server(request: Request) -> Server:  # FastAPI runs a plain function in a thread

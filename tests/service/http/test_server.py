@@ -1,14 +1,17 @@
 """How the server is run: as many files can be open as its connections need."""
 
+import json
 import re
 import socket
 import sys
 import threading
 from pathlib import Path
+from subprocess import check_output
 
 import httpx
 import pytest
 
+from elmo_serve.http.state import first_steps
 from tests.support.gated_server import close_gate, gated
 from tests.support.servers import SMALL, Running, running
 
@@ -63,4 +66,18 @@ def test_the_last_line_of_the_start_is_the_address_to_open(server: Running) -> N
     lines = server.log.splitlines()
 
     (ready,) = [line for line in lines if "Serving small on " in line]
+    assert "Ready: " not in server.log  # which is for a terminal
     assert f"Serving small on {server.url} (docs: /docs)" in ready
+
+
+def test_the_first_steps_of_a_server_answer(server: Running) -> None:
+    _, *steps = first_steps(server.url, needs_key=False).splitlines()
+    shown = {line.split()[0]: line.split(maxsplit=1)[1] for line in steps}
+
+    assert list(shown) == ["page", "curl", "docs", "metrics"]
+    for name in ("page", "docs", "metrics"):
+        assert httpx.get(shown[name].split()[0]).status_code == 200
+    answer = json.loads(check_output(["bash", "-c", f"{shown['curl']} -sS"]))
+    assert len(answer["embeddings"][0]) == answer["dimension"]
+    with_key = first_steps(server.url, needs_key=True)
+    assert '-H "Authorization: Bearer $ELMO_API_KEY"' in with_key
