@@ -89,7 +89,7 @@ class Commands(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="elmo-serve", prog_name="elmo")
+@click.version_option(None, "-V", "--version", package_name="elmo-serve", prog_name="elmo")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Serve, embed, train, evaluate and convert ELMo models."""

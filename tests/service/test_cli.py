@@ -10,6 +10,7 @@ from pathlib import Path
 def test_the_installed_command_answers() -> None:
     command = Path(sys.executable).with_name("elmo")
 
-    run = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    for option in ("--version", "-V"):
+        run = subprocess.run([command, option], capture_output=True, text=True, check=True)
 
-    assert run.stdout.startswith("elmo, version ")
+        assert run.stdout.startswith("elmo, version ")

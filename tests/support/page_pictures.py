@@ -26,7 +26,7 @@ def draw(folder: Path, scratch: Path) -> None:
         (folder / "light.png").write_bytes(chromium.picture(height=1330))
 
         chromium.prefer(color_scheme="dark", reduced_motion="reduce")
-        page.example("lead")
+        page.example("spring")
         page.select("mix")
         page.set("#weight-0", -2)
         page.set("#weight-1", 1)
@@ -34,7 +34,7 @@ def draw(folder: Path, scratch: Path) -> None:
 
         chromium.prefer(color_scheme="light", reduced_motion="reduce")
         chromium.resize(360, 700, is_phone=True)
-        page.example("spring")
+        page.example("lead")
         page.select("2")
         chromium.run("scrollTo(0, document.querySelector('#results').offsetTop - 12)")
         (folder / "phone.png").write_bytes(chromium.picture())

@@ -9,15 +9,12 @@ import click
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    DownloadColumn,
     Progress,
     ProgressColumn,
     Task,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
 from rich.table import Table
 from rich.text import Text
@@ -72,26 +69,16 @@ def downloads() -> Iterator[Callable[[str, int, int], None]]:
 
     A file gets its bar or line with its first bytes.
     """
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    rows: dict[str, TaskID] = {}
+    told = set[str]()
+    is_terminal = Console(stderr=True).is_terminal
+    with steps() as step:
 
-    def on_progress(name: str, done: int, total: int) -> None:
-        if name not in rows:
-            rows[name] = bar.add_task(name)
-            if not console.is_terminal:
+        def on_progress(name: str, done: int, total: int) -> None:
+            if name not in told and not is_terminal:
                 click.echo(f"elmo: fetching {name}", err=True)
-        bar.update(rows[name], completed=done, total=total)
+            told.add(name)
+            step(name, done // 1000, total // 1000 or 1, "kB")
 
-    with bar:
         yield on_progress
 
 

@@ -1,6 +1,7 @@
 """The built-in English model: senses in its top layer, and documents that agree with it."""
 
 import re
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from elmo_model.models.opening import describe_model, load_built_in
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.score import table
 from elmo_model.tasks.evaluation.senses import senses
-from elmo_model.tasks.features import encode_by
+from elmo_model.tasks.features import encode_by, features_of
 
 ROOT = Path(__file__).parents[3]
 CARD = ROOT / "model/elmo_model/models/english.md"
@@ -66,7 +67,7 @@ def test_the_documented_sense_scores_are_those_of_this_model(english: Elmo) -> N
         r"^\$ elmo evaluate english --senses\n(.*?)```", text, re.DOTALL | re.MULTILINE
     )
 
-    assert block == [table([senses(encode_by(Encoder.of(english)))]) + "\n"]
+    assert block == [table([senses(partial(features_of, encode_by(Encoder.of(english))))]) + "\n"]
 
 
 def test_the_card_names_this_network(english: Elmo) -> None:

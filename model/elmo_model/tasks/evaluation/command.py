@@ -15,7 +15,7 @@ from elmo_model.tasks.evaluation.score import EvaluationError, Score, table
 from elmo_model.tasks.evaluation.senses import senses
 from elmo_model.tasks.evaluation.tagging import tagging
 from elmo_model.tasks.evaluation.word_in_context import word_in_context
-from elmo_model.tasks.features import Encode, encode_by
+from elmo_model.tasks.features import Encode, FeaturesOf, encode_by, features_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,18 @@ def _devices() -> tuple[str, ...]:
 
 
 def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[Score]:
+    def computed(title: str) -> FeaturesOf:
+        return partial(features_of, encode, on_tokens=partial(on_step, title))
+
     scores, limit = [], options.limit
     if options.pos_train and options.pos_test:
-        files, show = (options.pos_train, options.pos_test), partial(on_step, "Tagging")
-        scores.append(tagging(encode, *files, options.tags, limit, show))
+        train, test = options.pos_train, options.pos_test
+        scores.append(tagging(computed("Tagging"), train, test, options.tags, limit))
     if options.homographs_train and options.homographs_test:
-        files = options.homographs_train, options.homographs_test
-        scores += homographs(encode, *files, limit, partial(on_step, "Word senses"))
+        train, test = options.homographs_train, options.homographs_test
+        scores += homographs(computed("Word senses"), train, test, limit)
     if options.wic:
-        show = partial(on_step, "Words in context")
-        scores.append(word_in_context(encode, options.wic, limit, show))
+        scores.append(word_in_context(computed("Words in context"), options.wic, limit))
     if options.senses:
-        scores.append(senses(encode, partial(on_step, "Built-in sentences")))
+        scores.append(senses(computed("Built-in sentences")))
     return scores

@@ -14,7 +14,7 @@ from elmo_model.tasks.evaluation.probe import (
 )
 from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
 from elmo_model.tasks.examples import Examples
-from elmo_model.tasks.features import Encode, OnTokens, features_of
+from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_rows
 
 _METHODS: dict[str, Classifier] = {
@@ -26,13 +26,7 @@ Uses = tuple[Examples, list[str]]
 """Tokens whose labels are their senses, and the word of each."""
 
 
-def homographs(
-    encode: Encode,
-    train: Path,
-    test: Path,
-    limit: int | None,
-    on_tokens: OnTokens = lambda _done, _total: None,
-) -> list[Score]:
+def homographs(features_of: FeaturesOf, train: Path, test: Path, limit: int | None) -> list[Score]:
     """Score each layer by the nearest centroid of a sense and by a linear probe for each word.
 
     A sense or word that training lacks counts as wrong. `limit` keeps the first uses of each word.
@@ -42,10 +36,7 @@ def homographs(
     usual = most_frequent(known, training.labels)
     senses = zip(words, testing.labels, strict=True)
     baseline = percent(sum(usual.get(word) == sense for word, sense in senses), len(testing))
-    with (
-        features_of(encode, training, on_tokens=on_tokens) as own,
-        features_of(encode, testing, on_tokens=on_tokens) as asked,
-    ):
+    with features_of(training) as own, features_of(testing) as asked:
         counts = {name: [0] * own.layers for name in _METHODS}
         rows = rows_of(known)
         for word, chosen in rows_of(words).items():

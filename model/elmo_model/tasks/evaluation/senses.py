@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from elmo_model.tasks.evaluation.homographs import read_uses, rows_of
 from elmo_model.tasks.evaluation.score import Score, percent
-from elmo_model.tasks.features import Encode, OnTokens, features_of
+from elmo_model.tasks.features import FeaturesOf
 
 SENTENCES = Path(__file__).with_name("senses.tsv")
 # Smallest difference of mean cosines that counts. The token layer sees no context: its vectors of a
@@ -21,14 +21,14 @@ SENTENCES = Path(__file__).with_name("senses.tsv")
 _MARGIN = 1e-4
 
 
-def senses(encode: Encode, on_tokens: OnTokens = lambda _done, _total: None) -> Score:
+def senses(features_of: FeaturesOf) -> Score:
     """Score each layer by the words whose mean cosine within a sense is above that across senses.
 
     The score names the words that each layer misses. Chance is 50 %.
     """
     examples, words = read_uses(SENTENCES)
     rows = rows_of(words)
-    with features_of(encode, examples, on_tokens=on_tokens) as features:
+    with features_of(examples) as features:
         layers = [features.layer(number)[:, 0] for number in range(features.layers)]
     misses = tuple(
         tuple(

@@ -7,17 +7,12 @@ from pathlib import Path
 from elmo_model.tasks.evaluation.probe import most_frequent, predictions, right
 from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
 from elmo_model.tasks.examples import Examples
-from elmo_model.tasks.features import Encode, OnTokens, features_of
+from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_conllu
 
 
 def tagging(
-    encode: Encode,
-    train: Path,
-    test: Path,
-    column: str,
-    limit: int | None,
-    on_tokens: OnTokens = lambda _done, _total: None,
+    features_of: FeaturesOf, train: Path, test: Path, column: str, limit: int | None
 ) -> Score:
     """Score each layer by the tags that the probe gets right.
 
@@ -31,10 +26,7 @@ def tagging(
     for path, examples in ((train, training), (test, testing)):
         if not len(examples):
             raise EvaluationError(f"{path}: holds no tagged sentence")
-    with (
-        features_of(encode, training, on_tokens=on_tokens) as known,
-        features_of(encode, testing, on_tokens=on_tokens) as asked,
-    ):
+    with features_of(training) as known, features_of(testing) as asked:
         layers = tuple(
             percent(right(known, asked, layer, predictions), len(testing))
             for layer in range(known.layers)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
 from elmo_model.tasks.examples import Examples
-from elmo_model.tasks.features import Encode, OnTokens, features_of
+from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_examples
 from elmo_model.text.tokenizers import tokenizer
 
@@ -16,12 +16,7 @@ Cosines = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 
 
-def word_in_context(
-    encode: Encode,
-    path: Path,
-    limit: int | None,
-    on_tokens: OnTokens = lambda _done, _total: None,
-) -> Score:
+def word_in_context(features_of: FeaturesOf, path: Path, limit: int | None) -> Score:
     """Score each layer by two-fold cross-validation of a threshold on the cosine.
 
     Each half of the pairs chooses the threshold for the other. Every second pair of each label
@@ -32,7 +27,7 @@ def word_in_context(
         raise EvaluationError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
     same = np.array([label == "T" for label in pairs.labels])
     layers = []
-    with features_of(encode, pairs, on_tokens=on_tokens) as features:
+    with features_of(pairs) as features:
         for number in range(features.layers):
             first, second = features.layer(number).unbind(dim=1)
             cosines = functional.cosine_similarity(first, second).double().numpy()

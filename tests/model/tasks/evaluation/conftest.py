@@ -1,6 +1,7 @@
 """A tiny model, and one thread of torch, so that tests do not compete for the cores."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
-from elmo_model.tasks.features import Encode, encode_by
+from elmo_model.tasks.features import FeaturesOf, encode_by, features_of
 from tests.support.checkpoints import write_pair
 
 
@@ -21,8 +22,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def encode(model: Path) -> Encode:
-    return encode_by(Encoder.of(load(model)))
+def computed(model: Path) -> FeaturesOf:
+    return partial(features_of, encode_by(Encoder.of(load(model))))
 
 
 @pytest.fixture

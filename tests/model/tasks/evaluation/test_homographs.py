@@ -8,12 +8,12 @@ import pytest
 from elmo_model.tasks.evaluation.homographs import homographs, read_uses
 from elmo_model.tasks.evaluation.score import EvaluationError
 from elmo_model.tasks.examples import FitError
-from elmo_model.tasks.features import Encode
+from elmo_model.tasks.features import FeaturesOf
 from tests.support.evaluation_sets import uses, written
 
 
 def test_senses_that_depend_on_a_neighbour_need_a_layer_with_context(
-    tmp_path: Path, encode: Encode
+    tmp_path: Path, computed: FeaturesOf
 ) -> None:
     generator = np.random.default_rng(1)
 
@@ -28,7 +28,7 @@ def test_senses_that_depend_on_a_neighbour_need_a_layer_with_context(
 
     train = uses(tmp_path / "train.tsv", *rows(40))
     test = uses(tmp_path / "test.tsv", *rows(20), ("lead", "metal", 0, "lead"))
-    centroid, probe = homographs(encode, train, test, None)
+    centroid, probe = homographs(computed, train, test, None)
     assert centroid.items == probe.items == 21  # a word that training lacks is wrong
     assert probe.layers[0] == pytest.approx(100 * 10 / 21)
     assert min(probe.layers[1:]) == pytest.approx(100 * 20 / 21)
@@ -36,9 +36,9 @@ def test_senses_that_depend_on_a_neighbour_need_a_layer_with_context(
     assert centroid.baseline == pytest.approx(100 * 10 / 21)
 
 
-def test_an_empty_table_is_refused(tmp_path: Path, encode: Encode) -> None:
+def test_an_empty_table_is_refused(tmp_path: Path, computed: FeaturesOf) -> None:
     with pytest.raises(EvaluationError, match="holds no use of a word"):
-        homographs(encode, uses(tmp_path / "a.tsv"), uses(tmp_path / "b.tsv"), None)
+        homographs(computed, uses(tmp_path / "a.tsv"), uses(tmp_path / "b.tsv"), None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The sentence test: its data and its score."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from elmo_model.models.opening import open_model
 from elmo_model.tasks.evaluation.homographs import read_uses
 from elmo_model.tasks.evaluation.score import table
 from elmo_model.tasks.evaluation.senses import SENTENCES, senses, separation
-from elmo_model.tasks.features import encode_by
+from elmo_model.tasks.features import encode_by, features_of
 from tests.support.command_line import elmo
 
 
@@ -32,7 +33,7 @@ def test_separation_is_the_cosine_within_senses_minus_across() -> None:
 
 
 def test_the_token_layer_sees_no_context_and_misses_all() -> None:
-    score = senses(encode_by(Encoder.of(open_model("random-small"))))
+    score = senses(partial(features_of, encode_by(Encoder.of(open_model("random-small")))))
     assert score.layers[0] == 0.0 and score.items == 30
     assert len(score.misses[0]) == 30
     for accuracy, missed in zip(score.layers, score.misses, strict=True):

@@ -8,7 +8,7 @@ import pytest
 from elmo_model.tasks.evaluation.score import EvaluationError
 from elmo_model.tasks.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
 from elmo_model.tasks.examples import FitError
-from elmo_model.tasks.features import Encode
+from elmo_model.tasks.features import FeaturesOf
 from tests.support.evaluation_sets import pairs, uses, written
 
 
@@ -25,21 +25,21 @@ def test_the_threshold_separates_most_pairs() -> None:
 
 
 def test_a_word_with_other_neighbours_needs_a_layer_with_context(
-    tmp_path: Path, encode: Encode
+    tmp_path: Path, computed: FeaturesOf
 ) -> None:
     same = ("T", 1, 1, "loud bass a", "loud bass a")
     other = ("F", 1, 1, "river bass a", "loud bass a")
     path = pairs(tmp_path / "wic.tsv", *[same, same, other, other] * 5)
-    score = word_in_context(encode, path, None)
+    score = word_in_context(computed, path, None)
     assert score.items == 20 and score.baseline == 50
     assert score.layers[0] <= 50
     assert max(score.layers[1:]) == 100
-    assert word_in_context(encode, path, 4).items == 4
+    assert word_in_context(computed, path, 4).items == 4
 
 
-def test_fewer_than_two_pairs_are_refused(tmp_path: Path, encode: Encode) -> None:
+def test_fewer_than_two_pairs_are_refused(tmp_path: Path, computed: FeaturesOf) -> None:
     with pytest.raises(EvaluationError, match="holds 0 pairs, expected at least 2"):
-        word_in_context(encode, pairs(tmp_path / "empty.tsv"), None)
+        word_in_context(computed, pairs(tmp_path / "empty.tsv"), None)
 
 
 def test_wrong_tables_are_named(tmp_path: Path) -> None:

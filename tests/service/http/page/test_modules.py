@@ -80,6 +80,22 @@ def test_a_text_that_the_model_cannot_read_is_named(
 
 
 @pytest.mark.parametrize(
+    ("text", "direction"),
+    [("The bank .", "ltr"), ("جلسنا على", "rtl"), ("« בנק » x", "rtl"), ("1 2", "ltr")],
+)
+def test_a_sentence_is_shown_in_the_direction_of_its_script(text: str, direction: str) -> None:
+    assert run("reading.js", "page.directionOf(given[0])", text.split()) == direction
+
+
+@pytest.mark.parametrize("shares", [[0.036, 0.179, 0.785], [1 / 3] * 3, [1.0], [0.0, 1.0]])
+def test_shares_in_percent_sum_to_a_hundred(shares: list[float]) -> None:
+    shown = run("numbers.js", "page.percentages(given[0])", shares)
+
+    assert sum(shown) == 100
+    assert all(abs(percent - 100 * share) < 1 for percent, share in zip(shown, shares, strict=True))
+
+
+@pytest.mark.parametrize(
     ("status", "seconds", "loads"),
     [(503, 1, True), (503, 60, False), (503, None, False), (401, 1, False)],
 )

@@ -44,7 +44,7 @@ def shown(page: WordPage) -> list[tuple[float, str]]:
 
 
 def expected(page: WordPage, **fields: Any) -> Any:
-    body = {"text": "We sat on the river bank.", "token": 5} | fields
+    body = {"text": "The pipes are made of lead.", "token": 5} | fields
     return httpx.post(page.url + "/neighbours", json=body).raise_for_status().json()
 
 
@@ -87,6 +87,11 @@ def test_the_uses_are_those_of_the_route(
     np.testing.assert_allclose(
         cosines, [each["cosine"] for each in found["neighbours"]], atol=0.0051
     )
+    others = [word for word in uses if not word.lower().startswith("lead")]
+    assert page.texts("#uses .is-other strong") == others
+    said = page.text("#uses-status")
+    assert "49,805 tokens in the text that comes with the program" in said
+    assert f"{len(others)} use{'' if len(others) == 1 else 's'} of other words" in said
     words = [each["word"] for each in found["static"]]
     assert page.texts("#uses > :last-child bdi") == words
     assert page.requests("/neighbours") == [ASKED]
@@ -98,14 +103,14 @@ def test_nothing_is_asked_before_the_button_and_old_uses_keep_their_name(
 ) -> None:
     until_embedded(server)
     ask(page)
-    name = "Nearest to bank in sentence 1, layer 2"
+    name = "Nearest to lead in sentence 1, layer 2"
     assert page.texts("#uses .hint")[0] == name
 
     page.select("1")
     page.click("#tokens .sentence:nth-child(3) .token:nth-child(5) input")
     assert page.requests("/neighbours") == [ASKED]
-    assert page.text("#uses-ask") == "Find the nearest uses of money"
+    assert page.text("#uses-ask") == "Find the nearest uses of army"
     assert page.texts("#uses .hint")[0] == name
-    page.example("lead")
+    page.example("play")
     assert page.texts("#uses *") == []
     assert page.requests("/neighbours") == [ASKED]

@@ -35,6 +35,21 @@ def test_a_text_for_which_the_page_is_too_small(page: WordPage) -> None:
     page.compare("bank " * 401)
 
     assert "401 tokens; the page compares 400 at most" in page.text("#refusal")
+    assert not page.is_shown("#refusal button")  # the same text is as long again
+    before = len(page.requests("/embed"))
+    page.compare("bank " * 2_001)
+    assert "10,004 characters; the page compares 8,000 at most" in page.text("#refusal")
+    assert len(page.requests("/embed")) == before
+
+
+def test_a_page_of_a_proxy_is_no_fault_of_the_page(page: WordPage) -> None:
+    page.chromium.run(
+        "window.fetch = async () => new Response('<p>Log in', "
+        "{headers: {'Content-Type': 'text/html; charset=utf-8'}})"
+    )
+    page.compare("A bank.")
+
+    assert "A proxy answered with a page of its own" in page.text("#refusal")
 
 
 def test_a_full_queue_says_when_to_try_again(chromium: Page, tmp_path: Path) -> None:
@@ -77,24 +92,40 @@ def test_a_server_that_is_gone(chromium: Page, tmp_path: Path) -> None:
         page = WordPage(chromium, server.url)
         page.open()
         assert not page.is_shown("#refusal")
-    page.example("lead")
+    page.example("bank")
 
     assert "The server cannot be reached" in page.text("#refusal")
+    assert page.text("#status") == "There are no vectors; the reason is below."
+    assert not page.is_shown("#results")  # those of another text
+    assert page.texts("[aria-pressed=true]") == []
+    assert page.is_shown("#refusal button")
 
 
 def test_try_again_tries_again(chromium: Page, tmp_path: Path) -> None:
     with running(tmp_path, model=SMALL) as server:
         page = WordPage(chromium, server.url)
         page.open()
+        page.chromium.run(
+            "window.answered = window.fetch; window.fetch = async () => { throw new TypeError() }"
+        )
+        page.compare("A bank.")
+        assert page.is_shown("#refusal")
+
+        page.chromium.run("window.fetch = window.answered")
+        page.click("#refusal button")
+
+        assert not page.is_shown("#refusal")
+        assert page.texts("#tokens .word") == ["A", "bank", "."]
+
+
+def test_a_text_that_is_refused_for_ever_is_not_tried_again(chromium: Page, tmp_path: Path) -> None:
+    with running(tmp_path, model=SMALL) as server:
+        page = WordPage(chromium, server.url)
+        page.open()
         page.set("#tokenizer", "moses")
         page.compare("DOTMULTI")
         assert "DOTMULTI" in page.text("#refusal") or "moses" in page.text("#refusal")
-        before = len(page.requests("/embed"))
-
-        page.click("#refusal button")
-
-        assert len(page.requests("/embed")) == before + 1
-        assert page.is_shown("#refusal")
+        assert not page.is_shown("#refusal button")
 
 
 def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: Path) -> None:
@@ -108,6 +139,7 @@ def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: P
         chromium.write("wrong")
         chromium.press("Enter")
         chromium.wait_for("document.querySelector('#key-reason').textContent.includes('did not')")
+        assert page.text("#key-reason") == "The server did not accept that key."
         chromium.wait_for("document.querySelector('#key-dialog').open")
         chromium.write(KEY)
         chromium.press("Enter")
@@ -128,6 +160,6 @@ def test_a_key_is_asked_for_and_kept_in_memory_alone(chromium: Page, tmp_path: P
         chromium.wait_for("document.querySelector('#key-dialog').open")
         chromium.press("Escape")
         page.wait()
-        assert "Authorization: Bearer KEY" in page.text("#refusal")
+        assert "This server needs one of its API keys." in page.text("#refusal")
         page.chromium.run("document.querySelector('#refusal button').click()")
         chromium.wait_for("document.querySelector('#key-dialog').open")

@@ -2,24 +2,6 @@
 
 export const EXAMPLES = [
   {
-    word: "bank",
-    sentences: [
-      "We sat on the river bank.",
-      "Grass grows on the muddy bank.",
-      "The bank lent him money.",
-      "The bank refused the loan.",
-    ],
-  },
-  {
-    word: "play",
-    sentences: [
-      "Children play in the park.",
-      "The boys play outside after school.",
-      "The play opened in London.",
-      "The play has three acts.",
-    ],
-  },
-  {
     word: "lead",
     sentences: [
       "The pipes are made of lead.",
@@ -35,6 +17,24 @@ export const EXAMPLES = [
       "Birds return in late spring.",
       "A steel spring pushes the valve.",
       "A spring pulls the door shut.",
+    ],
+  },
+  {
+    word: "play",
+    sentences: [
+      "Children play in the park.",
+      "The boys play outside after school.",
+      "The play opened in London.",
+      "The play has three acts.",
+    ],
+  },
+  {
+    word: "bank",
+    sentences: [
+      "We sat on the river bank.",
+      "Grass grows on the muddy bank.",
+      "The bank lent him money.",
+      "The bank refused the loan.",
     ],
   },
 ];

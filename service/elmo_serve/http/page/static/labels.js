@@ -3,18 +3,18 @@
 const LINE = 15;
 const MOST_LETTERS = 18;
 
-/** The places around a point, in the order in which they are tried. */
+/** The places around a point and its ring, in the order in which they are tried. */
 const SIDES = [
-  { dx: 9, dy: 4.5, anchor: "start" },
-  { dx: -9, dy: 4.5, anchor: "end" },
-  { dx: 0, dy: -10, anchor: "middle" },
-  { dx: 0, dy: 20, anchor: "middle" },
+  { dx: 15, dy: 4.5, anchor: "start" },
+  { dx: -15, dy: 4.5, anchor: "end" },
+  { dx: 0, dy: -15, anchor: "middle" },
+  { dx: 0, dy: 26, anchor: "middle" },
 ];
 
 /** Measures text as the map writes it; the bold face is wider than the plain one. */
 const measure = document.createElement("canvas").getContext("2d");
 
-/** Return a label or null for each point; `order` lists the points from the most important one. */
+/** Return a label or null for each point; `order` lists those to name from the most important one. */
 export function placeLabels(points, words, order, { width, height }) {
   measure.font = `700 13px ${getComputedStyle(document.body).fontFamily}`;
   const taken = points.map(([x, y]) => ({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 }));

@@ -3,6 +3,7 @@
 import { byId, element } from "./dom.js";
 import { fixed } from "./numbers.js";
 import { named } from "./places.js";
+import { directionOf } from "./reading.js";
 import { badge } from "./shapes.js";
 
 const NEIGHBOURS = 2;
@@ -39,8 +40,9 @@ function inContext({ sentence, token, word }, sentences) {
   return [
     badge(sentence),
     element("span", { class: "unseen" }, `sentence ${sentence + 1}: `),
-    element("span", { class: "context" }, `${before} `),
-    element("strong", {}, element("bdi", {}, word)),
-    element("span", { class: "context" }, ` ${after}`),
+    element("bdi", { dir: directionOf(tokens) },
+      element("span", { class: "context" }, `${before} `),
+      element("strong", {}, element("bdi", {}, word)),
+      element("span", { class: "context" }, ` ${after}`)),
   ];
 }

@@ -16,7 +16,7 @@ export function showLines({ call, selection, places, rows, reference, vector, la
   const index = selection.kind === "layer" ? `[${place.sentence}][0][${place.token}]` : `[${place.sentence}][${place.token}]`;
   const numbers = Array.from(vector.slice(0, FIRST), significant).join(", ");
   byId("lines").replaceChildren(
-    block("lines-python", "Python: the cosines of all tokens", "The client is elmo_client; it prints the numbers of “Similarity”.",
+    block("lines-python", "Python: the cosines of all tokens", "Prints the numbers of “Similarity”. The client: pip install ./client, in a clone of elmo-serve.",
       python(call, selection, places, reference, layers)),
     block("lines-similarity", "curl: the table “Layer by layer”", "One number a row and layer, and the average.",
       curl(call, "similarity", similarityText(call, places, rows, reference))),

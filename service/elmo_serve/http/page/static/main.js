@@ -10,10 +10,10 @@ import { showLines } from "./lines.js";
 import { TokenMap } from "./map.js";
 import { hideRefusal, say, showRefusal, showWarnings } from "./messages.js";
 import { NearestUses } from "./nearest_uses.js";
-import { bytes, plural } from "./numbers.js";
+import { bytes, plural, whole } from "./numbers.js";
 import { comparedWith, firstPlace, placesOf } from "./places.js";
 import { doubts } from "./reading.js";
-import { isLoading, Refusal } from "./refusal.js";
+import { isLoading, Refusal, unusable } from "./refusal.js";
 import { parse } from "./safetensors.js";
 import { layerName, nameOf, Selection } from "./selection.js";
 import { markExample, sentenceForm, showModels, tokenizer } from "./sentence_form.js";
@@ -22,6 +22,8 @@ import { Tokens } from "./tokens.js";
 import { centred, combined, cosines, factors } from "./vectors.js";
 
 const MOST_TOKENS = 400;
+/** No text with more characters is sent: 400 tokens of 20 characters. */
+const MOST_CHARACTERS = 20 * MOST_TOKENS;
 const ROWS = 8;
 /** The first example is run by itself where its vectors have no more bytes than this. */
 const OPENING_BYTES = 200_000;
@@ -111,6 +113,8 @@ async function embed(texts, word) {
   if (shown === null || key(wanted) !== key(shown)) {
     request.abort();
     request = new AbortController();
+    const length = texts.join("").length;
+    if (length > MOST_CHARACTERS) throw tooLong(length, "character", MOST_CHARACTERS);
     say("Computing the vectors …");
     const body = embedBody(wanted, { layers: "all" });
     const { signal } = request;
@@ -120,8 +124,8 @@ async function embed(texts, word) {
     const { metadata, tensors } = parse(buffer);
     const sentences = JSON.parse(metadata.tokens);
     const places = placesOf(sentences);
-    if (places.length === 0) throw new Refusal("No tokens", "The tokenizer found no token in this text.");
-    if (places.length > MOST_TOKENS) throw tooMany(places.length);
+    if (places.length === 0) throw unusable("No tokens", "The tokenizer found no token in this text.");
+    if (places.length > MOST_TOKENS) throw tooLong(places.length, "token", MOST_TOKENS);
     model.means ??= await meansOf(wanted.model);
     const warnings = response.headers.has("X-Warnings") ? await warningsOf(body, signal) : [];
     signal.throwIfAborted();
@@ -212,8 +216,8 @@ function columns(reference, found) {
   return [...layers, average, ...mix];
 }
 
-function tooMany(count) {
-  return new Refusal("Too many tokens", `This text has ${plural(count, "token")}; the page compares ${MOST_TOKENS} at most. Take fewer or shorter sentences.`);
+function tooLong(count, noun, most) {
+  return unusable("Too long", `This text has ${plural(count, noun)}; the page compares ${whole(most)} at most. Take fewer or shorter sentences.`);
 }
 
 /**
@@ -237,7 +241,9 @@ async function attempt(action, again, isWait = () => false) {
       say("The page has failed; the browser's console has the reason. Please report it.");
       throw error;
     }
-    say("The server refused; the reason is below.");
+    byId("results").hidden = true;
+    markExample([]);
+    say("There are no vectors; the reason is below.");
     showRefusal(error, again);
     return error;
   }

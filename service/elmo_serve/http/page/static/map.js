@@ -4,7 +4,7 @@ import { byId, element, svg } from "./dom.js";
 import { placeLabels } from "./labels.js";
 import { fixed, significant } from "./numbers.js";
 import { likeBefore, pca } from "./pca.js";
-import { named, sameWord } from "./places.js";
+import { isWord, named, sameWord } from "./places.js";
 import { shape } from "./shapes.js";
 
 const PADDING = { left: 24, right: 60, top: 28, bottom: 58 };
@@ -84,12 +84,13 @@ export class TokenMap {
     drawScale(picture.querySelector(".scale"), view.scale, height);
   }
 
-  /** Return the numbers of the tokens in the order in which they get a label. */
+  /** Return the numbers of the tokens in the order in which they get a label; punctuation has none. */
   #order() {
     const here = this.#places[this.#reference];
     const weight = (i) =>
       (i === this.#reference ? 1e6 : 0) + (sameWord(this.#places[i], here) ? 1e3 : 0) + this.#places[i].word.length;
-    return this.#places.map((_, i) => i).sort((a, b) => weight(b) - weight(a));
+    const shown = this.#places.map((_, i) => i).filter((i) => i === this.#reference || isWord(this.#places[i]));
+    return shown.sort((a, b) => weight(b) - weight(a));
   }
 
   #tell() {

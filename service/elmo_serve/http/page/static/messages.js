@@ -7,7 +7,10 @@ export function say(words) {
   if (byId("status").textContent !== words) byId("status").textContent = words;
 }
 
-/** Say why the server refused. `again` is what the button "Try again" does. */
+/**
+ * Say why there are no vectors. `again` is what the button "Try again" does, which is offered where
+ * the same request may succeed.
+ */
 export function showRefusal(refusal, again) {
   const faults = refusal.faults.map(({ pointer, detail }) => element("li", {}, element("code", {}, pointer), ` ${detail}`));
   const wait = refusal.retrySeconds === null ? null
@@ -19,7 +22,7 @@ export function showRefusal(refusal, again) {
     faults.length > 0 && element("ul", {}, ...faults),
     wait,
     id,
-    element("button", { type: "button", onclick: again }, "Try again"),
+    refusal.canPass && element("button", { type: "button", onclick: again }, "Try again"),
   ];
   byId("refusal").replaceChildren(...parts.filter(Boolean));
   byId("refusal").hidden = false;

@@ -2,11 +2,14 @@
 
 import { neighboursBody } from "./bodies.js";
 import { byId, element } from "./dom.js";
-import { fixed } from "./numbers.js";
-import { named } from "./places.js";
+import { fixed, plural } from "./numbers.js";
+import { named, sameStem } from "./places.js";
+import { directionOf } from "./reading.js";
 import { Refusal } from "./refusal.js";
 
 const AROUND = 9;
+/** While the text is embedded the page shows how far that is, more often than `Retry-After` asks. */
+const LONGEST_WAIT_SECONDS = 5;
 
 export class NearestUses {
   #server;
@@ -31,18 +34,18 @@ export class NearestUses {
     const body = neighboursBody(call, selection, place);
     if (JSON.stringify(body) === JSON.stringify(this.#wanted?.body)) return;
     this.#cancel();
-    this.#wanted = { body, name: `${named(place)}, ${vectors}` };
+    this.#wanted = { body, word: place.word, name: `${named(place)}, ${vectors}` };
     byId("uses-ask").textContent = `Find the nearest uses of ${place.word}`;
   }
 
   async #ask() {
     this.#cancel();
-    const { body, name } = this.#wanted;
+    const { body, word, name } = this.#wanted;
     const { signal } = this.#request;
     say("Searching …");
     try {
       const response = await this.#server.post("neighbours", body, { signal });
-      this.#show(await response.json(), name);
+      this.#show(await response.json(), word, name);
     } catch (error) {
       if (error.name === "AbortError") return;
       say(error instanceof Refusal ? error.detail : "The page has failed; the browser's console has the reason.");
@@ -53,7 +56,7 @@ export class NearestUses {
 
   /** Ask again after `Retry-After`: the first search waits until the server has embedded its text. */
   #askAgain({ detail, retrySeconds }) {
-    const seconds = Math.max(1, Math.ceil(retrySeconds));
+    const seconds = Math.min(LONGEST_WAIT_SECONDS, Math.max(1, Math.ceil(retrySeconds)));
     say(`${detail} The page asks again in ${seconds} s.`);
     this.#timer = setTimeout(() => this.#ask(), 1000 * seconds);
   }
@@ -64,17 +67,22 @@ export class NearestUses {
     this.#request = new AbortController();
   }
 
-  #show({ neighbours, static: words, index }, name) {
+  #show({ neighbours, static: words, index }, word, name) {
+    const isOther = (use) => !sameStem({ word }, use);
     const uses = neighbours.map(({ sentence, token, cosine }) =>
-      element("li", {}, element("span", { class: "cosine" }, fixed(cosine)), element("span", { class: "use" }, ...inSentence(sentence, token))));
+      element("li", { class: isOther({ word: sentence[token] }) && "is-other" }, element("span", { class: "cosine" }, fixed(cosine)), element("span", { class: "use", dir: directionOf(sentence) }, ...inSentence(sentence, token))));
     const alone = words.map(({ word, cosine }) =>
       element("li", {}, element("span", { class: "cosine" }, fixed(cosine)), element("bdi", {}, word)));
     byId("uses").replaceChildren(
       part("In their sentences", `Nearest to ${name}`, uses, "No other use is in the text."),
       part("Without a sentence", "Nearest in the token layer, which is computed from letters alone", alone, "No word is near."));
-    say(`${neighbours.length} uses in the text “${index.text}”.`);
+    const others = neighbours.filter(({ sentence, token }) => isOther({ word: sentence[token] })).length;
+    say(`The nearest of ${plural(index.tokens, "token")} in ${textName(index.text)}. ${plural(others, "use")} of other words ${others === 1 ? "is" : "are"} grey.`);
   }
 }
+
+/** Return the name of a text in words; `uses` is the one that comes with the program. */
+const textName = (text) => (text === "uses" ? "the text that comes with the program" : `the text “${text}”`);
 
 function part(title, words, items, none) {
   return element("div", {}, element("h3", {}, title), element("p", { class: "hint" }, words),

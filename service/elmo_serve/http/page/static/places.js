@@ -14,10 +14,11 @@ export const sameWord = (a, b) => a.word.toLowerCase() === b.word.toLowerCase();
 const STEM = 4;
 
 /** Tell whether a token is a word: punctuation is none. */
-const isWord = ({ word }) => /[\p{L}\p{N}]/u.test(word);
+export const isWord = ({ word }) => /[\p{L}\p{N}]/u.test(word);
 
 /** Tell whether two places hold forms of one word: one begins with the other. */
-function sameStem(a, b) {
+export function sameStem(a, b) {
+  if (sameWord(a, b)) return true;
   const [short, long] = [a, b].map(({ word }) => word.toLowerCase()).sort((x, y) => x.length - y.length);
   return short.length >= STEM && long.startsWith(short);
 }

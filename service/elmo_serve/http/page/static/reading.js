@@ -14,6 +14,11 @@ export function doubts(sentences, tokenizer, info) {
   ].filter(Boolean);
 }
 
+/** Return the direction in which a sentence is written, by its first letter. */
+export function directionOf(tokens) {
+  return /^\P{L}*[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}]/u.test(tokens.join(" ")) ? "rtl" : "ltr";
+}
+
 /** Tell whether most tokens with letters have none of the script of a language. */
 function isForeign(tokens, language) {
   const own = scriptOf(language);

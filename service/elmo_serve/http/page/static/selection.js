@@ -1,6 +1,7 @@
 // The choice of vectors: one layer, the average, or a mixture with its sliders and tasks.
 
 import { byId, element } from "./dom.js";
+import { percentages } from "./numbers.js";
 import { softmax } from "./vectors.js";
 
 const SCALAR_RANGE = { min: -5, max: 5, step: 0.05 };
@@ -71,7 +72,7 @@ export class Selection {
       element("label", { for: id }, element("b", {}, symbol), ` ${name} `, element("output", { for: id, id: `${id}-share` })),
       element("input", { type: "range", id, ...range, oninput: (event) => take(event.target.value) }),
       element("input", { type: "number", id: `${id}-exact`, step: "any", "aria-label": `${symbol} ${name}, exact`,
-        oninput: (event) => take(event.target.value) }));
+        oninput: (event) => take(event.target.value), onchange: () => this.#tell() }));
   }
 
   #taskChoice() {
@@ -104,9 +105,9 @@ export class Selection {
     if (!isMix) return;
     const { weights, gamma, task } = this.#mix;
     byId("task").value = task ?? "";
-    softmax(weights).forEach((share, layer) => {
+    percentages(softmax(weights)).forEach((share, layer) => {
       fill(`weight-${layer}`, weights[layer]);
-      byId(`weight-${layer}-share`).textContent = `${Math.round(share * 100)} %`;
+      byId(`weight-${layer}-share`).textContent = `${share} %`;
     });
     fill("gamma", gamma);
   }

@@ -1,13 +1,13 @@
 // Requests to the server that sent the page. The API key stays in this module's memory.
 
-import { refusalOf, unreachable } from "./refusal.js";
+import { answeredByAnother, refusalOf, unreachable } from "./refusal.js";
 
 export class Server {
   #key = null;
   #asking = null;
   #askForKey;
 
-  /** `askForKey(detail)` returns a promise of a key, or of null when the user gives none. */
+  /** `askForKey(reason)` returns a promise of a key, or of null when the user gives none. */
   constructor(askForKey) {
     this.#askForKey = askForKey;
   }
@@ -36,16 +36,17 @@ export class Server {
       const headers = { ...options.headers };
       if (key !== null) headers.Authorization = `Bearer ${key}`;
       const response = await answered(path, { ...options, headers });
+      if (response.headers.get("Content-Type")?.startsWith("text/html") && response.ok) throw answeredByAnother();
       if (response.ok) return response;
       const refusal = await refusalOf(response);
-      if (response.status !== 401 || !(await this.#newKey(key, refusal))) throw refusal;
+      if (response.status !== 401 || !(await this.#newKey(key))) throw refusal;
     }
   }
 
   /** Ask for another key than `used`, once for all requests that wait for one. */
-  async #newKey(used, refusal) {
+  async #newKey(used) {
     if (this.#key !== used) return true;
-    this.#asking ??= this.#askForKey(used === null ? "This server asks for a key." : `The server did not accept that key. ${refusal.detail}`);
+    this.#asking ??= this.#askForKey(used === null ? "This server asks for a key." : "The server did not accept that key.");
     const key = await this.#asking;
     this.#asking = null;
     if (key !== null) this.#key = key;

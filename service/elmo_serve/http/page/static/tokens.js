@@ -4,6 +4,7 @@
 import { byId, element } from "./dom.js";
 import { fixed } from "./numbers.js";
 import { named } from "./places.js";
+import { directionOf } from "./reading.js";
 import { badge, shapeName } from "./shapes.js";
 
 export class Tokens {
@@ -25,11 +26,11 @@ export class Tokens {
   show(places, sentences) {
     this.#places = places;
     this.#labels = places.map((place, number) => label(place, number));
-    const items = sentences.map((_, sentence) =>
+    const items = sentences.map((words, sentence) =>
       element("li", { class: "sentence" },
         element("span", { class: "sentence-name" }, badge(sentence), `${sentence + 1}`,
           element("span", { class: "unseen" }, ` (${shapeName(sentence)})`)),
-        element("span", { class: "tokens" }, ...this.#labels.filter((_, i) => places[i].sentence === sentence))));
+        element("span", { class: "tokens", dir: directionOf(words) }, ...this.#labels.filter((_, i) => places[i].sentence === sentence))));
     this.#root.replaceChildren(
       element("p", { class: "reference" }),
       element("fieldset", {},
