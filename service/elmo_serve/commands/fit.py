@@ -75,9 +75,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> None:
     """Learn the layer weights of a task on frozen vectors.
 
-    Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head,
-    the report and a picture of the weights. The report compares the learned mix with the average
-    and with every layer alone. docs/tasks.md describes the files.
+    Writes NAME.json, a task file that `elmo serve` reads, and the folder NAME.fit with the head and
+    the report. The report compares the learned mix with the average and with every layer alone.
+    docs/tasks.md describes the files.
 
     \b
     Examples:
