@@ -19,7 +19,7 @@ Layer = Literal["top", "average"] | int
 
 Kind = Literal["token", "sentence", "pair"]
 
-_SPLIT = "for text whose tokens stand between spaces, use text.split()"
+_SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
 
 
 class NeighbourOptions(TypedDict, total=False):

@@ -1,18 +1,19 @@
-"""The progress of a run on standard output: a bar on a terminal, lines elsewhere."""
+"""The progress of a run on standard output: lines of figures, and a bar on a terminal."""
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO, cast
+from typing import TextIO, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-# Seconds between two reports of the same interval of the log. More on a terminal, where a report
-# replaces the one before.
-_LINE_SECONDS, _BAR_SECONDS = 30.0, 2.0
+from elmo_model.progress import steps as steps_on
+from elmo_model.steps import OnStep
+
+_LINE_SECONDS = 30.0
+"""Longest time between two reports of the same interval of the log."""
 
 
 def output() -> Console:
@@ -20,79 +21,36 @@ def output() -> Console:
     return Console(file=cast(TextIO, _Unbreakable(sys.stdout)), highlight=False, soft_wrap=True)
 
 
-class Display(Protocol):
+@contextmanager
+def display(title: str, steps: int, done: int, *, shown: bool) -> Iterator["Display"]:
+    """Show `done` of `steps` and later progress; with `shown` false nothing is printed."""
+    console = output() if shown else Console(quiet=True)
+    with steps_on(console) as on_step:
+        yield Display(console, on_step, title, steps, done)
+
+
+class Display:
     """Shows how far a run is."""
+
+    def __init__(
+        self, console: Console, on_step: OnStep, title: str, steps: int, step: int
+    ) -> None:
+        self._console, self._on_step, self._title, self._steps = console, on_step, title, steps
+        self._reported = float("-inf")
+        self.advance(step)
 
     def advance(self, step: int) -> None:
         """Show that `step` steps are done."""
+        self._step = step
+        self._on_step(self._title, step, self._steps, "steps")
 
     def is_due(self) -> bool:
         """Tell whether the last report is so old that another is worth its cost."""
+        return time.monotonic() - self._reported >= _LINE_SECONDS
 
     def report(self, text: str) -> None:
         """Show the latest figures, in one line."""
-
-
-@contextmanager
-def display(title: str, steps: int, done: int, *, shown: bool) -> Iterator[Display]:
-    """Show `done` of `steps` and later progress; with `shown` false nothing is printed."""
-    console = output() if shown else Console(file=None, quiet=True)
-    if not shown or not console.is_terminal:
-        yield _Lines(console, steps, done)
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}", markup=False),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=120) as progress:
-        yield _Bar(progress, title, steps, done)
-
-
-class _Timer:
-    """Tells when an interval in seconds is over; the first one is over at once."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds, self._clock, self._last = seconds, clock, float("-inf")
-
-    def is_over(self) -> bool:
-        return self._clock() - self._last >= self._seconds
-
-    def restart(self) -> None:
-        self._last = self._clock()
-
-
-class _Bar:
-    def __init__(self, progress: Progress, title: str, steps: int, done: int) -> None:
-        self._progress, self._timer = progress, _Timer(_BAR_SECONDS)
-        self._task = progress.add_task(title, total=steps, completed=done, figures="")
-
-    def advance(self, step: int) -> None:
-        self._progress.update(self._task, completed=step)
-
-    def is_due(self) -> bool:
-        return self._timer.is_over()
-
-    def report(self, text: str) -> None:
-        self._timer.restart()
-        self._progress.update(self._task, figures=text)
-
-
-class _Lines:
-    def __init__(self, console: Console, steps: int, done: int) -> None:
-        self._console, self._steps, self._step = console, steps, done
-        self._timer = _Timer(_LINE_SECONDS)
-
-    def advance(self, step: int) -> None:
-        self._step = step
-
-    def is_due(self) -> bool:
-        return self._timer.is_over()
-
-    def report(self, text: str) -> None:
-        self._timer.restart()
+        self._reported = time.monotonic()
         self._console.print(f"{self._step:,}/{self._steps:,}  {text}", markup=False)
 
 

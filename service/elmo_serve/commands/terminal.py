@@ -31,10 +31,12 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def steps() -> AbstractContextManager[OnStep]:
-    """Show the current step: see `elmo_serve.commands.progress`, which needs rich."""
-    from elmo_serve.commands import progress
+    """Show the current step on stderr: see `elmo_model.progress`, which needs rich."""
+    from rich.console import Console
 
-    return progress.steps()
+    from elmo_model import progress
+
+    return progress.steps(Console(stderr=True))
 
 
 def download_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:

@@ -1,6 +1,7 @@
 """Progress is shown as lines where there is no terminal, and a lost reader does no harm."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -15,6 +16,21 @@ def test_lines_name_the_step(capsys: pytest.CaptureFixture[str]) -> None:
         shows.report("loss 1.0")
         assert not shows.is_due()
     assert capsys.readouterr().out == "1,500/2,000  loss 1.0\n"
+
+
+def test_a_terminal_has_a_bar_as_well(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "100"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    with display("tiny", 2_000_000, 10, shown=True) as shows:
+        for step in range(11, 100):
+            shows.advance(step)
+        shows.report("loss 1.0")
+
+    shown = capsys.readouterr().out
+    assert "99/2,000,000  loss 1.0" in shown.replace("\x1b[2K", "")
+    assert re.search(r"tiny .* steps/s\S* \S*\d+:\d\d:\d\d", shown)
 
 
 def test_a_hidden_display_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
