@@ -1,15 +1,21 @@
-"""Output of the commands: one line for an error, progress on a terminal."""
+"""Output of the commands: one line for an error, tables, progress on a terminal.
+
+rich is imported when it is needed.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, NoReturn
 
 import click
 
 from elmo_model.steps import OnStep
+
+_WIDEST: Final = 10_000
+"""Characters of a line: the terminal breaks longer ones, not the table."""
 
 
 def tell(line: str) -> None:
@@ -24,14 +30,22 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of cells to standard output, in columns."""
-    from elmo_serve.commands import progress
+    """Print rows of cells to standard output, in columns with two spaces between."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-    click.echo(progress.table(rows))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    console = Console(width=_WIDEST)
+    with console.capture() as captured:
+        console.print(grid)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def steps() -> AbstractContextManager[OnStep]:
-    """Show the current step on stderr: see `elmo_model.progress`, which needs rich."""
+    """Show the current step on stderr: see `elmo_model.progress`."""
     from rich.console import Console
 
     from elmo_model import progress
@@ -39,8 +53,19 @@ def steps() -> AbstractContextManager[OnStep]:
     return progress.steps(Console(stderr=True))
 
 
-def download_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
-    """Show downloads: see `elmo_serve.commands.progress`."""
-    from elmo_serve.commands import progress
+@contextmanager
+def download_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback of downloads: a bar for each file on a terminal, one line a file elsewhere.
 
-    return progress.downloads()
+    A file gets its bar or line with its first bytes.
+    """
+    told = set[str]()
+    with steps() as step:
+
+        def on_progress(name: str, done: int, total: int) -> None:
+            if name not in told and not sys.stderr.isatty():
+                tell(f"fetching {name}")
+            told.add(name)
+            step(name, done // 1000, total // 1000 or 1, "kB")
+
+        yield on_progress
