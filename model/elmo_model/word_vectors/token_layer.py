@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
+from elmo_model.steps import OnStep, ignore
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
 from elmo_model.text.files import open_text
@@ -36,16 +37,19 @@ class WordVectorsCommand:
     vocabulary: Path | None = None
 
 
-def write_token_layer(command: WordVectorsCommand) -> str:
+def write_token_layer(command: WordVectorsCommand, on_step: OnStep = ignore) -> str:
     """Write the vectors of the most frequent words; return one line that says so.
 
     The format is by the name of `out`: safetensors for `.safetensors`, else word2vec's text, packed
     for `.gz`. Raises WordVectorsError where there are no words, CheckpointError and TextError.
     """
+    on_step(f"Reading {command.model}")
     elmo = open_model(command.model)
+    on_step("Counting words")
     words = most_frequent(_words(command, elmo), command.words)
     if not words:
         raise WordVectorsError("there are no words; --text or --vocabulary names files of them")
+    on_step(f"Vectors of {len(words):,} words")
     vectors = token_vectors(elmo, words)
     write_bytes(command.out, _content(command.out, words, vectors))
     return f"Wrote {command.out}: {len(words):,} words of width {vectors.shape[1]}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.commands.terminal import fail, steps, tell
 
 if TYPE_CHECKING:
     from elmo_serve.settings import Settings
@@ -44,7 +44,9 @@ def word_vectors(model: str, **values: Any) -> None:
 
     if values["text"] and values["vocabulary"]:
         fail("--text and --vocabulary exclude each other", code=2)
-    click.echo(write_token_layer(WordVectorsCommand(resolve_model(model), **values)))
+    with steps() as step:
+        line = write_token_layer(WordVectorsCommand(resolve_model(model), **values), step)
+    click.echo(line)
 
 
 def word_vector_map(path: Path, cache: Path | None = None) -> Path:
