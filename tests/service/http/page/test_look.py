@@ -98,6 +98,40 @@ def test_sentences_have_shapes_and_similarity_has_numbers(page: WordPage) -> Non
     assert all(page.texts("#tokens .value"))
 
 
+def test_the_ring_on_the_map_is_whole_and_punctuation_has_no_label(page: WordPage) -> None:
+    for token in range(len(page.texts("#tokens .word"))):
+        page.click(f"[name=token][value='{token}']")
+        meets = page.chromium.run(
+            "(() => { const mark = document.querySelector('.mark.is-reference');"
+            "const [ring, label] = ['.target', 'text'].map((each) =>"
+            "mark.querySelector(each).getBoundingClientRect());"
+            "return mark.querySelector('text').textContent !== '' &&"
+            "ring.left < label.right && label.left < ring.right &&"
+            "ring.top < label.bottom && label.top < ring.bottom; })()"
+        )
+        assert not meets, token
+    page.click("[name=token][value='0']")
+    assert "." not in page.texts(".mark text")
+
+
+def test_a_panel_is_no_taller_than_what_it_holds(page: WordPage) -> None:
+    page.compare(*["The bank lent him money ."] * 20)
+    tall, low = (
+        page.chromium.run(f"document.querySelector('{each}').closest('.panel').offsetHeight")
+        for each in ("#tokens", "#map")
+    )
+    assert low < tall
+
+
+def test_sentences_from_right_to_left_run_so(page: WordPage) -> None:
+    page.compare("جلسنا على ضفة النهر", "We sat")
+    directions = [
+        page.chromium.run(f"document.querySelectorAll('.tokens')[{sentence}].dir")
+        for sentence in (0, 1)
+    ]
+    assert directions == ["rtl", "ltr"]
+
+
 @pytest.fixture(scope="session")
 def axe() -> str:
     """axe-core, from npm into build/, which git ignores."""

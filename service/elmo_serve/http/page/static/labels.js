@@ -7,8 +7,8 @@ const MOST_LETTERS = 18;
 const SIDES = [
   { dx: 15, dy: 4.5, anchor: "start" },
   { dx: -15, dy: 4.5, anchor: "end" },
-  { dx: 0, dy: -15, anchor: "middle" },
-  { dx: 0, dy: 26, anchor: "middle" },
+  { dx: 0, dy: -18, anchor: "middle" },
+  { dx: 0, dy: 27, anchor: "middle" },
 ];
 
 /** Measures text as the map writes it; the bold face is wider than the plain one. */
