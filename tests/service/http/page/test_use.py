@@ -234,10 +234,12 @@ def test_one_of_several_models_is_picked(chromium: Page, tmp_path: Path) -> None
         page.open()
         assert page.is_shown("#model-choice")
         assert page.texts("#model-choice option") == ["english", "golden"]
+        chromium.resize(1000, 900)
         button = "document.querySelector('#sentences [type=submit]').offsetTop"
         fields = page.chromium.run("document.querySelector('.fields').offsetHeight")
         top = "document.querySelector('.fields').offsetTop"
         assert page.chromium.run(f"{button} - {top}") < fields  # beside them, not below
+        chromium.resize(1280, 900)
         words = page.texts("#tokens .word")
 
         page.set("#model-choice", "golden")
