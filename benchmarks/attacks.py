@@ -108,7 +108,7 @@ def measure(attack: Attack, connections: int, seconds: float) -> Row:
         is_over = threading.Event()
         with ExitStack() as stack:
             for _ in range(connections):
-                _start(stack, server, attack, is_over)
+                start_attacker(stack, server, attack, is_over)
             slowest, failures, requests, grown = 0.0, 0, 0, 0.0
             end = time.monotonic() + seconds
             while time.monotonic() < end:
@@ -127,7 +127,10 @@ def measure(attack: Attack, connections: int, seconds: float) -> Row:
     return Row(slowest, failures, requests, grown, left)
 
 
-def _start(stack: ExitStack, server: Running, attack: Attack, is_over: threading.Event) -> None:
+def start_attacker(
+    stack: ExitStack, server: Running, attack: Attack, is_over: threading.Event
+) -> None:
+    """Let an attacker connect, and attack in a thread until it is over."""
     address = urlsplit(server.url)
     connection = socket.create_connection((address.hostname, address.port), timeout=60)
     stack.enter_context(connection)

@@ -7,8 +7,10 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,8 +18,8 @@ import httpx
 import numpy as np
 import pytest
 
-from benchmarks.faults import BAD_REQUESTS, BODY_BYTES, FAULTY, RAISES, status_of
-from benchmarks.load import Storm, storm
+from benchmarks.faults.hostile import BAD_REQUESTS, BODY_BYTES, status_of
+from benchmarks.faults.replicas import RAISES, SERVER
 from elmo_serve.http.media_types import npz
 from tests.support.answers import Answers, sentences
 from tests.support.checkpoints import poisoned_by, truncated, write_pair
@@ -51,16 +53,6 @@ def lasting(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Itera
         yield server
 
 
-@pytest.fixture
-def pair(tmp_path: Path, checkpoint: Path) -> Iterator[Running]:
-    """A server with two workers."""
-    with running(
-        tmp_path, model=checkpoint, tasks=tmp_path / "tasks", workers_per_device=2
-    ) as server:
-        until(lambda: server.metric("elmo_worker_up") == 2)
-        yield server
-
-
 def until(condition: Callable[[], bool], seconds: float = 120) -> float:
     """Wait for a condition and return how many seconds it took."""
     start = time.monotonic()
@@ -74,10 +66,6 @@ def is_ready(server: Running) -> bool:
     return httpx.get(server.url + "/health/ready").status_code == 200
 
 
-def is_live(server: Running) -> bool:
-    return httpx.get(server.url + "/health/live").status_code == 200
-
-
 def worker_of(server: Running) -> int:
     return children(server.pid)["worker"][0]
 
@@ -88,68 +76,7 @@ def check(response: httpx.Response, answers: Answers, indices: list[int]) -> Non
         assert answers.difference(array, index, {}) <= 1
 
 
-@asynccontextmanager
-async def under_load(
-    server: Running, answers: Answers, seconds: float
-) -> AsyncIterator[Awaitable[Storm]]:
-    """Run ten clients for some seconds; yield when they are being answered."""
-    load = asyncio.create_task(storm(server.url, answers, clients=10, seconds=seconds))
-    await asyncio.to_thread(until, lambda: server.metric("elmo_sentences_total") > 0)
-    yield load
-    await load
-
-
-def assert_nothing_but_refusals(outcome: Storm) -> None:
-    assert outcome.answered > 10
-    assert not (outcome.is_bad or outcome.late), outcome.faults
-
-
 # The worker
-
-
-@pytest.mark.faults
-async def test_a_killed_worker_is_replaced_and_no_answer_is_wrong(
-    server: Running, answers: Answers
-) -> None:
-    async with under_load(server, answers, 6) as load:
-        os.kill(worker_of(server), signal.SIGKILL)
-        await asyncio.to_thread(until, lambda: not is_ready(server))
-        assert await asyncio.to_thread(is_live, server)
-        await asyncio.to_thread(until, lambda: is_ready(server))
-        outcome = await load
-
-    assert_nothing_but_refusals(outcome)
-    assert server.metric("elmo_worker_restarts_total") == 1
-
-
-@pytest.mark.faults
-async def test_clients_do_not_notice_that_one_of_two_workers_is_killed(
-    pair: Running, answers: Answers
-) -> None:
-    async with under_load(pair, answers, 4) as load:
-        os.kill(worker_of(pair), signal.SIGKILL)
-        for _ in range(20):
-            assert is_ready(pair)
-            await asyncio.sleep(0.02)
-        outcome = await load
-
-    assert_nothing_but_refusals(outcome)
-    assert not outcome.refused
-    assert pair.metric("elmo_failures_total", reason="worker_lost") == 0
-
-
-@pytest.mark.faults
-async def test_a_stopped_worker_is_replaced(server: Running, answers: Answers) -> None:
-    async with under_load(server, answers, 12) as load:
-        stopped = worker_of(server)
-        os.kill(stopped, signal.SIGSTOP)
-        await asyncio.to_thread(until, lambda: not is_ready(server))
-        await asyncio.to_thread(until, lambda: is_ready(server))
-        outcome = await load
-
-    assert_nothing_but_refusals(outcome)
-    assert server.metric("elmo_failures_total", reason="worker_hung") == 1
-    assert not is_alive(stopped)
 
 
 def test_a_word_without_finite_vectors_fails_alone(lasting: Running, answers: Answers) -> None:
@@ -189,7 +116,7 @@ def test_a_word_that_the_model_raises_for_is_found_by_halving(
 ) -> None:
     sentences = [[f"w{number}", "x"] for number in range(64)]
     sentences[21][1] = RAISES
-    command = (*FAULTY, "--raises", RAISES)
+    command = (*SERVER, "--raises", RAISES)
     with running(tmp_path, model=checkpoint, command=command) as server, server.client() as client:
         bad = client.post("/embed", json={"sentences": sentences})
         runs = server.metric("elmo_batch_sentences_count")
@@ -204,7 +131,7 @@ def test_a_word_that_the_model_raises_for_is_found_by_halving(
 def test_a_device_without_memory_gets_smaller_batches(
     tmp_path: Path, checkpoint: Path, answers: Answers
 ) -> None:
-    command = (*FAULTY, "--memory-tokens", "300")
+    command = (*SERVER, "--memory-tokens", "300")
     with (
         running(tmp_path, model=checkpoint, command=command, max_batch_tokens=1_024) as server,
         server.client() as client,
@@ -245,34 +172,15 @@ def test_requests_survive_the_kill_of_a_json_process(lasting: Running, answers: 
             assert len(response.json()["embeddings"]) == 40
 
 
-@pytest.mark.faults
-async def test_requests_under_load_survive_the_kill_of_all_json_processes(
-    server: Running, answers: Answers
-) -> None:
-    async with under_load(server, answers, 5) as load:
-        for _ in range(2):
-            for pid in children(server.pid)["json"]:
-                os.kill(pid, signal.SIGKILL)
-            await asyncio.sleep(1.5)
-        outcome = await load
-
-    assert_nothing_but_refusals(outcome)
-
-
-@pytest.mark.faults
-async def test_stopped_json_processes_are_replaced(server: Running, answers: Answers) -> None:
-    async with under_load(server, answers, 10) as load:
-        stopped = children(server.pid)["json"]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        await asyncio.to_thread(until, lambda: not any(map(is_alive, stopped)))
-        outcome = await load
-
-    assert_nothing_but_refusals(outcome)
-    assert server.metric("elmo_failures_total", reason="json_hung") == len(stopped)
-
-
 # The end
+
+
+@pytest.mark.faults
+def test_faults_by_schedule_break_no_law() -> None:
+    command = [sys.executable, "-m", "benchmarks.faults", "--seed", "3", "--minutes", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 Asked = list[asyncio.Task[httpx.Response]]

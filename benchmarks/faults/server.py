@@ -1,6 +1,6 @@
 """`elmo serve` with workers that fail on a word, or on batches over a size.
 
-    ELMO_MODEL=... python -m benchmarks.faulty --raises WORD --memory-tokens 300
+    ELMO_MODEL=... python -m benchmarks.faults.server --raises WORD --memory-tokens 300
 
 Settings come from the environment. The network is real; only its failures are simulated.
 """
@@ -50,7 +50,7 @@ def main() -> int:
 
     def make(runner: RunnerSettings, segments: SharedMemoryPool) -> ChildProcess:
         arguments = (runner, options.raises, options.memory_tokens)
-        return ChildProcess("faulty", work, arguments, segments)
+        return ChildProcess("elmo-worker-faulty", work, arguments, segments)
 
     return run(assemble(settings, make))
 

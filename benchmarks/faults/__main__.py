@@ -1,0 +1,225 @@
+"""Faults by schedule, under mixed traffic, and a quiet period after which all must be as before.
+
+    python -m benchmarks.faults [CHECKPOINT] [--seed 1] [--minutes 3] [--between 5] [--list]
+
+Three replicas share a task folder, behind links of their own and HAProxy, where it is installed. A
+seed draws which fault hits which replica, when and for how long; `--list` prints that alone. The
+same seed repeats the same faults and the same requests. What this machine cannot do is printed as
+skipped. The exit status is 1 when a law was broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import torch
+
+from benchmarks.faults.clients import NOT_FINITE, Client, FitClient, Outcomes
+from benchmarks.faults.injections import Field, inject
+from benchmarks.faults.laws import Size, broken, measure, until_quiet
+from benchmarks.faults.replicas import Replica, compiled, throttle_file
+from benchmarks.faults.schedule import Event, draw
+from benchmarks.faults.tasks import TaskHistory
+from benchmarks.load import TASK_NAME
+from benchmarks.machine import describe
+from tests.support.answers import TASK, Answers, sentences
+from tests.support.checkpoints import poisoned_by
+from tests.support.replicas import proxied
+from tests.support.servers import SMALL
+
+_REPLICAS = 3
+_WARM_SECONDS = 12.0  # of load before the first fault, until memory has its usual size
+_MOUNTED = "FAULTS_MOUNTED"  # variable that says that the process has mounts of its own
+_TASKS_SIZE, _SHM_SIZE = "16m", "64m"
+_PRELOADED = ("clock jumps", "disk fails", "disk is slow")
+
+
+def main() -> int:
+    """Run the schedule of a seed, print, and fail when a law was broken."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", nargs="?", type=Path, default=SMALL)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--between", type=float, default=5, help="seconds between faults")
+    parser.add_argument("--clients", type=int, default=6)
+    parser.add_argument("--list", action="store_true", help="print the schedule and end")
+    options = parser.parse_args()
+    events = draw(options.seed, 60 * options.minutes, options.between, _REPLICAS)
+    if options.list:
+        for event in events:
+            print(event)
+        return 0
+    if _MOUNTED not in os.environ and _can_mount():
+        given = [f"{_MOUNTED}=1", sys.executable, "-m", "benchmarks.faults", *sys.argv[1:]]
+        os.execvp("unshare", ["unshare", "--mount", "--map-root-user", "env", *given])
+    torch.set_num_threads(1)
+    print(f"seed {options.seed}, {options.minutes:g} minutes; {describe()}\n", flush=True)
+    with tempfile.TemporaryDirectory() as name, _field(options.checkpoint, Path(name)) as on:
+        urls = [replica.url for replica in on.replicas]
+        with ExitStack() as stack:
+            front = list(urls)
+            if shutil.which("haproxy"):
+                front = [
+                    stack.enter_context(proxied(Path(name), [r.link.port for r in on.replicas]))
+                ]
+            else:
+                on.skipped["HAProxy"] = "it is not installed: clients ask the replicas in turns"
+            laws = asyncio.run(_run(on, urls, front, options, events))
+    for law in laws:
+        print(f"\nBroken: {law}")
+    if not laws:
+        print("\nEvery law was kept.")
+    return 1 if laws else 0
+
+
+def _can_mount() -> bool:
+    command = ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/mnt"]
+    try:
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _field(checkpoint: Path, folder: Path) -> Iterator[Field]:
+    """Start the replicas, and find out which faults this machine cannot have."""
+    skipped: dict[str, str] = {}
+    # Not in `folder`: a folder with a file system on it cannot be deleted.
+    tasks = Path("/mnt") if _MOUNTED in os.environ else folder / "tasks"
+    if _MOUNTED in os.environ:
+        for target, size in ((str(tasks), _TASKS_SIZE), ("/dev/shm", _SHM_SIZE)):
+            command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", target]
+            subprocess.run(command, check=True)
+    else:
+        reason = "this user may not mount a file system (unshare)"
+        skipped |= dict.fromkeys(("disk is full", "shared memory is full"), reason)
+    library, reason = compiled(folder)
+    if library is None:
+        skipped |= dict.fromkeys(_PRELOADED, reason)
+    else:
+        os.environ["LD_PRELOAD"] = str(library)  # of the process that replicas are forked from
+    model = poisoned_by(shutil.copytree(checkpoint, folder / "model"), NOT_FINITE)
+    with ExitStack() as stack:
+        quotas = [
+            stack.enter_context(throttle_file(f"elmo-faults-{os.getpid()}-{index}"))
+            for index in range(_REPLICAS)
+        ]
+        if None in quotas:
+            skipped["processor throttled"] = "no cgroup with a processor quota can be made"
+        replicas = [Replica(index, folder / str(index), tasks, model) for index in range(_REPLICAS)]
+        for replica in replicas:
+            stack.callback(replica.link.close)
+            stack.callback(replica.stop)
+            replica.start()
+        yield Field(replicas, tasks, quotas, skipped)
+
+
+def _say(x: object) -> None:
+    print(f"{time.strftime('%X')} {x}", file=sys.stderr, flush=True)
+
+
+async def _run(
+    on: Field,
+    urls: list[str],
+    front: list[str],
+    options: argparse.Namespace,
+    events: list[Event],
+) -> list[str]:
+    """Send requests and cause the faults; return the laws that were broken."""
+    _say("started")
+    made = sentences(None, 300, random.Random(options.seed))
+    answers = await asyncio.to_thread(Answers, str(on.replicas[0].model), made)
+    found, is_over, is_calm = Outcomes(), asyncio.Event(), asyncio.Event()
+    limits = httpx.Limits(max_keepalive_connections=options.clients, keepalive_expiry=2)
+    sources = (random.Random(options.seed * 10_007 + number) for number in range(100))
+    async with httpx.AsyncClient(timeout=None, limits=limits, verify=False) as http:
+        (await http.put(f"{urls[0]}/tasks/{TASK_NAME}", json=TASK)).raise_for_status()
+        await asyncio.sleep(2)
+        _say("clients")
+        clients = [
+            Client(http, front, answers, on, found, next(sources)) for _ in range(options.clients)
+        ]
+        fits = FitClient(http, urls, on, next(sources))
+        history = TaskHistory(http, urls, on, next(sources))
+        work = [asyncio.create_task(client.run(is_over)) for client in clients]
+        await asyncio.sleep(_WARM_SECONDS)
+        _say("measure")
+        before = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
+        beside = [fits.run(is_calm), *(history.run(is_calm) for _ in range(3))]
+        work += map(asyncio.create_task, beside)
+        _say("cause")
+        caused = await _cause(on, events)
+        is_calm.set()
+        _say("quiet")
+        laws = await until_quiet(on, missing_only=True)
+        _say(laws)
+        is_over.set()
+        await asyncio.gather(*work)
+        _say("settle")
+        laws += await fits.settle(60) + await history.look()
+    _say("gauges")
+    laws += await until_quiet(on)
+    _say("end")
+    after = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
+    laws += broken(on, found, before, after)
+    _print(on, found, caused, fits, history, before, after)
+    return laws
+
+
+async def _cause(on: Field, events: list[Event]) -> Counter[str]:
+    """Cause the faults at their times, and wait until the last one is healed."""
+    start = time.monotonic()
+    caused: Counter[str] = Counter()
+    tasks = []
+    for event in events:
+        await asyncio.sleep(max(0.0, start + event.at - time.monotonic()))
+        if event.fault in on.skipped:
+            continue
+        caused[event.fault] += 1
+        tasks.append(asyncio.create_task(inject(on, event)))
+    await asyncio.gather(*tasks)
+    return caused
+
+
+def _print(
+    on: Field,
+    found: Outcomes,
+    caused: Counter[str],
+    fits: FitClient,
+    history: TaskHistory,
+    before: list[Size],
+    after: list[Size],
+) -> None:
+    print("| what | found |\n|---|--:|")
+    for fault, count in sorted(caused.items()):
+        print(f"| {fault} | {count} |")
+    for fault, reason in on.skipped.items():
+        print(f"| skipped: {fault} | {reason} |")
+    for kind, count in found.asked.items():
+        parts = [f"{n} x {what}" for (of, what), n in sorted(found.outcomes.items()) if of == kind]
+        print(f"| {kind}: {count} | {', '.join(parts)} |")
+    print(f"| sentences compared | {found.sentences:,} |")
+    print(f"| wrong answers | {found.wrong} |")
+    print(f"| largest difference, in tolerances | {found.worst:.3f} |")
+    print(f"| operations on tasks, in an order | {history.operations} |")
+    print(f"| fits | {', '.join(f'{n} {state}' for state, n in fits.states.items())} |")
+    for index, (first, last) in enumerate(zip(before, after, strict=True)):
+        print(f"| replica {index}, before | {first} |\n| replica {index}, after | {last} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The run of faults is repeated by its seed, and each of its checks sees a breach."""
+
+import asyncio
+import itertools
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faults.clients import Outcomes
+from benchmarks.faults.history import UNKNOWN, Operation, fault
+from benchmarks.faults.injections import INJECTIONS, Field
+from benchmarks.faults.laws import Size, broken, log_faults
+from benchmarks.faults.link import DIRECTIONS, Link
+from benchmarks.faults.replicas import compiled
+from benchmarks.faults.schedule import QUIET_SECONDS, WEIGHTS, draw
+
+GUARD_SECONDS = 60.0
+"""A read that takes longer fails the test instead of hanging it."""
+
+SOUND = Size(front=80, shared=10, largest_worker=200, largest_helper=40, descriptors=30)
+
+
+def put(value: float, start: float, end: float, existed: bool | None = None) -> Operation:
+    return Operation("PUT", value, start, end, existed)
+
+
+def get(value: float | None, start: float, end: float, after: int | None = None) -> Operation:
+    return Operation("GET", value, start, end, after=after)
+
+
+def delete(start: float, end: float, existed: bool | None = None) -> Operation:
+    return Operation("DELETE", None, start, end, existed)
+
+
+def test_a_seed_repeats_its_schedule() -> None:
+    assert draw(7, 180, 5, 3) == draw(7, 180, 5, 3) != draw(8, 180, 5, 3)
+    events = draw(7, 36_000, 5, 3)
+    assert {event.fault for event in events} == set(WEIGHTS) == set(INJECTIONS)
+    assert {event.replica for event in events} == {0, 1, 2}
+    assert max(event.at for event in events) < 36_000 - QUIET_SECONDS
+
+
+ORDERED = {
+    "one after another": [put(1, 0, 1, False), get(1, 2, 3), delete(4, 5, True), get(None, 6, 7)],
+    "at once, in any order": [put(1, 0, 9), put(2, 0, 9), get(2, 1, 3), get(1, 4, 6)],
+    "a read of the past": [put(1, 0, 1), put(2, 2, 3), get(1, 1.5, 5)],
+    "a lost change takes effect late": [put(1, 0, UNKNOWN), get(None, 2, 3), get(1, 4, 5)],
+    "a lost change has no effect": [put(1, 0, UNKNOWN), get(None, 2, 3), delete(4, 5, False)],
+    "a failed change had an effect": [replace(put(1, 0, 1), is_sure=False), get(1, 2, 3)],
+    "a failed change had none": [replace(put(1, 0, 1), is_sure=False), get(None, 2, 3)],
+}
+
+DISORDERED = {
+    "a value that nobody wrote": [put(1, 0, 1), get(3, 2, 3)],
+    "a change is lost": [put(1, 0, 1), get(None, 2, 3)],
+    "a change is undone": [put(1, 0, 1), put(2, 2, 3), get(2, 4, 5), get(1, 6, 7)],
+    "two find that there was nothing": [put(1, 0, 9, False), put(2, 0, 9, False)],
+    "two delete one task": [put(1, 0, 1), delete(2, 9, True), delete(2, 9, True)],
+    "a deleted task comes back": [put(1, 0, 1), delete(2, 3, True), get(1, 4, 5)],
+    "a failed change has an effect late": [
+        replace(put(1, 0, 1), is_sure=False),
+        get(None, 2, 3),
+        get(1, 4, 5),
+    ],
+    "a server forgets its own change": [put(1, 0, 1), put(2, 2, 3), get(1, 0.5, 5, after=1)],
+    "a server goes back": [put(1, 0, 1), put(2, 2, 3), get(2, 1, 5), get(1, 1, 6, after=2)],
+}
+
+
+@pytest.mark.parametrize("history", ORDERED.values(), ids=ORDERED)
+def test_a_history_with_an_order_is_right(history: list[Operation]) -> None:
+    for operations in itertools.permutations(history) if not _refers(history) else [history]:
+        assert fault(operations) is None
+
+
+@pytest.mark.parametrize("history", DISORDERED.values(), ids=DISORDERED)
+def test_a_history_without_an_order_is_seen(history: list[Operation]) -> None:
+    assert fault(history) is not None
+
+
+def _refers(history: list[Operation]) -> bool:
+    return any(each.after is not None for each in history)
+
+
+def found() -> Outcomes:
+    """Return the outcomes of a run without a fault."""
+    outcomes = Outcomes()
+    outcomes.note("short", "200", is_allowed=True)
+    return outcomes
+
+
+def test_every_breach_of_a_law_is_seen() -> None:
+    def laws(outcomes: Outcomes, after: Size = SOUND, *findings: str) -> list[str]:
+        on = Field([], Path(), [], {}, findings=list(findings))
+        return broken(on, outcomes, [SOUND, SOUND], [SOUND, after])
+
+    assert laws(found()) == []
+    assert laws(Outcomes()) == ["nothing was answered"]
+    assert laws(found(), SOUND, "a job is lost") == ["a job is lost"]
+    wrong, hung = found(), found()
+    wrong.wrong = 1
+    hung.note("page", "hung", is_allowed=False)
+    assert laws(wrong) == ["1 answers were wrong"]
+    assert [law.split()[:2] for law in laws(hung)] == [["page:", "hung"]]
+    for name in Size.__slots__:
+        (law,) = laws(found(), replace(SOUND, **{name: 1_000}))
+        assert f"replica 1 grew: {name}" in law
+
+
+def test_a_log_shows_tracebacks_and_requests_that_are_answered_twice() -> None:
+    line = {"message": "request", "request_id": "a"}
+    sound = "\n".join(json.dumps({**line, "request_id": name}) for name in "abc")
+    assert log_faults(sound) == []
+    assert log_faults(f"{sound}\n{json.dumps(line)}") == ["request a was answered 2 times"]
+    assert log_faults(f"{sound}\nTraceback (most recent call last):")
+    assert log_faults(json.dumps({**line, "exception": "ValueError"}))
+
+
+async def test_a_link_stalls_in_one_direction_and_breaks() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.put_nowait(await reader.readexactly(1))
+        writer.write(b"!")
+        received.put_nowait(await reader.read())
+        writer.close()
+
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with server, asyncio.timeout(GUARD_SECONDS):
+        link = Link(server.sockets[0].getsockname()[1])
+        to_server, to_client = DIRECTIONS
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        link.stall(to_client, True)
+        writer.write(b"?")
+        assert await received.get() == b"?"
+        reading = asyncio.create_task(reader.read(1))
+        link.stall(to_server, True)
+        writer.write(b"more")
+        await asyncio.sleep(0)
+        assert not reading.done() and received.empty()
+        link.stall(to_client, False)
+        assert await reading == b"!"
+        link.cut()
+        assert await reader.read() == b""
+        link.close()
+        writer.close()
+
+
+@pytest.mark.skipif(compiled(Path("/nowhere"))[1] == "there is no gcc", reason="needs gcc")
+def test_the_library_moves_the_clock_and_fails_below_the_task_folder(tmp_path: Path) -> None:
+    library, reason = compiled(tmp_path)
+    assert library is not None, reason
+    (tmp_path / "faults").write_bytes(struct.pack("=3q", 86_400, 1, 0))
+    (tmp_path / "tasks").mkdir()
+    program = (
+        "import os, sys, time\n"
+        "print(time.time())\n"
+        "for name in ('other', 'tasks/ner'):\n"
+        "    file = os.open(name, os.O_CREAT | os.O_RDWR)\n"
+        "    for call in (lambda: os.write(file, b'x'), lambda: os.fsync(file)):\n"
+        "        try: print(call())\n"
+        "        except OSError as error: print(error.strerror)\n"
+    )
+    variables = {"XDG_DATA_HOME": tmp_path, "ELMO_TASKS": tmp_path / "tasks"}
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment |= {key: str(value) for key, value in variables.items()}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, check=True, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+
+    now, *outcomes = done.stdout.splitlines()
+    assert float(now) - time.time() > 80_000
+    assert outcomes == ["1", "None", "Input/output error", "Input/output error"]
