@@ -254,6 +254,7 @@ class TaskRegistry:
             if known is not None and error.errno in _TRANSIENT:
                 return known
             fault = error.strerror or str(error)
+            stamp = ()  # the next refresh reads it again, though it has not changed
         except (RequestError, ValueError) as error:
             fault = str(error)
             is_outdated = isinstance(error, Conflict)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import shutil
 import socket
 import tempfile
@@ -428,6 +429,25 @@ def test_a_file_without_the_right_to_read_is_left_out_until_it_has_it() -> None:
         registry.refresh()
 
         assert registry.list() == (NER,)
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
+    registry: TaskRegistry, tmp_path: Path
+) -> None:
+    other = TaskRegistry(tmp_path, OWNER)
+    registry.put(NER)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as unused:
+        lowest = unused.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+    try:
+        with pytest.raises(Unavailable):
+            other.delete("ner")  # neither the file nor the lock can be opened
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    other.refresh()
+    assert other.get("ner") == NER
 
 
 def test_a_mounted_link_is_a_task(tmp_path: Path) -> None:
