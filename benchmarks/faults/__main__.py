@@ -128,10 +128,6 @@ def _field(checkpoint: Path, folder: Path) -> Iterator[Field]:
         yield Field(replicas, tasks, quotas, skipped)
 
 
-def _say(x: object) -> None:
-    print(f"{time.strftime('%X')} {x}", file=sys.stderr, flush=True)
-
-
 async def _run(
     on: Field,
     urls: list[str],
@@ -140,7 +136,6 @@ async def _run(
     events: list[Event],
 ) -> list[str]:
     """Send requests and cause the faults; return the laws that were broken."""
-    _say("started")
     made = sentences(None, 300, random.Random(options.seed))
     answers = await asyncio.to_thread(Answers, str(on.replicas[0].model), made)
     found, is_over, is_calm = Outcomes(), asyncio.Event(), asyncio.Event()
@@ -149,7 +144,6 @@ async def _run(
     async with httpx.AsyncClient(timeout=None, limits=limits, verify=False) as http:
         (await http.put(f"{urls[0]}/tasks/{TASK_NAME}", json=TASK)).raise_for_status()
         await asyncio.sleep(2)
-        _say("clients")
         clients = [
             Client(http, front, answers, on, found, next(sources)) for _ in range(options.clients)
         ]
@@ -157,23 +151,16 @@ async def _run(
         history = TaskHistory(http, urls, on, next(sources))
         work = [asyncio.create_task(client.run(is_over)) for client in clients]
         await asyncio.sleep(_WARM_SECONDS)
-        _say("measure")
         before = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
         beside = [fits.run(is_calm), *(history.run(is_calm) for _ in range(3))]
         work += map(asyncio.create_task, beside)
-        _say("cause")
         caused = await _cause(on, events)
         is_calm.set()
-        _say("quiet")
         laws = await until_quiet(on, missing_only=True)
-        _say(laws)
         is_over.set()
         await asyncio.gather(*work)
-        _say("settle")
         laws += await fits.settle(60) + await history.look()
-    _say("gauges")
     laws += await until_quiet(on)
-    _say("end")
     after = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
     laws += broken(on, found, before, after)
     _print(on, found, caused, fits, history, before, after)

@@ -144,8 +144,8 @@ class Client:
             is_allowed = await self._is_right(asked, media, response.content)
         elif status in (429, 503) and "retry-after" in response.headers:
             await asyncio.sleep(min(float(response.headers["retry-after"]), 3.0))
-        elif status == 504 and (kind == "hurry" or len(asked.sentences) >= _BULK):
-            pass
+        elif status in (413, 504) and (kind == "hurry" or len(asked.sentences) >= _BULK):
+            pass  # there was too little time
         elif status == 500 and kind == "bad word":
             is_allowed = "pointer" in response.text
         elif status in (502, 503, 504):  # of the proxy, or late
@@ -188,10 +188,10 @@ class FitClient:
             await asyncio.sleep(self._source.uniform(1, 6))
 
     async def settle(self, seconds: float) -> list[str]:
-        """Cancel the jobs that have not ended; return those that have not after so long."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            await self._look(True)
+        """Wait, cancel after half the time, and return the jobs that have not ended."""
+        start = time.monotonic()
+        while time.monotonic() < start + seconds:
+            await self._look(time.monotonic() > start + seconds / 2)
             if set(self.jobs.values()) <= ENDED:
                 break
             await asyncio.sleep(0.5)

@@ -26,7 +26,7 @@ def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int
     from elmo_serve.workers import model_loading  # noqa: PLC0415  # torch, in this process only
 
     logs.configure(settings.log_level, settings.log_format)
-    runner, message = model_loading.start(settings)
+    runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
     while runner is not None:
         batch = parent.receive()
