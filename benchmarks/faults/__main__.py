@@ -29,7 +29,7 @@ import httpx
 import torch
 
 from benchmarks.faults.clients import NOT_FINITE, Client, FitClient, Outcomes
-from benchmarks.faults.injections import Field, inject
+from benchmarks.faults.injections import Environment, inject
 from benchmarks.faults.laws import Size, broken, measure, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
 from benchmarks.faults.schedule import Event, draw
@@ -68,7 +68,7 @@ def main() -> int:
         os.execvp("unshare", ["unshare", "--mount", "--map-root-user", "env", *given])
     torch.set_num_threads(1)
     print(f"seed {options.seed}, {options.minutes:g} minutes; {describe()}\n", flush=True)
-    with tempfile.TemporaryDirectory() as name, _field(options.checkpoint, Path(name)) as on:
+    with tempfile.TemporaryDirectory() as name, _environment(options.checkpoint, Path(name)) as on:
         urls = [replica.url for replica in on.replicas]
         with ExitStack() as stack:
             front = list(urls)
@@ -95,7 +95,7 @@ def _can_mount() -> bool:
 
 
 @contextlib.contextmanager
-def _field(checkpoint: Path, folder: Path) -> Iterator[Field]:
+def _environment(checkpoint: Path, folder: Path) -> Iterator[Environment]:
     """Start the replicas, and find out which faults this machine cannot have."""
     skipped: dict[str, str] = {}
     # Not in `folder`: a folder with a file system on it cannot be deleted.
@@ -125,11 +125,11 @@ def _field(checkpoint: Path, folder: Path) -> Iterator[Field]:
             stack.callback(replica.link.close)
             stack.callback(replica.stop)
             replica.start()
-        yield Field(replicas, tasks, quotas, skipped)
+        yield Environment(replicas, tasks, quotas, skipped)
 
 
 async def _run(
-    on: Field,
+    on: Environment,
     urls: list[str],
     front: list[str],
     options: argparse.Namespace,
@@ -167,7 +167,7 @@ async def _run(
     return laws
 
 
-async def _cause(on: Field, events: list[Event]) -> Counter[str]:
+async def _cause(on: Environment, events: list[Event]) -> Counter[str]:
     """Cause the faults at their times, and wait until the last one is healed."""
     start = time.monotonic()
     caused: Counter[str] = Counter()
@@ -183,7 +183,7 @@ async def _cause(on: Field, events: list[Event]) -> Counter[str]:
 
 
 def _print(
-    on: Field,
+    on: Environment,
     found: Outcomes,
     caused: Counter[str],
     fits: FitClient,

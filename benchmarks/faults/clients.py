@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import orjson
 
-from benchmarks.faults.injections import SLOW, UNREACHABLE, Field
+from benchmarks.faults.injections import SLOW, UNREACHABLE, Environment
 from benchmarks.faults.replicas import RAISES
 from benchmarks.load import random_options
 from elmo_serve.http.media_types import ENCODERS
@@ -59,7 +59,7 @@ class Client:
         http: httpx.AsyncClient,
         urls: list[str],
         answers: Answers,
-        on: Field,
+        on: Environment,
         found: Outcomes,
         source: random.Random,
     ) -> None:
@@ -167,7 +167,7 @@ class FitClient:
     """Starts a fit, asks for its job through any replica, and cancels some."""
 
     def __init__(
-        self, http: httpx.AsyncClient, urls: list[str], on: Field, source: random.Random
+        self, http: httpx.AsyncClient, urls: list[str], on: Environment, source: random.Random
     ) -> None:
         self._http = http
         self._urls = urls

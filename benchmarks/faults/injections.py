@@ -27,7 +27,7 @@ _SEIZE, _INTERRUPT, _DETACH, _WALL = 0x4206, 0x4207, 17, 0x40000000  # of ptrace
 
 
 @dataclass
-class Field:
+class Environment:
     """All that faults act on; `skipped` has a reason for each fault that is impossible here."""
 
     replicas: list[Replica]
@@ -51,10 +51,10 @@ class Field:
         }
 
 
-Injection = Callable[[Field, Replica, Event], Coroutine[None, None, None]]
+Injection = Callable[[Environment, Replica, Event], Coroutine[None, None, None]]
 
 
-async def inject(on: Field, event: Event) -> None:
+async def inject(on: Environment, event: Event) -> None:
     """Cause one fault and heal it."""
     replica = on.replicas[event.replica]
     index = len(on.windows)
@@ -70,7 +70,7 @@ async def inject(on: Field, event: Event) -> None:
 def _signal(role: str, number: signal.Signals, lasts: str) -> Injection:
     """Return the fault that sends a signal; stopped processes go on at its end, or never."""
 
-    async def strike(on: Field, replica: Replica, event: Event) -> None:
+    async def strike(on: Environment, replica: Replica, event: Event) -> None:
         there = await asyncio.to_thread(replica.pids, role)
         if not there:
             return
@@ -85,19 +85,19 @@ def _signal(role: str, number: signal.Signals, lasts: str) -> Injection:
     return strike
 
 
-async def _kill_replica(on: Field, replica: Replica, event: Event) -> None:
+async def _kill_replica(on: Environment, replica: Replica, event: Event) -> None:
     async with replica.front:
         await asyncio.to_thread(replica.kill)
         await asyncio.sleep(event.seconds)
         await asyncio.to_thread(replica.start)
 
 
-async def _pause_replica(on: Field, replica: Replica, event: Event) -> None:
+async def _pause_replica(on: Environment, replica: Replica, event: Event) -> None:
     async with replica.front:
         await _signal("front", signal.SIGSTOP, "a while")(on, replica, event)
 
 
-async def _pause_thread(on: Field, replica: Replica, event: Event) -> None:
+async def _pause_thread(on: Environment, replica: Replica, event: Event) -> None:
     """Stop one thread of the front or of a worker, while the others go on."""
     async with replica.front:
         role = ("front", "worker")[event.pick % 2]
@@ -120,7 +120,7 @@ def _hold_one(pid: int, event: Event) -> None:
     ptrace(_DETACH, thread, None, None)
 
 
-async def _throttle(on: Field, replica: Replica, event: Event) -> None:
+async def _throttle(on: Environment, replica: Replica, event: Event) -> None:
     quota = on.quotas[replica.index]
     assert quota is not None
     is_v2 = quota.name == "cpu.max"
@@ -136,7 +136,7 @@ async def _throttle(on: Field, replica: Replica, event: Event) -> None:
 def _disturb(name: str, values: tuple[int, ...]) -> Injection:
     """Return the fault that sets a number of the preloaded library for a while."""
 
-    async def change(on: Field, replica: Replica, event: Event) -> None:
+    async def change(on: Environment, replica: Replica, event: Event) -> None:
         setattr(replica.disturbance, name, values[event.pick % len(values)])
         replica.disturb()
         await asyncio.sleep(event.seconds)
@@ -146,10 +146,10 @@ def _disturb(name: str, values: tuple[int, ...]) -> Injection:
     return change
 
 
-def _fill(folder: Callable[[Field], Path]) -> Injection:
+def _fill(folder: Callable[[Environment], Path]) -> Injection:
     """Return the fault that leaves no byte in a file system."""
 
-    async def fill(on: Field, replica: Replica, event: Event) -> None:
+    async def fill(on: Environment, replica: Replica, event: Event) -> None:
         path = folder(on) / f".filler-{event.pick}"
         try:
             with path.open("wb", buffering=0) as file:
@@ -164,7 +164,7 @@ def _fill(folder: Callable[[Field], Path]) -> Injection:
     return fill
 
 
-async def _stall_link(on: Field, replica: Replica, event: Event) -> None:
+async def _stall_link(on: Environment, replica: Replica, event: Event) -> None:
     direction = DIRECTIONS[event.pick % 2]
     replica.link.stall(direction, True)
     await asyncio.sleep(event.seconds)
@@ -173,7 +173,7 @@ async def _stall_link(on: Field, replica: Replica, event: Event) -> None:
     replica.link.stall(direction, False)
 
 
-async def _hostile(on: Field, replica: Replica, event: Event) -> None:
+async def _hostile(on: Environment, replica: Replica, event: Event) -> None:
     """Send bad requests, while attackers hold connections."""
     server = replica.server
     assert server is not None

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from benchmarks.faults.clients import Outcomes
-from benchmarks.faults.injections import Field
+from benchmarks.faults.injections import Environment
 from benchmarks.faults.replicas import Replica
 from tests.support.processes import children, own_memory, shared_memory
 
@@ -59,7 +59,7 @@ def measure(replica: Replica) -> Size:
     )
 
 
-async def until_quiet(on: Field, missing_only: bool = False) -> list[str]:
+async def until_quiet(on: Environment, missing_only: bool = False) -> list[str]:
     """Wait until all processes are there and, without requests, all gauges are at zero."""
     until = time.monotonic() + _QUIET_SECONDS
     while True:
@@ -84,7 +84,7 @@ def _unfinished(replica: Replica) -> str:
     return ", ".join(line for line in gauges if float(line.rpartition(" ")[2]))
 
 
-def broken(on: Field, found: Outcomes, before: list[Size], after: list[Size]) -> list[str]:
+def broken(on: Environment, found: Outcomes, before: list[Size], after: list[Size]) -> list[str]:
     """Return the laws that were broken, in words."""
     laws = [*on.findings, *found.faults[:10]]
     if found.wrong:

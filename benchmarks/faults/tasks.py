@@ -10,7 +10,7 @@ import time
 import httpx
 
 from benchmarks.faults.history import UNKNOWN, Operation, fault
-from benchmarks.faults.injections import SLOW, Field
+from benchmarks.faults.injections import SLOW, Environment
 
 _NAMES = 2  # that are used at the same time
 _LENGTH = 40  # operations of a history, after which another name is used
@@ -25,7 +25,7 @@ class TaskHistory:
     """Changes tasks until it is over; `faults` has what agrees with no order."""
 
     def __init__(
-        self, http: httpx.AsyncClient, urls: list[str], on: Field, source: random.Random
+        self, http: httpx.AsyncClient, urls: list[str], on: Environment, source: random.Random
     ) -> None:
         self._http = http
         self._urls = urls

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.faults.clients import Outcomes
 from benchmarks.faults.history import UNKNOWN, Operation, fault
-from benchmarks.faults.injections import INJECTIONS, Field
+from benchmarks.faults.injections import INJECTIONS, Environment
 from benchmarks.faults.laws import Size, broken, log_faults
 from benchmarks.faults.link import DIRECTIONS, Link
 from benchmarks.faults.replicas import compiled
@@ -98,7 +98,7 @@ def found() -> Outcomes:
 
 def test_every_breach_of_a_law_is_seen() -> None:
     def laws(outcomes: Outcomes, after: Size = SOUND, *findings: str) -> list[str]:
-        on = Field([], Path(), [], {}, findings=list(findings))
+        on = Environment([], Path(), [], {}, findings=list(findings))
         return broken(on, outcomes, [SOUND, SOUND], [SOUND, after])
 
     assert laws(found()) == []
