@@ -17,7 +17,8 @@ from benchmarks.faults.replicas import RAISES
 from benchmarks.load import random_options
 from elmo_serve.http.media_types import ENCODERS
 from tests.support.answers import Answers, Asked
-from tests.support.fits import ENDED, body
+from tests.support.fits import ENDED
+from tests.support.fits import body as fit_body
 
 LATE_SECONDS = 20.0
 """Seconds after its deadline at which a request without an answer counts as hung."""
@@ -30,7 +31,16 @@ _BULK = 1_000  # sentences
 _SHORT_TOKENS, _BULK_TOKENS = 8, 25  # of the longest sentence in a short and in a bulk request
 _PAUSE_SECONDS = 0.3
 _GRACE_SECONDS = 15.0  # for which a fault is still felt after its end
-_KINDS = {"short": 40, "same": 10, "page": 24, "bulk": 2, "hurry": 8, "leave": 6, "bad word": 5}
+_KINDS = {
+    "short": 30,
+    "same": 10,
+    "text": 15,
+    "page": 24,
+    "bulk": 2,
+    "hurry": 8,
+    "leave": 6,
+    "bad word": 5,
+}
 
 
 @dataclass(slots=True)
@@ -112,7 +122,10 @@ class Client:
         if kind == "bad word":
             place = self._source.randrange(len(texts) + 1)
             texts.insert(place, ["x", self._source.choice([RAISES, NOT_FINITE])])
-        content = orjson.dumps({"sentences": texts, **asked.options})
+        body: dict[str, Any] = {"sentences": texts}
+        if kind == "text":
+            body = {"text": list(map(" ".join, texts)), "tokenizer": "whitespace"}
+        content = orjson.dumps(body | asked.options)
         headers = {
             "accept": media,
             "content-type": "application/json",
@@ -181,7 +194,9 @@ class FitClient:
         number = 0
         while not is_over.is_set():
             number += 1
-            response = await self._request("POST", f"/tasks/fit-{number}/fit", json=body(count=20))
+            response = await self._request(
+                "POST", f"/tasks/fit-{number}/fit", json=fit_body(count=20)
+            )
             if response is not None and response.status_code == 202:
                 self.jobs[response.json()["id"]] = "queued"
             await self._look(self._source.random() < 0.3)

@@ -133,15 +133,13 @@ async def _throttle(on: Environment, replica: Replica, event: Event) -> None:
     quota.write_text("max 100000" if is_v2 else "-1")
 
 
-def _disturb(name: str, values: tuple[int, ...]) -> Injection:
+def _disturb(place: int, values: tuple[int, ...]) -> Injection:
     """Return the fault that sets a number of the preloaded library for a while."""
 
     async def change(on: Environment, replica: Replica, event: Event) -> None:
-        setattr(replica.disturbance, name, values[event.pick % len(values)])
-        replica.disturb()
+        replica.disturb(place, values[event.pick % len(values)])
         await asyncio.sleep(event.seconds)
-        setattr(replica.disturbance, name, 0)
-        replica.disturb()
+        replica.disturb(place, 0)
 
     return change
 
@@ -212,9 +210,9 @@ INJECTIONS: dict[str, Injection] = {
     "replica pauses": _pause_replica,
     "thread pauses": _pause_thread,
     "processor throttled": _throttle,
-    "clock jumps": _disturb("clock_seconds", _JUMPS),
-    "disk fails": _disturb("failing", (1, 2, 3)),
-    "disk is slow": _disturb("fsync_ms", _SLOW_FSYNC_MS),
+    "clock jumps": _disturb(0, _JUMPS),
+    "disk fails": _disturb(1, (1, 2, 3)),
+    "disk is slow": _disturb(2, _SLOW_FSYNC_MS),
     "disk is full": _fill(lambda on: on.tasks),
     "shared memory is full": _fill(lambda on: Path("/dev/shm")),
     "link stalls": _stall_link,

@@ -38,15 +38,6 @@ SERVER = (sys.executable, "-m", "benchmarks.faults.server")
 """The command of a server with a model that raises, and a device without memory."""
 
 
-@dataclass(slots=True)
-class Disturbance:
-    """What the preloaded library does to a replica; `seconds` is how far its clock is off."""
-
-    clock_seconds: int = 0
-    failing: int = 0  # one call in so many fails; 0: none
-    fsync_ms: int = 0
-
-
 @dataclass
 class Replica:
     """One replica; `stopped` are the processes that were stopped and must be replaced."""
@@ -57,7 +48,6 @@ class Replica:
     model: Path
     port: int = field(default_factory=free_port)
     server: Running | None = None
-    disturbance: Disturbance = field(default_factory=Disturbance)
     stopped: list[int] = field(default_factory=list)
     front: asyncio.Lock = field(default_factory=asyncio.Lock)  # one fault of the front at a time
     starts: int = 0
@@ -67,8 +57,9 @@ class Replica:
         self.url = f"http://127.0.0.1:{self.link.port}"
         self._stack = ExitStack()
         self.folder.mkdir()
+        self._numbers = [0] * 3
         self._control = self.folder / "faults"
-        self.disturb()
+        self._control.write_bytes(_CONTROL.pack(*self._numbers))
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
@@ -105,12 +96,11 @@ class Replica:
         self.server.process.kill()
         self.stop()
 
-    def disturb(self) -> None:
-        """Let the preloaded library do what `disturbance` says."""
-        now = self.disturbance
-        data = _CONTROL.pack(now.clock_seconds, now.failing, now.fsync_ms)
-        with self._control.open("r+b" if self._control.exists() else "xb") as file:
-            file.write(data)  # in place: the replica has mapped the file
+    def disturb(self, place: int, value: int) -> None:
+        """Set one number of preload.c: 0 the clock, 1 failing calls, 2 slow ones."""
+        self._numbers[place] = value
+        with self._control.open("r+b") as file:
+            file.write(_CONTROL.pack(*self._numbers))  # in place: the replica has mapped the file
 
     def pids(self, role: str) -> list[int]:
         """Return its processes of a role, without those that were stopped for good."""
