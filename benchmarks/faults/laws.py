@@ -17,7 +17,7 @@ _QUIET_SECONDS = 120.0  # in which everything must be as before: a hung worker i
 _GROWTH_MB = 64.0  # of a front; freed memory stays with the allocator
 _CHILD_MB = 48.0  # of a child over the largest one before
 _SHARED_MB = 320.0  # of which 256 MB are kept for reuse
-_MORE_DESCRIPTORS = 8  # a reusable segment has one
+_MORE_DESCRIPTORS = 16  # segments for reuse, and channels of helpers that started meanwhile
 _GAUGES = (
     "elmo_queue_sentences",
     "elmo_queue_tokens",
