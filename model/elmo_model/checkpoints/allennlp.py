@@ -1,5 +1,6 @@
 """The published pair of bilm-tf and AllenNLP: `options.json` and `weights.hdf5`."""
 
+import hashlib
 import io
 import json
 from collections.abc import Sequence
@@ -14,17 +15,21 @@ from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, sou
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
+from elmo_model.models.catalogue import options_of_weights
 
 NAME = "allennlp"
 
 _OPTIONS = ("options.json", "options262.json")  # the multilingual models share the second
+
+# The names in the cache folder of bio_embeddings, which have no endings.
+_BIO_EMBEDDINGS = ("options_file", "weights_file")
 
 
 def recognises(path: Path) -> bool:
     """Return whether a file of the pair is at `path`, or in the folder or zip at `path`."""
     source = source_at(path)
     if source is not None:
-        return any(is_options(file) or file.endswith(".hdf5") for file in source.files())
+        return any(is_options(file) or _is_weights(file) for file in source.files())
     return hdf5.is_hdf5(path) or is_options(path.name)
 
 
@@ -49,7 +54,7 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
 
 
 def _read_pair(pair: "PublishedPair") -> Checkpoint:
-    described = options.read(pair.source, pair.options)
+    described = _options_of(pair)
     origin = f"in {pair.options_label}"
     alphabet: Alphabet
     with hdf5.datasets(pair.source, pair.weights) as arrays:
@@ -63,6 +68,23 @@ def _read_pair(pair: "PublishedPair") -> Checkpoint:
         tensors = layout.decode(arrays, config, origin)
         layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
     return Checkpoint(pair.name, NAME, config, alphabet, tensors)
+
+
+def _options_of(pair: "PublishedPair") -> options.OptionsFile:
+    """Return the options of a pair; weights alone have those that were published with their MD5."""
+    if pair.options:
+        return options.read(pair.source, pair.options)
+    with hdf5.datasets(pair.source, pair.weights):  # a truncated file is named as such
+        pass
+    with pair.source.open(pair.weights) as stream:
+        md5 = hashlib.file_digest(stream, "md5").hexdigest()
+    content = options_of_weights(md5)
+    if content is None:
+        raise CheckpointError(
+            f"{pair.source.path}: holds no options.json, expected it with the other file: the MD5 "
+            f"of {pair.weights}, {md5}, is of no model whose options are known"
+        )
+    return options.parse(pair.options_label, content.encode())
 
 
 def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
@@ -126,7 +148,10 @@ def write(elmo: Elmo, folder: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPair:
-    """The names of an options file and a file of weights in one source."""
+    """The names of an options file and a file of weights in one source.
+
+    `options` is empty for weights that lie alone.
+    """
 
     source: Source
     options: str
@@ -135,6 +160,8 @@ class PublishedPair:
     @property
     def options_label(self) -> str:
         """The name of the options file for messages."""
+        if not self.options:
+            return f"the published options of {self.source.label(self.weights)}"
         return self.source.label(self.options)
 
     @property
@@ -158,7 +185,9 @@ def find(path: Path) -> PublishedPair:
     partner = path.name.partition("weights")[0] + "options.json"
     if "weights" in path.name and (folder.path / partner).is_file():
         return PublishedPair(folder, partner, path.name)
-    return PublishedPair(folder, _options_among(folder, folder.files()), path.name)
+    files = folder.files()
+    beside = _options_among(folder, files) if any(map(is_options, files)) else ""
+    return PublishedPair(folder, beside, path.name)
 
 
 def options_in(source: Source) -> str:
@@ -169,7 +198,9 @@ def options_in(source: Source) -> str:
 def pair_in(source: Source, without: str | None = None) -> PublishedPair:
     """Return the pair among the files of a source, one of which may be left out."""
     files = [file for file in source.files() if file != without]
-    return PublishedPair(source, _options_among(source, files), _weights_among(source, files))
+    alone = any(map(_is_weights, files)) and not any(map(is_options, files))
+    named = "" if alone else _options_among(source, files)
+    return PublishedPair(source, named, _weights_among(source, files))
 
 
 def _options_among(source: Source, files: Sequence[str]) -> str:
@@ -180,7 +211,7 @@ def _options_among(source: Source, files: Sequence[str]) -> str:
 
 def _weights_among(source: Source, files: Sequence[str]) -> str:
     """Return `weights.hdf5`, or `model.hdf5` (NLPL), or the only `*weights.hdf5` or `*.hdf5`."""
-    found = [file for file in files if file.endswith(".hdf5")]
+    found = [file for file in files if _is_weights(file)]
     for name in "weights.hdf5", "model.hdf5":
         if exact := [file for file in found if PurePosixPath(file).name == name]:
             return _only(source, exact, name)
@@ -200,11 +231,15 @@ def _only(source: Source, found: Sequence[str], wanted: str) -> str:
 
 def is_options(file: str) -> bool:
     """Tell whether a file has the name of an options file."""
-    return file.endswith(_OPTIONS)
+    return file.endswith(_OPTIONS) or PurePosixPath(file).name == _BIO_EMBEDDINGS[0]
+
+
+def _is_weights(file: str) -> bool:
+    return file.endswith(".hdf5") or PurePosixPath(file).name == _BIO_EMBEDDINGS[1]
 
 
 def _prefix(file: str) -> str:
     """Return the name of an options file without its ending."""
-    for ending in _OPTIONS:
+    for ending in (*_OPTIONS, _BIO_EMBEDDINGS[0]):
         file = file.removesuffix(ending)
     return file

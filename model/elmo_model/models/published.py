@@ -3,6 +3,7 @@
 `published.toml` has a table `model` for each, with the fields of `Published`, and below it a table
 `file` for each file. A file has a `path` below AllenNLP's bucket, and `also` lies at other
 addresses; or it has `addresses`, the first of which is its path. `sha1` is its published checksum.
+An archive has a table `member` for each file in it with a published checksum, `md5`.
 `size` bounds the file of weights; where it is not published, `max_weights` does.
 """
 
@@ -33,13 +34,26 @@ _BOUNDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A file in an archive, known by its name in whatever folder, and its published MD5.
+
+    `content` is the text of the file where it is known: of options, without which weights are of no
+    use.
+    """
+
+    name: str
+    md5: str
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class File:
     """A file of a published model.
 
     `path` is its path below a mirror, and below the address of AllenNLP's bucket where `addresses`
     is empty. `addresses` are tried in their order. `least` and `most` bound its size in bytes.
     `digests` are published checksums: the name of the algorithm for hashlib, and the hexadecimal
-    digits.
+    digits. `members` are the files of an archive whose checksums are published.
     """
 
     path: str
@@ -47,6 +61,7 @@ class File:
     most: int
     addresses: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
+    members: tuple[Member, ...] = ()
 
     @property
     def name(self) -> str:
@@ -105,4 +120,5 @@ def _file(values: Mapping[str, Any], weights: tuple[int, int]) -> File:
         addresses = (*File(path, 0, 0).urls(), *values["also"])
     least, most = _BOUNDS.get(Path(path).suffix, weights)
     digests = (("sha1", values["sha1"]),) if "sha1" in values else ()
-    return File(path, least, most, addresses, digests)
+    members = tuple(Member(**each) for each in values.get("member", ()))
+    return File(path, least, most, addresses, digests, members)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
+import zlib
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.published import File
 from elmo_serve.models.cache import DownloadError
 
 SUMS: Final = "SHA256SUMS"
+
+_CHUNK: Final = 1 << 20  # bytes of a member of an archive that are hashed at once
 
 _KINDS: Final = (
     (".hdf5", b"\x89HDF\r\n\x1a\n", "HDF5 file, expected weights"),
@@ -50,11 +54,36 @@ def check_digests(path: Path, file: File, label: str) -> None:
     """Raise DownloadError if a file differs from a checksum that was published for it."""
     for algorithm, expected in file.digests:
         with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, algorithm).hexdigest()
-        if digest != expected:
-            raise DownloadError(
-                f"{label}: its {algorithm.upper()} is {digest}, expected {expected} as published"
-            )
+            _check_digest(stream, algorithm, expected, label)
+    if not file.members:
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in file.members:
+                name = _member(archive, member.name, label)
+                with archive.open(name) as stream:
+                    _check_digest(stream, "md5", member.md5, f"{label}:{name}")
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DownloadError(f"{label}: is not a whole zip archive: {error}") from error
+
+
+def _check_digest(stream: IO[bytes], algorithm: str, expected: str, label: str) -> None:
+    hashed = hashlib.new(algorithm, usedforsecurity=False)
+    while data := stream.read(_CHUNK):
+        hashed.update(data)
+    if hashed.hexdigest() != expected:
+        raise DownloadError(
+            f"{label}: its {algorithm.upper()} is {hashed.hexdigest()}, expected {expected} as "
+            "published"
+        )
+
+
+def _member(archive: zipfile.ZipFile, name: str, label: str) -> str:
+    """Return the path of a member by its last part. Raises DownloadError if there is none."""
+    found = [path for path in archive.namelist() if path.rpartition("/")[2] == name]
+    if not found:
+        raise DownloadError(f"{label}: holds no {name}, expected it as published")
+    return found[0]
 
 
 def digest_of(path: Path) -> str:

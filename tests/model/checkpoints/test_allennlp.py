@@ -1,8 +1,10 @@
 """The published pair: finding, reading, refusing, writing."""
 
+import hashlib
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import torch
 from elmo_model.checkpoints import CheckpointError, describe, load
 from elmo_model.checkpoints.allennlp import write
 from elmo_model.network.elmo import Elmo
+from elmo_model.models.catalogue import CATALOGUE, options_of_weights
+from elmo_model.models.published import Member
 from tests.support import golden
 from tests.support.checkpoints import (
     poisoned,
@@ -200,3 +204,63 @@ def test_a_plain_pair_takes_the_place_of_an_aligned_one(tmp_path: Path) -> None:
     write(plain, tmp_path / "written")
     written = load(tmp_path / "written")
     assert written.config == plain.config and written.origin.format == "allennlp"
+
+
+def test_the_cache_folder_of_bio_embeddings_is_read(tmp_path: Path) -> None:
+    """Its two files have no endings; the folder, which is called `seqvec`, names the model."""
+    usual = write_pair(tmp_path / "usual")
+    cache = write_pair(
+        tmp_path / "seqvec", options_name="options_file", weights_name="weights_file"
+    )
+
+    for place in (cache, cache / "options_file", cache / "weights_file"):
+        assert same(load(usual), load(place))
+        assert load(place).origin.name == "seqvec"
+
+
+def known(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Publish the weights of a pair as those of SeqVec, and take its options file away."""
+    options = folder / "options.json"
+    (file,) = CATALOGUE["seqvec"].files
+    weights = hashlib.md5((folder / "weights.hdf5").read_bytes(), usedforsecurity=False).hexdigest()
+    members = (Member("options.json", "", options.read_text()), Member("weights.hdf5", weights))
+    files = (replace(file, members=members),)
+    monkeypatch.setitem(CATALOGUE, "seqvec", replace(CATALOGUE["seqvec"], files=files))
+    options.unlink()
+
+
+def test_weights_alone_have_the_options_that_were_published_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, alone = write_pair(tmp_path / "usual"), write_pair(tmp_path / "alone")
+    known(monkeypatch, alone)
+    archive = tmp_path / "alone.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(alone / "weights.hdf5", "uniref50_v2/weights.hdf5")
+
+    for place in (alone, alone / "weights.hdf5", archive):
+        assert same(load(usual), load(place))
+    other = write_pair(tmp_path / "other", seed=1)
+    (other / "options.json").unlink()
+    with pytest.raises(CheckpointError, match=r"the MD5 of weights\.hdf5, .* is of no model whose"):
+        load(other)
+
+
+def test_the_published_options_of_seqvec_are_those_of_their_checksum() -> None:
+    (file,) = CATALOGUE["seqvec"].files
+    options, weights = file.members
+
+    assert hashlib.md5(options.content.encode(), usedforsecurity=False).hexdigest() == options.md5
+    assert options_of_weights(weights.md5) == options.content
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_truncated_download_is_named(tmp_path: Path, alone: bool) -> None:
+    folder = write_pair(tmp_path / "model")
+    data = (folder / "weights.hdf5").read_bytes()
+    (folder / "weights.hdf5").write_bytes(data[: len(data) // 2])
+    if alone:
+        (folder / "options.json").unlink()
+
+    with pytest.raises(CheckpointError, match=r"weights\.hdf5: is not a whole HDF5 file: .*trunc"):
+        load(folder)

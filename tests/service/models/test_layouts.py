@@ -9,6 +9,7 @@ import json
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from elmo_model.models.catalogue import CATALOGUE, published_model
 from elmo_model.models.opening import load_built_in
 from elmo_model.models.published import File, Published
 from elmo_serve.models import CacheSettings, DownloadError, fetch
+from elmo_serve.models.checks import check_digests
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo
 from tests.support.golden import GOLDEN
@@ -68,7 +70,6 @@ def hub_module(_: Path) -> bytes:
         ("nlpl:4711", norwegian, "allennlp"),
         ("efml:nl", many_languages, "elmoformanylangs"),
         ("nlpl:11/164", many_languages, "elmoformanylangs"),
-        ("seqvec", protein, "allennlp"),
         ("french", french, "allennlp"),
         ("russian-news", hub_module, "tf-hub"),
     ],
@@ -88,6 +89,55 @@ def test_an_archive_is_fetched_and_read_in_place(
     assert path.stdout == f"{tmp_path / 'cache' / model.folder / file.name}\n", path.output
     assert json.loads(facts.stdout)["format"] == format_
     assert len(mirror.requests) == 1
+
+
+def md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def test_the_members_of_an_archive_are_compared_with_their_published_checksums(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, real = tmp_path / "made", CATALOGUE["seqvec"]
+    (file,) = real.files
+    mirror.files[f"/mirror/{file.path}"] = protein(pair)
+    places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
+
+    refused = elmo("download", "seqvec", **places)
+    members = tuple(
+        replace(member, md5=md5((pair / member.name).read_bytes())) for member in file.members
+    )
+    made_up = replace(real, files=(replace(file, members=members),))
+    monkeypatch.setitem(CATALOGUE, "seqvec", made_up)
+    path = elmo("download", "seqvec", **places)
+    facts = elmo("info", "seqvec", "--json", **places, ELMO_OFFLINE="1")
+
+    assert "seqvec.zip:uniref50_v2/options.json: its MD5 is" in refused.stderr
+    assert "expected cede355187778de3ac302a83c761f5f9 as published" in refused.stderr
+    assert path.stdout.endswith("seqvec.zip\n"), path.output
+    assert json.loads(facts.stdout)["format"] == "allennlp"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[:-100], "is not a whole zip archive"),
+        (lambda data: data.replace(b"weights.hdf5", b"weights.hdf6"), "holds no weights.hdf5"),
+    ],
+)
+def test_an_archive_that_was_cut_off_is_named(
+    tmp_path: Path, damage: Callable[[bytes], bytes], message: str
+) -> None:
+    (file,) = CATALOGUE["seqvec"].files
+    made = write_pair(tmp_path / "made")
+    path = tmp_path / "seqvec.zip"
+    path.write_bytes(damage(zipped(made, "uniref50_v2/")))
+    members = tuple(
+        replace(member, md5=md5((made / member.name).read_bytes())) for member in file.members
+    )
+
+    with pytest.raises(DownloadError, match=message):
+        check_digests(path, replace(file, members=members), "seqvec.zip")
 
 
 def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: Path) -> None:
