@@ -22,6 +22,7 @@ from elmo_serve.commands.models import models
 from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.removed import removed_command, with_new_name
+from elmo_serve.commands.seqvec import seqvec
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.tasks import tasks
 from elmo_serve.commands.terminal import fail, tell
@@ -31,7 +32,7 @@ from elmo_serve.commands.word_vectors import word_vectors
 from elmo_serve.errors import ServiceError
 
 SECTIONS: Final = {
-    "Vectors": (embed, look, tokenize, word_vectors),
+    "Vectors": (embed, seqvec, look, tokenize, word_vectors),
     "Server": (serve, bench, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks, evaluate),

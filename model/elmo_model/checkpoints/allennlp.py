@@ -13,9 +13,9 @@ from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, source_at
 from elmo_model.files.atomic import replacing, write_bytes
+from elmo_model.models.catalogue import options_of_weights
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
-from elmo_model.models.catalogue import options_of_weights
 
 NAME = "allennlp"
 
@@ -23,6 +23,8 @@ _OPTIONS = ("options.json", "options262.json")  # the multilingual models share 
 
 # The names in the cache folder of bio_embeddings, which have no endings.
 _BIO_EMBEDDINGS = ("options_file", "weights_file")
+
+_CHUNK = 1 << 20  # bytes that are hashed at once
 
 
 def recognises(path: Path) -> bool:
@@ -76,13 +78,15 @@ def _options_of(pair: "PublishedPair") -> options.OptionsFile:
         return options.read(pair.source, pair.options)
     with hdf5.datasets(pair.source, pair.weights):  # a truncated file is named as such
         pass
+    md5 = hashlib.md5(usedforsecurity=False)
     with pair.source.open(pair.weights) as stream:
-        md5 = hashlib.file_digest(stream, "md5").hexdigest()
-    content = options_of_weights(md5)
+        while data := stream.read(_CHUNK):
+            md5.update(data)
+    content = options_of_weights(md5.hexdigest())
     if content is None:
         raise CheckpointError(
             f"{pair.source.path}: holds no options.json, expected it with the other file: the MD5 "
-            f"of {pair.weights}, {md5}, is of no model whose options are known"
+            f"of {pair.weights}, {md5.hexdigest()}, is of no model whose options are known"
         )
     return options.parse(pair.options_label, content.encode())
 

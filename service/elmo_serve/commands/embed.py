@@ -1,57 +1,42 @@
-"""The command `elmo embed`."""
+"""The command `elmo embed`: its options, and what it refuses before anything is opened."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from elmo_model.models.catalogue import path_fault, published_model
+from elmo_serve.commands.embed_run import BATCH_SIZE, PARTS, write_vectors
 from elmo_serve.commands.options import (
+    DEFAULT_MODEL,
     MODEL_OR_SERVERS,
     api_key_option,
     device_option,
     is_given,
-    model_of_server,
     model_option,
     precision_option,
     server_option,
     tokenizer_option,
 )
-from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, steps
-from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.files.inputs import INPUTS, FileError, input_format
-from elmo_serve.files.outputs import OUTPUTS, output_format
-from elmo_serve.files.text import Text
+from elmo_serve.commands.terminal import fail
+from elmo_serve.files.inputs import INPUTS, input_format
+from elmo_serve.files.outputs import OUTPUTS
+from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
+from elmo_serve.files.proteins import UNKNOWN, Unknown
 from elmo_serve.output import NAMED
 
-if TYPE_CHECKING:
-    from elmo_model.steps import OnStep
-    from elmo_serve.files.folder import FolderJob
-    from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import Report
-    from elmo_serve.models import CacheSettings
-
-_STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
-_ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
-_PARTS: Final = "parquet"  # the format of the parts of a folder
-
-_BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
+_RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class Options:
     """The command line as click has read it."""
 
     input: str
     output: str
+    model: str
     all: bool
     top: bool
     average: bool
@@ -60,7 +45,6 @@ class _Options:
     layer: int | None
     normalize: bool
     word_vectors: str | None
-    model: str
     server: str | None
     api_key: str | None
     input_format: str | None
@@ -77,12 +61,38 @@ class _Options:
     part_sentences: int | None
     ray: str | None
     actors: int | None
+    protein: bool
+    upper: bool | None
+    unknown: Unknown
+    split_char: str | None
+    id: int | None
 
     @property
     def to_folder(self) -> bool:
         """Whether OUTPUT is a folder of parts."""
-        parts = self.ray is not None or self.part_sentences is not None
-        return parts or Path(self.input).is_dir()
+        return self.has_parts or (Path(self.input).is_dir() and self.layout is None)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the command line asks for parts."""
+        return self.ray is not None or self.part_sentences is not None
+
+    @property
+    def is_fasta(self) -> bool:
+        """Whether INPUT is FASTA, by --input-format, by a layout of proteins or by its name."""
+        if self.input_format is not None or self.output_format in LAYOUTS:
+            return self.input_format in {None, "fasta"}
+        return input_format(self.input) == "fasta"
+
+    @property
+    def layout(self) -> str | None:
+        """The layout of proteins of OUTPUT: that of seqvec for FASTA without a --format."""
+        if not self.is_fasta:
+            return None
+        if self.output_format in {None, "seqvec"}:
+            by_ending = None if self.has_parts else seqvec_layout(self.output)
+            return by_ending or self.output_format
+        return self.output_format if self.output_format in LAYOUTS else None
 
     @property
     def layers(self) -> list[str | int]:
@@ -112,16 +122,17 @@ class _Options:
 @click.option(
     "--input-format",
     type=click.Choice(list(INPUTS)),
-    help="Tokens between white space, tokens between TABs, or CoNLL-U. Default: by the ending of "
-    "INPUT (.conllu), else plain.",
+    help="Tokens between white space, tokens between TABs, CoNLL-U or FASTA. Default: by the "
+    "ending of INPUT (.conllu; .fasta, .fa, .faa, .fas), else plain.",
 )
 @tokenizer_option("Split each line into tokens; model: with the tokenizer of the model.", "model")
 @click.option(
     "--format",
+    "--layout",
     "output_format",
     type=click.Choice(list(OUTPUTS)),
-    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet); of "
-    f"parts: {_PARTS}.",
+    help="Format of OUTPUT. Default: by its ending (.hdf5 and .h5: allennlp; .npz; .parquet), of "
+    f"FASTA seqvec; of parts: {PARTS}.",
 )
 @click.option("--forget-sentences", is_flag=True, help="allennlp: no `sentence_to_index`.")
 @click.option("--use-sentence-keys", is_flag=True, help="allennlp: sentences as keys.")
@@ -130,7 +141,7 @@ class _Options:
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    help=f"With --carry-state: sentences in a batch. Default: {_BATCH_SIZE}.",
+    help=f"With --carry-state: sentences in a batch. Default: {BATCH_SIZE}.",
 )
 @device_option()
 @precision_option("Precision of the weights; vectors are float32.")
@@ -147,10 +158,31 @@ class _Options:
     "machine.",
 )
 @click.option("--actors", type=click.IntRange(min=1), help="With --ray: the most models at once.")
+@click.option("--protein", is_flag=True, help="FASTA: one vector, the mean over the residues.")
+@click.option(
+    "--upper/--no-upper",
+    default=None,
+    help="FASTA: letters in upper case. Default: in the layout seqvec.",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(UNKNOWN),
+    default="keep",
+    show_default=True,
+    help="FASTA: what becomes of letters other than the 25 of amino acids.",
+)
+@click.option("--split-char", metavar="C", help="seqvec: splits a header. Default: |.")
+@click.option(
+    "--id",
+    type=click.IntRange(min=-1),
+    metavar="N",
+    help="seqvec: the field of a header that is the id, from 0; -1: all of it. Default: 1.",
+)
 def embed(**values: Any) -> None:
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
-    Give one of --all, --top, --average, --sum, --concat and --layer. A command that was
+    Give one of --all, --top, --average, --sum, --concat and --layer; the layouts of proteins have
+    one of their own. A command that was
     interrupted or killed continues where it was when it is started again. `-` is standard input or
     standard output. Where INPUT is a folder, OUTPUT is a folder of parts.
 
@@ -161,46 +193,24 @@ def embed(**values: Any) -> None:
       $ elmo embed sentences.conllu vectors.npz --top --input-format conllu
       $ elmo embed sentences.txt vectors.npz --average --server http://localhost:8000
       $ elmo embed corpus/ vectors/ --top
+      $ elmo embed proteins.fasta vectors.h5 --model seqvec
       $ echo "Hello world" | elmo embed - - --top --format elmoformanylangs-text
     """
-    options = _Options(**values)
+    options = Options(**values)
     _check(options)
-    try:
-        report = _to_folder(options) if options.to_folder else _to_file(options)
-    except BrokenPipeError:
-        # The reader of the pipe is gone. Python flushes standard output once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail("standard output was closed", code=1)
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
-    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
-    click.echo(
-        f"Wrote {options.output}: {report.sentences:,} sentences{again}, {report.tokens:,} tokens "
-        f"in {report.seconds:.1f} s",
-        err=is_stream(options.output),
-    )
+    write_vectors(options)
 
 
-def is_stream(output: str) -> bool:
-    """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
-    path = Path(output)
-    is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
-    is_other = path.exists() and not path.is_file() and not path.is_dir()
-    return output == "-" or is_descriptor or is_other
-
-
-# What is refused before anything is opened
-
-
-def _check(options: _Options) -> None:
+def _check(options: Options) -> None:
     """Refuse options that exclude each other or would have no effect."""
-    if len(options.layers) != 1:
+    _check_proteins(options)
+    if len(options.layers) > 1 or not (options.layers or options.layout):
         names = ", ".join(f"--{name}" for name in NAMED)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
     _check_source(options)
     if options.to_folder:
         _check_folder(options)
-    elif Path(options.output).is_dir():
+    elif Path(options.output).is_dir() and not options.layout:
         fail(
             f"{options.output} is a folder and {options.input} a file: name a file, or the "
             "--part-sentences of a folder of parts",
@@ -212,7 +222,7 @@ def _check(options: _Options) -> None:
         fail("--actors goes with --ray; without it, it has no effect", code=2)
 
 
-def _check_source(options: _Options) -> None:
+def _check_source(options: Options) -> None:
     given = {name for name in ("device", "precision", "api_key") if is_given(name)}
     if options.server:
         for name in ("device", "precision"):
@@ -224,13 +234,34 @@ def _check_source(options: _Options) -> None:
             fail("--word-vectors is `append` with --server: the server has the file", code=2)
     elif "api_key" in given:
         fail("--api-key goes with --server; without it, it has no effect", code=2)
-    if options.tokenizer and options.input_format not in (None, "plain"):
-        fail(f"--tokenizer splits plain text, not {options.input_format}", code=2)
+    form = "fasta" if options.is_fasta else options.input_format
+    if options.tokenizer and form not in (None, "plain"):
+        fail(f"--tokenizer splits plain text, not {form}", code=2)
     if options.batch_size and not options.carry_state:
         fail("--batch-size goes with --carry-state; without it, it has no effect", code=2)
 
 
-def _check_folder(options: _Options) -> None:
+def _check_proteins(options: Options) -> None:
+    name = options.output_format
+    if not options.is_fasta:
+        if name in LAYOUTS:
+            fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
+        for option in _RECORD_OPTIONS:
+            if is_given(option):
+                flag = option.replace("_", "-")
+                fail(f"--{flag} goes with FASTA and its layouts, not this INPUT", code=2)
+        return
+    if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):
+        fail(f"{options.input} is FASTA, and {options.model} reads English: name a --model", code=2)
+    if options.layout is None:
+        return
+    if options.has_parts:
+        fail(f"{name} is one file: leave out --ray and --part-sentences", code=2)
+    if options.layout == "bio_embeddings" and options.layers:
+        fail("bio_embeddings holds all layers and their sum: name no other layers", code=2)
+
+
+def _check_folder(options: Options) -> None:
     source, output = options.input, options.output
     if options.carry_state:
         fail("--carry-state goes with one file: parts are computed in any order", code=2)
@@ -242,149 +273,9 @@ def _check_folder(options: _Options) -> None:
         fail(f"OUTPUT lies in INPUT, {source}: its parts would be read as text", code=2)
 
 
-def _check_ray(options: _Options) -> None:
+def _check_ray(options: Options) -> None:
     for name in ("server", "word_vectors"):
         if getattr(options, name):
             fail(f"--{name.replace('_', '-')} does not go with --ray", code=2)
     if options.device.startswith("cuda:"):
         fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)
-
-
-# What is run
-
-
-def _to_file(options: _Options) -> Report:
-    from elmo_serve.files.run import Job
-
-    run = _embed_options(options, _format_of_file(options))
-    form = run.input_format or input_format(options.input)
-    with (
-        Text.open(options.input, INPUTS[form], run.keep_blank) as text,
-        run.open() as source,
-        text.split(run.split(source.info)) as sentences,
-        steps() as step,
-    ):
-        job = Job(sentences, run.form, source, step)
-        if options.output == "-":
-            return job.to_stream(sys.stdout.buffer)
-        if is_stream(options.output):
-            with Path(options.output).open("wb") as stream:
-                return job.to_stream(stream)
-        identity = run.identity(source.info, form)
-        return job.to_file(Path(options.output), identity, force=options.force)
-
-
-def _to_folder(options: _Options) -> Report:
-    from elmo_serve.files.folder import PART_SENTENCES, FolderJob, PartWriter
-
-    run = _embed_options(options, options.output_format or _PARTS)
-    job = FolderJob(
-        root=str(Path(options.input).resolve()),
-        folder=str(Path(options.output).resolve()),
-        options=run,
-        part_sentences=options.part_sentences or PART_SENTENCES,
-    )
-    with steps() as step:
-        if options.ray is not None:
-            return _on_ray(job, options, step)
-        with run.open() as source:
-            writer = PartWriter(job, source)
-            return job.run(source.info, writer.attempts, step, force=options.force)
-
-
-def _on_ray(job: FolderJob, options: _Options, step: OnStep) -> Report:
-    if importlib.util.find_spec("ray") is None:
-        raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
-    import ray
-
-    from elmo_serve.distributed.ray_data import Actors, embed_folder
-
-    address = None if options.ray == "local" else options.ray
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except ConnectionError as error:
-        raise FileError(f"--ray {options.ray}: {error}") from error
-    try:
-        gpus = gpus_of(options.device, ray.cluster_resources())
-        actors = Actors(most=options.actors, gpus=gpus)
-        return embed_folder(job, actors, step, force=options.force)
-    except ray.exceptions.RayError as error:
-        # Its text is the traceback of another process; the last line is the error.
-        raise FileError(str(error).strip().rpartition("\n")[2]) from error
-    finally:
-        ray.shutdown()
-
-
-def gpus_of(device: str, resources: Mapping[str, float]) -> float:
-    """Return the GPUs of an actor on a cluster with these resources; `auto` takes one if any is."""
-    wants = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
-    return 1.0 if wants else 0.0
-
-
-def _embed_options(options: _Options, form: str) -> EmbedOptions:
-    """Return the options of the run; a published model and word vectors are fetched."""
-    from elmo_serve.files.options import EmbedOptions
-
-    flags = options.forget_sentences or options.use_sentence_keys
-    if flags and form != "allennlp":
-        fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
-    OUTPUTS[form].require()
-    words = options.word_vectors
-    if words is not None and not options.server:
-        words = str(word_vector_map(Path(words)))
-    batch_size = (options.batch_size or _BATCH_SIZE) if options.carry_state else None
-    return EmbedOptions(
-        layers=options.layers[0],
-        output_format=form,
-        model=_model(options),
-        cache=_cache_for_ray(options),
-        server=options.server,
-        api_key=options.api_key,
-        device=options.device,
-        precision=options.precision,
-        word_vectors=words,
-        normalize=options.normalize,
-        input_format=options.input_format,
-        tokenizer=options.tokenizer,
-        keep_blank=options.keep_blank_lines,
-        batch_size=batch_size,
-        forget_sentences=options.forget_sentences,
-        use_sentence_keys=options.use_sentence_keys,
-    )
-
-
-def _model(options: _Options) -> str | None:
-    """Return the name or the path of the model, for the process that computes."""
-    if options.server:
-        return model_of_server()
-    if options.ray is None:
-        return resolve_model(options.model)
-    # Another process may have another working folder.
-    is_path = path_fault(options.model) is None
-    return str(Path(options.model).resolve()) if is_path else options.model
-
-
-def _cache_for_ray(options: _Options) -> CacheSettings | None:
-    """Return the cache of the machines of a cluster, for a published model."""
-    if options.ray is None or published_model(options.model) is None:
-        return None
-    from elmo_serve.models import cache_of_environment
-
-    return cache_of_environment()
-
-
-def _format_of_file(options: _Options) -> str:
-    """Return the name of the format of OUTPUT. Ends the command where it has none."""
-    output = options.output
-    name = options.output_format or output_format(output)
-    if name is None and is_stream(output):
-        fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
-    if name is None:
-        fail(f"{output} ends in none of {', '.join(_ENDINGS)}: name its --format", code=2)
-    if is_stream(output) and name not in _STREAMS:
-        fail(
-            f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
-            f"--format {', '.join(_STREAMS)}",
-            code=2,
-        )
-    return name

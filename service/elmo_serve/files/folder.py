@@ -39,7 +39,7 @@ class FolderJob:
     @property
     def corpus(self) -> Corpus:
         """The files to read."""
-        return Corpus(Path(self.root), self.options.input_format, self.options.keep_blank)
+        return Corpus(Path(self.root), self.options.input, self.options.keep_blank)
 
     def path(self, part: Part) -> Path:
         """Return the path of a part's output."""

@@ -7,7 +7,7 @@ from pathlib import PurePath
 import orjson
 
 from elmo_model.errors import ElmoError
-from elmo_model.text import conllu
+from elmo_model.text import conllu, fasta
 from elmo_model.text.files import COMPRESSIONS
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -30,12 +30,16 @@ class InputFormat:
 
     `read` maps the lines of a file to its sentences, and raises FileError for a line that does not
     belong there. `unit` names a sentence in messages. Files whose names end in one of `endings` are
-    in this format unless a command names another one.
+    in this format unless a command names another one. A sentence without tokens is one like others
+    where it `may_be_empty`. A reader that `looks_ahead` takes one line beyond the sentence that it
+    yields; the others take none.
     """
 
     read: Callable[[Iterable[str]], Iterator[Sentence]]
     unit: str = "line"
     endings: tuple[str, ...] = ()
+    may_be_empty: bool = False
+    looks_ahead: bool = False
 
 
 def _plain(lines: Iterable[str]) -> Iterator[Sentence]:
@@ -65,6 +69,15 @@ def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
         raise FileError(str(error)) from error
 
 
+def _fasta(lines: Iterable[str]) -> Iterator[Sentence]:
+    """Yield the records of FASTA: the text is the header, each letter of the sequence a token."""
+    try:
+        for header, sequence in fasta.read(lines):
+            yield Sentence(header, list(sequence))
+    except fasta.FastaError as error:
+        raise FileError(str(error)) from error
+
+
 def _split(lines: Iterable[str]) -> Iterator[Sentence]:
     """Yield the sentences of lines that `split_line` made."""
     for line in lines:
@@ -85,6 +98,7 @@ INPUTS = {
     "plain": InputFormat(_plain),
     "tab": InputFormat(_tab),
     "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
+    "fasta": InputFormat(_fasta, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
 }
 
 SPLIT = InputFormat(_split)
@@ -97,3 +111,8 @@ def input_format(path: str) -> str:
     if name.suffix in COMPRESSIONS:
         name = name.with_suffix("")
     return next((key for key, form in INPUTS.items() if name.suffix in form.endings), "plain")
+
+
+def format_of(path: str) -> InputFormat:
+    """Return the format of a file by its ending."""
+    return INPUTS[input_format(path)]

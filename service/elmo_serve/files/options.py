@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,12 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.files.connected import connected
-from elmo_serve.files.inputs import FileError
+from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
+from elmo_serve.files.proteins import Rules
 from elmo_serve.files.vectors import LengthSorted, Source, Stateful
-from elmo_serve.output import Output, SelectionError, select, with_word_vectors
+from elmo_serve.output import Output, Pooling, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class EmbedOptions:
     is the folder of a map; with a server any text means those of the server. `input_format` None
     leaves the choice to the names of the files. `tokenizer` None keeps the tokens of the input
     format, `model` is the tokenizer of the model. `batch_size` is the number of sentences in a
-    batch that carries its LSTM state on; None computes each sentence alone.
+    batch that carries its LSTM state on; None computes each sentence alone. `rules` read FASTA;
+    with `protein` a record has one vector, the mean over its residues.
     """
 
     layers: str | int
@@ -57,6 +59,8 @@ class EmbedOptions:
     batch_size: int | None = None
     forget_sentences: bool = False
     use_sentence_keys: bool = False
+    rules: Rules | None = None
+    protein: bool = False
 
     @property
     def form(self) -> OutputFormat:
@@ -66,6 +70,11 @@ class EmbedOptions:
         return allennlp.variant(
             forget_sentences=self.forget_sentences, use_sentence_keys=self.use_sentence_keys
         )
+
+    def input(self, name: str) -> InputFormat:
+        """Return the format of an input file of this name."""
+        form = INPUTS[self.input_format or input_format(name)]
+        return form if self.rules is None or form is not INPUTS["fasta"] else self.rules.form
 
     def identity(self, model: ModelInfo, input_format: str | None) -> dict[str, Any]:
         """Return the options that a run has in common with the one that it continues.
@@ -81,6 +90,8 @@ class EmbedOptions:
             "word vectors": words.revision if words is not None else None,
             "normalize": self.normalize,
             "tokenizer": self.tokenizer,
+            "records": None if self.rules is None else asdict(self.rules),
+            "one vector a protein": self.protein,
         }
         return {
             "layers": self.layers,
@@ -105,7 +116,8 @@ class EmbedOptions:
                 )
             width = model.word_vectors.dimension
         try:
-            output = select(self.layers, model.layers, normalize=self.normalize)
+            pooling: Pooling = "mean" if self.protein else "none"
+            output = select(self.layers, model.layers, pooling=pooling, normalize=self.normalize)
             return with_word_vectors(output, width) if width else output
         except SelectionError as error:
             raise FileError(str(error)) from error

@@ -44,6 +44,7 @@ class Remote(Source):
         arrays = self._client.stream(
             sent,
             layers=self._layers,
+            pooling=self.output.pooling,
             normalize=self.output.normalize,
             word_vectors="append" if self.output.appended else None,
         )

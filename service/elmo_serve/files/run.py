@@ -2,10 +2,11 @@
 
 import errno
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, tee
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,7 @@ from elmo_model.files import atomic as atomic_files
 from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.files.outputs.output_format import Facts, OutputFormat, Target
+from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import PartFile
 from elmo_serve.files.text import Survey, Text
 from elmo_serve.files.vectors import Source
@@ -48,7 +50,7 @@ class Job:
     `keep_seconds` is the time between two journals.
     """
 
-    text: Text
+    text: Text | Records
     form: OutputFormat
     source: Source
     step: OnStep = ignore
@@ -71,6 +73,8 @@ class Job:
         """
         started = time.monotonic()
         self.form.require()
+        if output.is_dir():
+            raise FileError(f"{output} is a folder that exists; name another, or remove it")
         if output.exists() and not force:
             raise FileError(f"{output} exists; --force replaces it")
         found = self.text.survey(self.form, self.source.output)
@@ -146,9 +150,12 @@ class Job:
     def _write(self, part: PartFile, found: Survey, output: Path) -> None:
         """Write the output beside its place, and move it there."""
         try:
-            self.form.write(part.temporary, self._items(part, found), self.facts)
+            facts = replace(self.facts, path=output)
+            self.form.write(part.temporary, self._items(part, found), facts)
             atomic_files.publish(part.temporary, output)
         finally:
+            if part.temporary.is_dir():  # a format of several files
+                shutil.rmtree(part.temporary)
             part.temporary.unlink(missing_ok=True)
 
     def _items(self, part: PartFile, found: Survey) -> Iterator[tuple[Sentence, NDArray[Any]]]:

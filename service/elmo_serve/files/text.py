@@ -4,10 +4,10 @@ import hashlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 from elmo_model.text.files import TextError, numbered_lines
@@ -18,10 +18,10 @@ from elmo_serve.files.inputs import (
     FileError,
     InputFormat,
     Sentence,
-    input_format,
+    format_of,
     split_line,
 )
-from elmo_serve.files.outputs.output_format import OutputFormat
+from elmo_serve.files.outputs.output_format import Check, OutputFormat
 from elmo_serve.output import Output
 
 STDIN = "-"
@@ -134,20 +134,14 @@ class Text:
         Raises FileError for blank lines, and for vectors and sentences that the output format
         cannot hold.
         """
-        check = form.check(wanted)
-        sentences = tokens = 0
-        for number, sentence in self._numbered(_Lines(self.path, self.offset)):
-            check(number, sentence)
-            sentences += 1
-            tokens += len(sentence.tokens)
-        return Survey(sentences, tokens)
+        return surveyed([self], form.check(wanted))
 
     def parts(self, most: int) -> Iterator[Part]:
         """Yield parts of `most` sentences at most, in order; their file has the name of this text.
 
         Raises FileError for blank lines, and for a damaged file.
         """
-        lines = _Lines(self.path)
+        lines = _Lines(self.path, looks_ahead=self.form.looks_ahead)
         offset = first = number = tokens = end = 0
         for end, sentence in self._numbered(lines):
             tokens += len(sentence.tokens)
@@ -162,6 +156,13 @@ class Text:
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
+    def numbered(self) -> Iterator[tuple[int, Sentence]]:
+        """Yield the sentences as `sentences` does, with their numbers in the file, from 1.
+
+        Raises FileError in the end if some were blank.
+        """
+        return self._numbered(_Lines(self.path, self.offset))
+
     def _numbered(self, lines: "_Lines") -> Iterator[tuple[int, Sentence]]:
         """Yield the sentences with their numbers in the file, from 1.
 
@@ -171,7 +172,7 @@ class Text:
         shown: list[str] = []
         number = self.first
         for number, sentence in enumerate(self._read(lines), self.first + 1):
-            if sentence.tokens or self.keep_blank:
+            if sentence.tokens or self.keep_blank or self.form.may_be_empty:
                 yield number, sentence
                 continue
             blanks += 1
@@ -203,15 +204,33 @@ class Text:
             raise FileError(f"{self.name} changed while it was read; start again")
 
 
+def surveyed(texts: Iterable[Text], check: Check, skipped: Container[int] = frozenset()) -> Survey:
+    """Read texts, one after the other, without the sentences of the numbers `skipped`, from 0.
+
+    Raises FileError as `Text.survey` does.
+    """
+    sentences = tokens = 0
+    numbers = count()
+    for text in texts:
+        for number, sentence in text.numbered():
+            if next(numbers) in skipped:
+                continue
+            try:
+                check(sentence)
+            except FileError as error:
+                place = f"{text.name}: {text.form.unit} {number}, {sentence.text!r:.60},"
+                raise FileError(f"{place} {error}") from error
+            sentences += 1
+            tokens += len(sentence.tokens)
+    return Survey(sentences, tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Files below a folder, or one file.
-
-    `form` is the name of their format; without it the ending of each file decides.
-    """
+    """Files below a folder, or one file; `form` returns the format of a file of a name."""
 
     root: Path
-    form: str | None = None
+    form: Callable[[str], InputFormat] = format_of
     keep_blank: bool = False
 
     @property
@@ -230,7 +249,7 @@ class Corpus:
     def text(self, file: str) -> Text:
         """Return the text of one of the files."""
         path = self.root if self.root.is_file() else self.root / file
-        return Text(path, file, INPUTS[self.form or input_format(file)], self.keep_blank)
+        return Text(path, file, self.form(file), self.keep_blank)
 
     def part(self, part: Part) -> Text:
         """Return the text of a part."""
@@ -251,16 +270,20 @@ class Corpus:
 
 
 class _Lines:
-    """The lines of a text file from a byte on; `consumed` counts the bytes up to the next one.
+    """The lines of a text file from a byte on; `consumed` counts the bytes of sentences.
 
-    Readers of sentences take no line beyond the sentence that they yield.
+    It is the byte up to the next line, or that of the last line for a reader that `looks_ahead`,
+    which has read it and not yet used it.
     """
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
+    def __init__(self, path: Path, offset: int = 0, *, looks_ahead: bool = False) -> None:
         self._path = path
+        self._looks_ahead = looks_ahead
         self.consumed = offset
 
     def __iter__(self) -> Iterator[str]:
+        end = self.consumed
         for _, data, line in numbered_lines(self._path, self.consumed):
-            self.consumed += len(data)
+            begin, end = end, end + len(data)
+            self.consumed = begin if self._looks_ahead else end
             yield line

@@ -14,9 +14,9 @@ import torch
 
 from elmo_model.checkpoints import CheckpointError, describe, load
 from elmo_model.checkpoints.allennlp import write
-from elmo_model.network.elmo import Elmo
 from elmo_model.models.catalogue import CATALOGUE, options_of_weights
 from elmo_model.models.published import Member
+from elmo_model.network.elmo import Elmo
 from tests.support import golden
 from tests.support.checkpoints import (
     poisoned,

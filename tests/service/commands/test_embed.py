@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.checkpoints import load
-from elmo_serve.commands.embed import is_stream
+from elmo_serve.commands.embed_run import is_stream
 from elmo_serve.files.in_process import InProcess
 from tests.support.embedding_runs import (
     COMMAND,

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from elmo_model.network.elmo import Elmo
-from elmo_serve.commands.embed import gpus_of
+from elmo_serve.commands.embed_run import gpus_of
 from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import FileError

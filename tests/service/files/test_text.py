@@ -124,7 +124,7 @@ def test_the_parts_together_are_the_files(folder: Path, most: int) -> None:
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_sentences_of_several_lines_stay_whole(tmp_path: Path, most: int) -> None:
     (tmp_path / "x.conllu").write_text(CONLLU)
-    found = Corpus(tmp_path, "conllu")
+    found = Corpus(tmp_path, lambda _: INPUTS["conllu"])
 
     texts = [s.text for part in found.parts(most) for s in found.part(part).sentences()]
 

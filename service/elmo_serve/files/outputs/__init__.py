@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
 from elmo_serve.files.outputs.output_format import OutputFormat
+from elmo_serve.files.outputs.proteins import LAYOUTS
 
 OUTPUTS: dict[str, OutputFormat] = {
     "allennlp": allennlp.NUMBERED,
@@ -14,6 +15,7 @@ OUTPUTS: dict[str, OutputFormat] = {
     "elmoformanylangs-text": elmoformanylangs.TEXT,
     "npz": npz.FORMAT,
     "parquet": parquet.FORMAT,
+    **LAYOUTS,
 }
 
 

@@ -100,19 +100,18 @@ def _check_keys(_output: Output) -> Check:
     datasets: set[int] = set()
     groups: set[int] = set()
 
-    def check(number: int, sentence: Sentence) -> None:
+    def check(sentence: Sentence) -> None:
         parts = [part for part in sentence.text.split("/") if part not in ("", ".")]
         path = hash(tuple(parts))
         above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
-        name = f"sentence {number}, {sentence.text!r:.60},"
         if not parts or "\0" in sentence.text:
-            raise FileError(f"{name} cannot be a key in HDF5")
+            raise FileError("cannot be a key in HDF5")
         if path in datasets:
-            raise FileError(f"{name} is a key already")
+            raise FileError("is a key already")
         if path in groups or above & datasets:
             raise FileError(
-                f"{name} cannot be a key: a slash makes a group in HDF5, and a group and a "
-                "sentence cannot have the same name"
+                "cannot be a key: a slash makes a group in HDF5, and a group and a sentence cannot "
+                "have the same name"
             )
         datasets.add(path)
         groups.update(above)

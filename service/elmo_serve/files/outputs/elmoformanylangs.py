@@ -12,6 +12,7 @@ from elmo_serve.files.outputs.output_format import (
     OutputFormat,
     Target,
     path_of,
+    refuse_stacks,
 )
 from elmo_serve.output import Output
 
@@ -47,20 +48,14 @@ def _write_lines(file: BinaryIO, items: Items) -> None:
         file.write(b"\n")
 
 
-def _check_axes(output: Output) -> Check:
-    if output.stacked:
-        raise FileError("the text format holds one vector per token; do not use --all")
-    return lambda _number, _sentence: None
-
-
 def _check_keys(_output: Output) -> Check:
-    def check(number: int, sentence: Sentence) -> None:
+    def check(sentence: Sentence) -> None:
         name = key(sentence.tokens)
         if not name or "\0" in name:
-            raise FileError(f"sentence {number}, {sentence.text!r:.60}, cannot be a key in HDF5")
+            raise FileError("cannot be a key in HDF5")
 
     return check
 
 
 HDF5 = OutputFormat(_write_hdf5, ".hdf5", check=_check_keys)
-TEXT = OutputFormat(_write_text, ".txt", check=_check_axes, is_stream=True)
+TEXT = OutputFormat(_write_text, ".txt", check=refuse_stacks, is_stream=True)

@@ -1,4 +1,7 @@
-"""An uncompressed .npz with the arrays "0", "1", ...: the npz response of POST /embed as a file."""
+"""An uncompressed .npz with the arrays "0", "1", ...: the npz response of POST /embed as a file.
+
+With sentences as keys the arrays have their texts as names.
+"""
 
 # ruff: noqa: PLC0415 - numpy is imported when a file is written
 
@@ -6,30 +9,45 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 def _write(target: Target, items: Items, facts: Facts) -> None:
+    _write_named(target, ((str(number), vectors) for number, (_, vectors) in enumerate(items)))
+
+
+def write_by_sentence(target: Target, items: Items, facts: Facts) -> None:
+    """Write each array under the text of its sentence. No text may repeat."""
+    _write_named(target, ((sentence.text, vectors) for sentence, vectors in items))
+
+
+def _write_named(target: Target, arrays: Iterable[tuple[str, NDArray[Any]]]) -> None:
     from elmo_serve.http.media_types.encoder import raw
 
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for number, (_, vectors) in enumerate(items):
+        for name, vectors in arrays:
             # A ZipInfo has a fixed date: the same input makes the same file.
-            member = zipfile.ZipInfo(f"{number}.npy")
-            data = b"".join((_header(vectors.shape, vectors.dtype.str), raw(vectors)))
+            member = zipfile.ZipInfo(f"{name}.npy")
+            data = b"".join((header(vectors.shape, vectors.dtype.str), raw(vectors)))
             archive.writestr(member, data)
 
 
 @lru_cache(1024)  # sentences of the same length have the same header
-def _header(shape: tuple[int, ...], dtype: str) -> bytes:
+def header(shape: tuple[int, ...], dtype: str) -> bytes:
+    """Return the head of a .npy file of an array."""
     import numpy as np
 
-    header = io.BytesIO()
+    head = io.BytesIO()
     described = {"shape": shape, "fortran_order": False, "descr": dtype}
-    np.lib.format.write_array_header_1_0(header, described)
-    return header.getvalue()
+    np.lib.format.write_array_header_1_0(head, described)
+    return head.getvalue()
 
 
 FORMAT = OutputFormat(_write, ".npz", (".npz",), is_stream=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 from elmo_serve.files.inputs import FileError, Sentence
 from elmo_serve.output import Output
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from elmo_serve.workers.messages import ModelInfo
 
 Items: TypeAlias = "Iterable[tuple[Sentence, NDArray[Any]]]"
-Check = Callable[[int, Sentence], None]
+Check = Callable[[Sentence], None]
 Target = Path | BinaryIO
 """The path of a file to create; or an open stream, for formats with `is_stream`."""
 
@@ -25,17 +25,43 @@ Target = Path | BinaryIO
 class Facts:
     """The model and the selection of layers, which describe all vectors of a file.
 
-    `first` is the number of the first sentence, for a file with a part of a text.
+    `first` is the number of the first sentence, for a file with a part of a text. `path` is that of
+    OUTPUT, where it is not a stream and not a part.
     """
 
     model: ModelInfo
     output: Output
     first: int = 0
+    path: Path = Path()
 
 
-def _accept_all(_output: Output) -> Check:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a format of proteins has the records of FASTA read.
+
+    `layers` is the selection of layers that it means. `upper` makes letters upper case,
+    `letters_only` refuses all that is no letter of ASCII. The text of a record is its id where
+    `has_ids`, otherwise its header. `repeats` names what is found once in a file: `id`, where the
+    last record of an id counts, or `sequence`.
+    """
+
+    layers: str = "sum"
+    upper: bool = False
+    letters_only: bool = False
+    has_ids: bool = False
+    repeats: Literal["", "id", "sequence"] = ""
+
+
+def accept_all(_output: Output) -> Check:
     """Accept every selection and every sentence."""
-    return lambda _number, _sentence: None
+    return lambda _sentence: None
+
+
+def refuse_stacks(output: Output) -> Check:
+    """Accept one vector a token, or one a sentence."""
+    if output.stacked:
+        raise FileError("the format holds one vector per token; do not use --all")
+    return accept_all(output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +72,19 @@ class OutputFormat:
     `ending` is that of the parts of a folder; a file whose name ends in one of `endings` is in this
     format unless a command names another one.
     `check` is called before anything is computed, with the selection of vectors. It returns a
-    function that is called with the number (from 1) of each sentence and the sentence. Both raise
-    FileError for what the format cannot hold.
+    function that is called with each sentence. Both raise FileError for what the format cannot
+    hold: the latter says what is wrong, the caller which sentence it is.
     `require` raises FileError if an optional dependency is missing. `is_stream` tells whether the
-    format can be written to a pipe.
+    format can be written to a pipe. `layout` is that of a format of proteins, whose input is FASTA.
     """
 
     write: Callable[[Target, Items, Facts], None]
     ending: str = ""
     endings: tuple[str, ...] = ()
-    check: Callable[[Output], Check] = _accept_all
+    check: Callable[[Output], Check] = accept_all
     require: Callable[[], None] = lambda: None
     is_stream: bool = False
+    layout: Layout | None = None
 
 
 def path_of(target: Target) -> Path:

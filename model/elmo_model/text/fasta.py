@@ -1,0 +1,32 @@
+"""FASTA: a header line that begins with `>`, then the lines of a sequence."""
+
+from collections.abc import Iterable, Iterator
+
+from elmo_model.errors import ElmoError
+
+
+class FastaError(ElmoError):
+    """A line of a sequence without a header; the message has its number, counted from 1."""
+
+
+def read(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the header of each record, without its `>`, and the sequence, without white space.
+
+    Of the lines one is read beyond the record that is yielded. Raises FastaError for text before
+    the first header.
+    """
+    header: str | None = None
+    parts: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if line.startswith(">"):
+            if header is not None:
+                yield header, "".join(parts)
+            header, parts = line[1:].strip(), []
+        elif text := "".join(line.split()):
+            if header is None:
+                raise FastaError(
+                    f"line {number} is {line.strip()!r:.60}, expected a header, as in >P12345"
+                )
+            parts.append(text)
+    if header is not None:
+        yield header, "".join(parts)

@@ -1,0 +1,237 @@
+"""The run of `elmo embed`: the text that it reads, the format that it writes, what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from elmo_model.models.catalogue import path_fault, published_model
+from elmo_serve.commands.options import (
+    model_of_server,
+)
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import fail, tell, steps
+from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, input_format
+from elmo_serve.files.outputs import OUTPUTS, output_format
+from elmo_serve.files.outputs.output_format import Layout
+from elmo_serve.files.proteins import Records, Rules, fasta_files
+from elmo_serve.files.text import Text
+
+if TYPE_CHECKING:
+    from elmo_serve.commands.embed import Options
+    from elmo_serve.files.folder import FolderJob
+    from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.run import OnStep, Report
+    from elmo_serve.models import CacheSettings
+
+_STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
+_ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
+PARTS: Final = "parquet"  # the format of the parts of a folder
+
+BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
+
+
+def write_vectors(options: Options) -> None:
+    """Write OUTPUT and say so."""
+    try:
+        report = _to_folder(options) if options.to_folder else _to_file(options)
+    except BrokenPipeError:
+        # The reader of the pipe is gone. Python flushes standard output once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail("standard output was closed", code=1)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
+    again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
+    sentences, tokens = ("proteins", "residues") if options.layout else ("sentences", "tokens")
+    click.echo(
+        f"Wrote {options.output}: {report.sentences:,} {sentences}{again}, {report.tokens:,} "
+        f"{tokens} in {report.seconds:.1f} s",
+        err=is_stream(options.output),
+    )
+
+
+def _to_file(options: Options) -> Report:
+    from elmo_serve.files.run import Job
+
+    run = _embed_options(options, options.layout or _format_of_file(options))
+    form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
+    with (
+        _text(options, run, run.rules.form if run.rules else INPUTS[form]) as text,
+        run.open() as source,
+        text.split(run.split(source.info)) as sentences,
+        steps() as step,
+    ):
+        job = Job(sentences, run.form, source, step)
+        if options.output == "-":
+            return job.to_stream(sys.stdout.buffer)
+        if is_stream(options.output):
+            with Path(options.output).open("wb") as stream:
+                return job.to_stream(stream)
+        identity = run.identity(source.info, form)
+        return job.to_file(Path(options.output), identity, force=options.force)
+
+
+@contextmanager
+def _text(options: Options, run: EmbedOptions, form: InputFormat) -> Iterator[Text | Records]:
+    """Yield the text of a file, or the records of FASTA, whose faults are told."""
+    with ExitStack() as stack:
+        if Path(options.input).is_dir():
+            texts = fasta_files(Path(options.input))
+        else:
+            opened = Text.open(options.input, form, run.keep_blank)
+            texts = [stack.enter_context(opened)]
+        if run.rules is None or run.form.layout is None:
+            yield texts[0]
+            return
+        records = Records.read(options.input, texts, run.rules, run.form.layout)
+        for note in records.notes:
+            tell(note)
+        yield records
+
+
+def _to_folder(options: Options) -> Report:
+    from elmo_serve.files.folder import PART_SENTENCES, FolderJob, PartWriter
+
+    run = _embed_options(options, options.output_format or PARTS)
+    job = FolderJob(
+        root=str(Path(options.input).resolve()),
+        folder=str(Path(options.output).resolve()),
+        options=run,
+        part_sentences=options.part_sentences or PART_SENTENCES,
+    )
+    with steps() as step:
+        if options.ray is not None:
+            return _on_ray(job, options, step)
+        with run.open() as source:
+            writer = PartWriter(job, source)
+            return job.run(source.info, writer.attempts, step, force=options.force)
+
+
+def _on_ray(job: FolderJob, options: Options, step: OnStep) -> Report:
+    if importlib.util.find_spec("ray") is None:
+        raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
+    import ray
+
+    from elmo_serve.distributed.ray_data import Actors, embed_folder
+
+    address = None if options.ray == "local" else options.ray
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except ConnectionError as error:
+        raise FileError(f"--ray {options.ray}: {error}") from error
+    try:
+        gpus = gpus_of(options.device, ray.cluster_resources())
+        actors = Actors(most=options.actors, gpus=gpus)
+        return embed_folder(job, actors, step, force=options.force)
+    except ray.exceptions.RayError as error:
+        # Its text is the traceback of another process; the last line is the error.
+        raise FileError(str(error).strip().rpartition("\n")[2]) from error
+    finally:
+        ray.shutdown()
+
+
+def gpus_of(device: str, resources: Mapping[str, float]) -> float:
+    """Return the GPUs of an actor on a cluster with these resources; `auto` takes one if any is."""
+    wants = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
+    return 1.0 if wants else 0.0
+
+
+def _embed_options(options: Options, form: str) -> EmbedOptions:
+    """Return the options of the run; a published model and word vectors are fetched."""
+    from elmo_serve.files.options import EmbedOptions
+
+    flags = options.forget_sentences or options.use_sentence_keys
+    if flags and form != "allennlp":
+        fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
+    OUTPUTS[form].require()
+    words = options.word_vectors
+    if words is not None and not options.server:
+        words = str(word_vector_map(Path(words)))
+    batch_size = (options.batch_size or BATCH_SIZE) if options.carry_state else None
+    layout = OUTPUTS[form].layout
+    usual = "" if layout is None else "sum" if options.protein else layout.layers
+    return EmbedOptions(
+        layers=options.layers[0] if options.layers else usual,
+        output_format=form,
+        model=_model(options),
+        cache=_cache_for_ray(options),
+        server=options.server,
+        api_key=options.api_key,
+        device=options.device,
+        precision=options.precision,
+        word_vectors=words,
+        normalize=options.normalize,
+        input_format=options.input_format,
+        tokenizer=options.tokenizer,
+        keep_blank=options.keep_blank_lines,
+        batch_size=batch_size,
+        forget_sentences=options.forget_sentences,
+        use_sentence_keys=options.use_sentence_keys,
+        rules=_rules(options, layout or Layout()) if options.is_fasta else None,
+        protein=options.protein,
+    )
+
+
+def _rules(options: Options, layout: Layout) -> Rules:
+    if not layout.has_ids and (options.split_char, options.id) != (None, None):
+        fail("--split-char and --id belong to seqvec: other layouts have ids of their own", code=2)
+    return Rules.of(
+        layout,
+        upper=options.upper,
+        unknown=options.unknown,
+        split_char=options.split_char,
+        field=options.id,
+    )
+
+
+def _model(options: Options) -> str | None:
+    """Return the name or the path of the model, for the process that computes."""
+    if options.server:
+        return model_of_server()
+    if options.ray is None:
+        return resolve_model(options.model)
+    # Another process may have another working folder.
+    is_path = path_fault(options.model) is None
+    return str(Path(options.model).resolve()) if is_path else options.model
+
+
+def _cache_for_ray(options: Options) -> CacheSettings | None:
+    """Return the cache of the machines of a cluster, for a published model."""
+    if options.ray is None or published_model(options.model) is None:
+        return None
+    from elmo_serve.models import cache_of_environment
+
+    return cache_of_environment()
+
+
+def _format_of_file(options: Options) -> str:
+    """Return the name of the format of OUTPUT. Ends the command where it has none."""
+    output = options.output
+    name = options.output_format or output_format(output)
+    if name is None and is_stream(output):
+        fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
+    if name is None:
+        fail(f"{output} ends in none of {', '.join(_ENDINGS)}: name its --format", code=2)
+    if is_stream(output) and name not in _STREAMS:
+        fail(
+            f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "
+            f"--format {', '.join(_STREAMS)}",
+            code=2,
+        )
+    return name
+
+
+def is_stream(output: str) -> bool:
+    """Tell whether OUTPUT is a pipe, a device or an open file, beside which no part can be kept."""
+    path = Path(output)
+    is_descriptor = path.is_relative_to("/dev") and path.is_symlink()  # /dev/stdout, /dev/fd/3
+    is_other = path.exists() and not path.is_file() and not path.is_dir()
+    return output == "-" or is_descriptor or is_other

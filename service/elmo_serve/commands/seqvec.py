@@ -1,0 +1,84 @@
+"""The command `elmo seqvec`: the command line of SeqVec, which `elmo embed` carries out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from elmo_serve.commands.embed import embed
+from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.files.outputs.proteins import seqvec_layout
+
+_LAYERS: Final[dict[str, dict[str, Any]]] = {
+    "sum": {"sum": True},
+    "all": {"concat": True},
+    "CNN": {"layer": 0},
+    "LSTM1": {"layer": 1},
+    "LSTM2": {"layer": 2},
+}
+"""The layers of seqvec as options of `elmo embed`."""
+
+
+@click.command()
+@click.option("-i", "--input", "source", required=True, type=click.Path(exists=True))
+@click.option("-o", "--output", required=True, type=click.Path(), help=".h5, .npz or .npy.")
+@click.option(
+    "--model",
+    metavar="PATH",
+    help="Name or path of the model. Default: ./model, or else the published SeqVec.",
+)
+@click.option(
+    "--protein",
+    is_flag=False,
+    flag_value=True,
+    default=False,
+    type=click.BOOL,
+    metavar="[True]",
+    help="One vector a protein, the mean over its residues.",
+)
+@click.option("--layer", type=click.Choice(list(_LAYERS)), help="Default: sum; all: joined.")
+@click.option("--no-sum-layers", is_flag=True, help="As --layer all (before SeqVec 0.3).")
+@click.option("--batchsize", "--max_size", type=int, help="No effect: batches are chosen here.")
+@click.option("--split-char", default="|", show_default=True, help="Splits the header.")
+@click.option(
+    "--id",
+    type=click.IntRange(min=-1),
+    default=1,
+    show_default=True,
+    help="The field of the header that is the id, from 0; -1: the whole header.",
+)
+@click.option("--cpu", is_flag=True, help="Compute on the CPU.")
+@click.option("--silent", is_flag=True, help="Leave out the notes of this command.")
+def seqvec(
+    source: str, output: str, layer: str | None, batchsize: int | None, **values: Any
+) -> None:
+    """Write vectors of proteins, with the flags of SeqVec.
+
+    INPUT is FASTA, plain or compressed, or a folder of such files. The vectors are those that
+    `elmo embed --layout seqvec` writes.
+
+    \b
+    Examples:
+      $ elmo seqvec -i proteins.fasta -o vectors.h5
+      $ elmo seqvec -i proteins.fasta -o vectors.npz --protein True --id 0
+    """
+    layout = seqvec_layout(output)
+    if layout is None:
+        fail(f"{output} ends in {Path(output).suffix!r}, expected .h5, .npz or .npy", code=2)
+    if batchsize is not None and not values["silent"]:
+        tell("--batchsize and --max_size have no effect: batches are chosen by this program")
+    model = values["model"] or ("./model" if Path("model").is_dir() else "seqvec")
+    click.get_current_context().invoke(
+        embed,
+        input=source,
+        output=output,
+        output_format=layout,
+        model=model,
+        protein=values["protein"],
+        split_char=values["split_char"],
+        id=values["id"],
+        device="cpu" if values["cpu"] else "auto",
+        **_LAYERS["all" if values["no_sum_layers"] else layer or "sum"],
+    )

@@ -1,0 +1,19 @@
+"""FASTA: headers and sequences."""
+
+from __future__ import annotations
+
+import pytest
+
+from elmo_model.text.fasta import FastaError, read
+
+
+def test_a_sequence_is_joined_from_its_lines_without_white_space() -> None:
+    lines = ["\n", ">sp|P1|X name  of it \r\n", "AC D\n", "\t\n", "ef\n", ">2\n", ">\n", "G*-\n"]
+
+    assert list(read(lines)) == [("sp|P1|X name  of it", "ACDef"), ("2", ""), ("", "G*-")]
+    assert list(read([])) == []
+
+
+def test_text_before_the_first_header_is_named() -> None:
+    with pytest.raises(FastaError, match="line 2 is 'ACDE', expected a header, as in >P12345"):
+        list(read(["\n", "ACDE\n", ">x\n"]))

@@ -1,0 +1,166 @@
+"""`elmo seqvec`: SeqVec's flags in both spellings; and FASTA given to `elmo embed`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow.parquet
+import pytest
+from click.testing import Result
+
+from elmo_model.checkpoints import load
+from tests.support.command_line import elmo
+from tests.support.embedding_runs import close, embed, layers_of, refused
+from tests.support.servers import SMALL
+
+
+@pytest.fixture
+def proteins(tmp_path: Path) -> Path:
+    path = tmp_path / "in.fasta"
+    path.write_text(">sp|P1|ONE_ECOLI\nseqw\nence\n>sp|P2|TWO_ECOLI\nPROTEIN*\n")
+    return path
+
+
+def seqvec(source: Path, output: Path, *flags: object, model: Path = SMALL) -> Result:
+    return elmo("seqvec", "-i", source, "-o", output, "--model", model, *flags)
+
+
+@pytest.fixture(scope="module")
+def layers() -> list[np.ndarray]:
+    return layers_of(load(SMALL), [list("SEQWENCE"), list("PROTEIN*")])
+
+
+@pytest.mark.parametrize(
+    ("flags", "pick"),
+    [
+        ((), lambda each: each.sum(0)),
+        (("--layer", "sum", "--cpu", "--silent"), lambda each: each.sum(0)),
+        (("--layer", "all"), lambda each: np.concatenate(each, axis=1)),
+        (("--no-sum-layers",), lambda each: np.concatenate(each, axis=1)),
+        (("--layer", "CNN"), lambda each: each[0]),
+        (("--layer", "LSTM1"), lambda each: each[1]),
+        (("--layer", "LSTM2"), lambda each: each[2]),
+        (("--protein",), lambda each: each.sum(0).mean(0)),
+        (("--protein", "True"), lambda each: each.sum(0).mean(0)),
+        (("--protein", "False"), lambda each: each.sum(0)),
+        (("--protein", "1", "--layer", "LSTM2"), lambda each: each[2].mean(0)),
+    ],
+)
+def test_flags_mean_what_they_meant(
+    proteins: Path,
+    tmp_path: Path,
+    layers: list[np.ndarray],
+    flags: tuple[str, ...],
+    pick: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    result = seqvec(proteins, tmp_path / "out.h5", *flags)
+
+    assert result.exit_code == 0, result.output
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert set(file) == {"P1", "P2"}
+        close(file["P1"][()], pick(layers[0]))
+        close(file["P2"][()], pick(layers[1]))
+
+
+def test_ids_are_fields_or_whole_headers(proteins: Path, tmp_path: Path) -> None:
+    for number, (flags, ids) in enumerate(
+        [
+            (("--id", -1), {"sp|P1|ONE_ECOLI", "sp|P2|TWO_ECOLI"}),
+            (("--split-char", "_", "--id", "0"), {"sp|P1|ONE", "sp|P2|TWO"}),
+            (("--id=2",), {"ONE_ECOLI", "TWO_ECOLI"}),
+        ]
+    ):
+        output = tmp_path / f"{number}.npz"
+        assert seqvec(proteins, output, *flags).exit_code == 0
+        with np.load(output) as found:
+            assert set(found.files) == ids
+
+
+@pytest.mark.parametrize("flag", ["--batchsize", "--max_size"])
+def test_the_size_of_batches_is_said_to_be_chosen(
+    proteins: Path, tmp_path: Path, flag: str
+) -> None:
+    said = seqvec(proteins, tmp_path / "a.h5", flag, "15000").stderr
+    silent = seqvec(proteins, tmp_path / "b.h5", flag, "15000", "--silent").stderr
+
+    assert "--batchsize and --max_size have no effect: batches are chosen by this program" in said
+    assert "--batchsize" not in silent
+
+
+def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.fasta").write_bytes(proteins.read_bytes())
+    (folder / "my_fasta").write_text(">sp|P3|X\nAC\n")
+
+    assert seqvec(folder, tmp_path / "out.h5").exit_code == 0
+    assert embed(folder, tmp_path / "same.h5", "--layout", "seqvec").exit_code == 0
+
+    assert set(h5py.File(tmp_path / "out.h5")) == {"P1", "P2", "P3"}
+    assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "same.h5").read_bytes()
+
+
+def test_another_ending_is_refused(proteins: Path, tmp_path: Path) -> None:
+    result = seqvec(proteins, tmp_path / "out.txt")
+
+    assert result.exit_code == 2
+    assert "ends in '.txt', expected .h5, .npz or .npy" in result.stderr
+
+
+def test_the_model_is_that_of_the_working_folder_or_the_published_one(
+    proteins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ("seqvec", "-i", proteins, "-o", tmp_path / "out.h5")
+    missing = elmo(*flags, ELMO_CACHE=str(tmp_path / "cache"), ELMO_OFFLINE="1")
+    Path("model").symlink_to(SMALL)
+    found = elmo(*flags)
+
+    assert "seqvec.zip: does not exist, expected it there as ELMO_OFFLINE is set" in missing.stderr
+    assert found.exit_code == 0, found.output
+
+
+# FASTA given to `elmo embed`
+
+
+def test_fasta_needs_a_model(proteins: Path, tmp_path: Path) -> None:
+    result = elmo("embed", proteins, tmp_path / "out.h5")
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"elmo: {proteins} is FASTA, and english reads English: name a --model\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("in.txt", ("--top", "--protein"), "--protein goes with FASTA and its layouts"),
+        ("in.txt", ("--top", "--id", "0"), "--id goes with FASTA"),
+        ("in.conllu", ("--layout", "biotrainer", "--input-format", "conllu"), "layout of FASTA"),
+        ("in.fasta", ("--layout", "biotrainer", "--id", "0"), "--split-char and --id belong to"),
+        ("in.fasta", ("--layout", "seqvec", "--part-sentences", "2"), "seqvec is one file: leave"),
+        ("in.fasta", ("--layout", "bio_embeddings", "--top"), "bio_embeddings holds all layers"),
+        ("in.fasta", ("--tokenizer", "characters"), "--tokenizer splits plain text, not fasta"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, name: str, flags: tuple[str, ...], message: str
+) -> None:
+    source = tmp_path / name
+    source.write_text(">x|P1\nAC\n")
+
+    assert message in refused(source, tmp_path / "out.h5", *flags, code=2)
+
+
+def test_other_formats_hold_records_as_well(proteins: Path, tmp_path: Path) -> None:
+    flags = ("--top", "--upper", "--unknown", "x")
+    assert embed(proteins, tmp_path / "out.parquet", *flags).exit_code == 0
+    assert embed(proteins, tmp_path / "parts", *flags, "--part-sentences", 1).exit_code == 0
+
+    tokens = pyarrow.parquet.read_table(tmp_path / "out.parquet")["tokens"].to_pylist()
+    parts = pyarrow.parquet.read_table(tmp_path / "parts")["tokens"].to_pylist()
+    assert tokens == parts == [list("SEQWENCE"), list("PROTEINX")]

@@ -1,0 +1,327 @@
+"""The four layouts of proteins, read as the tools read them whose layouts they are."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+
+from elmo_model.network.elmo import Elmo
+from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.inputs import INPUTS
+from elmo_serve.files.options import EmbedOptions
+from elmo_serve.files.outputs.proteins import LAYOUTS, STAGE
+from elmo_serve.files.proteins import Records, Rules
+from elmo_serve.files.run import Job, Report
+from elmo_serve.files.text import Text
+from elmo_serve.files.vectors import LengthSorted
+from tests.support.embedding_runs import close, done, embed, layers_of, refused
+
+SEQUENCES = {"P1": "SEQWENCE", "P2": "PROTEIN", "P3": "", "P4": "ACDEFGHIKLMNPQRSTVWY" * 4}
+HEADERS = {name: f"sp|{name}|{name}_ECOLI Protein, of {name}" for name in SEQUENCES}
+
+
+@pytest.fixture
+def proteins(tmp_path: Path) -> Path:
+    path = tmp_path / "in.fasta"
+    path.write_text("".join(f">{HEADERS[name]}\n{SEQUENCES[name]}\n" for name in SEQUENCES))
+    return path
+
+
+@pytest.fixture(scope="module")
+def sums(elmo: Elmo) -> dict[str, np.ndarray]:
+    found = layers_of(elmo, [list(each) for each in SEQUENCES.values()])
+    return {name: each.sum(0) for name, each in zip(SEQUENCES, found, strict=True)}
+
+
+def test_seqvec_has_the_sum_under_the_id(
+    proteins: Path, tmp_path: Path, sums: dict[str, np.ndarray]
+) -> None:
+    """The layout of FASTA unless another is named."""
+    said = done(proteins, tmp_path / "out.h5")
+    done(proteins, tmp_path / "out.npz")
+
+    assert ": 4 proteins, 95 residues in" in said
+    with h5py.File(tmp_path / "out.h5") as file, np.load(tmp_path / "out.npz") as members:
+        assert set(file) == set(members.files) == set(SEQUENCES)
+        for name, vectors in sums.items():
+            close(file[name][()], vectors)
+            np.testing.assert_array_equal(members[name], file[name][()])
+            assert file[name].chunks is None and file[name].compression is None
+
+
+@pytest.mark.parametrize("count", [4, 120])
+def test_a_matrix_of_seqvec_has_its_ids_beside_it(tmp_path: Path, elmo: Elmo, count: int) -> None:
+    """Its number of rows is written last, over a header that was made without it."""
+    source = tmp_path / "in.fasta"
+    source.write_text("".join(f">x|{number}\nAC{'D' * (number % 5)}\n" for number in range(count)))
+
+    done(source, tmp_path / "out.npy", "--protein")
+
+    found = np.load(tmp_path / "out.npy")
+    assert json.loads((tmp_path / "out.json").read_text()) == [str(n) for n in range(count)]
+    (layers,) = layers_of(elmo, [list("ACDDD")])
+    assert found.shape == (count, 32)
+    close(found[3], layers.sum(0).mean(0))
+    line = refused(source, tmp_path / "b.npy")
+    assert "a .npy of seqvec holds one vector a protein: --protein" in line
+
+
+def test_an_id_with_a_slash_makes_groups_and_two_that_cannot_be_are_named(tmp_path: Path) -> None:
+    source = tmp_path / "in.fasta"
+    source.write_text(">x|a/b\nAC\n>x|c\nD\n")
+    done(source, tmp_path / "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert file["a"]["b"].shape == (2, 32)
+
+    source.write_text(">x|a/b\nAC\n>x|a\nD\n")
+    line = refused(source, tmp_path / "b.h5")
+    assert "in.fasta: record 2, 'a', cannot be a key: a slash makes a group in HDF5" in line
+
+
+def test_one_vector_a_protein_is_the_mean_of_the_chosen_layers(
+    proteins: Path, tmp_path: Path, elmo: Elmo
+) -> None:
+    done(proteins, tmp_path / "sum.h5", "--protein")
+    done(proteins, tmp_path / "all.h5", "--protein", "--concat")
+
+    (layers,) = layers_of(elmo, [list("PROTEIN")])
+    with h5py.File(tmp_path / "sum.h5") as one, h5py.File(tmp_path / "all.h5") as other:
+        close(one["P2"][()], layers.sum(0).mean(0))
+        close(other["P2"][()], np.concatenate(layers, axis=1).mean(0))
+        assert not one["P3"][()].any()  # the mean over no residues
+
+
+# bio_embeddings
+
+
+def read_by_gopredsim(path: Path) -> dict[str, np.ndarray]:
+    """Read vectors by the rule of goPredSim's `read_embeddings`: the attribute is the name."""
+    with h5py.File(path) as file:
+        return {data.attrs["original_id"]: np.array(data) for data in file.values()}
+
+
+def md5(sequence: str) -> str:
+    return hashlib.md5(sequence.encode(), usedforsecurity=False).hexdigest()
+
+
+def folder_of(proteins: Path, *flags: object) -> Path:
+    prefix = proteins.with_name("prefix")
+    done(proteins, prefix, "--layout", "bio_embeddings", *flags)
+    return prefix
+
+
+def test_a_folder_of_bio_embeddings_has_all_its_files(
+    proteins: Path, sums: dict[str, np.ndarray], elmo: Elmo
+) -> None:
+    prefix = folder_of(proteins)
+    stage = prefix / "seqvec_embeddings"
+
+    parameters = {"input_parameters_file.yml", "output_parameters_file.yml"}
+    assert {path.name for path in prefix.iterdir()} == {
+        *("sequences_file.fasta", "mapping_file.csv", "remapped_sequences_file.fasta", stage.name),
+        *parameters,
+    }
+    vectors = {"embeddings_file.h5", "reduced_embeddings_file.h5"}
+    assert {path.name for path in stage.iterdir()} == vectors | parameters
+    reduced = read_by_gopredsim(stage / "reduced_embeddings_file.h5")
+    assert set(reduced) == {header.split()[0] for header in HEADERS.values()}
+    close(reduced["sp|P2|P2_ECOLI"], sums["P2"].mean(0))
+    assert not reduced["sp|P3|P3_ECOLI"].any()
+    (layers,) = layers_of(elmo, [list("SEQWENCE")])
+    with h5py.File(stage / "embeddings_file.h5") as file:
+        assert set(file) == {md5(sequence) for sequence in SEQUENCES.values()}
+        close(file[md5("SEQWENCE")][()], layers)
+        assert file[md5("SEQWENCE")].attrs["original_id"] == "sp|P1|P1_ECOLI"
+        assert file[md5("")].shape == (3, 0, 32)
+
+
+def test_the_mapping_of_bio_embeddings_begins_with_the_longest(proteins: Path) -> None:
+    prefix = folder_of(proteins)
+
+    rows = list(csv.reader((prefix / "mapping_file.csv").read_text().splitlines()))
+    assert rows[0] == ["", "original_id", "sequence_length"]
+    order = ["P4", "P1", "P2", "P3"]
+    assert rows[1:] == [
+        [md5(SEQUENCES[name]), HEADERS[name].split()[0], str(len(SEQUENCES[name]))]
+        for name in order
+    ]
+    remapped = (prefix / "remapped_sequences_file.fasta").read_text().splitlines()
+    assert remapped[:3] == [
+        f">{md5(SEQUENCES['P4'])} {HEADERS['P4']}",
+        SEQUENCES["P4"][:60],
+        SEQUENCES["P4"][60:],
+    ]
+    assert (prefix / "sequences_file.fasta").read_text().splitlines()[0] == f">{HEADERS['P1']}"
+    parameters = yaml.safe_load((prefix / "output_parameters_file.yml").read_text())
+    assert parameters["global"]["mapping_file"] == str(prefix / "mapping_file.csv")
+
+
+def test_a_sequence_that_repeats_is_written_once_with_both_ids_in_the_mapping(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "in.fasta"
+    source.write_text(">a\nACD\n>b\nACD\n>c\nE\n")
+
+    result = embed(source, tmp_path / "prefix", "--layout", "bio_embeddings", "--protein")
+
+    assert "1 records have the sequence of another: it is written once" in result.stderr
+    rows = (tmp_path / "prefix/mapping_file.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == ["a", "b", "c"]
+    stage = tmp_path / "prefix/seqvec_embeddings"
+    assert set(read_by_gopredsim(stage / "reduced_embeddings_file.h5")) == {"a", "c"}
+    assert not (stage / "embeddings_file.h5").exists()
+
+
+def test_lower_case_is_kept_by_bio_embeddings_and_what_is_no_letter_refused(
+    tmp_path: Path, elmo: Elmo
+) -> None:
+    source = tmp_path / "in.fasta"
+    source.write_text(">a\nacd\n")
+    prefix = folder_of(source)
+    with h5py.File(prefix / "seqvec_embeddings/embeddings_file.h5") as file:
+        close(file[md5("acd")][()], layers_of(elmo, [list("acd")])[0])
+
+    source.write_text(">a\nAC*\n")
+    line = refused(source, tmp_path / "b", "--layout", "bio_embeddings")
+    assert f"{source}: record 1, 'a', holds '*', expected a to z, A to Z" in line
+    done(source, tmp_path / "b.h5", "--id", -1)  # seqvec keeps it
+
+
+def test_a_folder_that_exists_is_never_replaced(proteins: Path) -> None:
+    folder_of(proteins)
+
+    line = refused(proteins, proteins.with_name("prefix"), "--layout", "bio_embeddings", "--force")
+
+    assert "prefix is a folder that exists; name another, or remove it" in line
+
+
+# biotrainer and scikit-bio
+
+
+def test_biotrainer_finds_a_sequence_by_its_hash(
+    proteins: Path, tmp_path: Path, sums: dict[str, np.ndarray]
+) -> None:
+    """By the rules of its `calculate_sequence_hash` and `load_embeddings`."""
+    done(proteins, tmp_path / "out.h5", "--layout", "biotrainer")
+
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert len(file) == 4
+        for name, sequence in SEQUENCES.items():
+            key = hashlib.sha256(f"{sequence}_{len(sequence)}".encode()).hexdigest()
+            close(np.array(file[key]), sums[name])
+            assert file[key].attrs["original_id"] == HEADERS[name].split()[0]
+            assert file[key].compression == ("gzip" if sequence else None)
+    line = refused(proteins, tmp_path / "b.h5", "--layout", "biotrainer", "--all")
+    assert "holds one vector per token; do not use --all" in line
+
+
+def read_by_scikit_bio(path: Path) -> list[tuple[str, np.ndarray]]:
+    """Read a file by the rule of its `_embed_to_generator`."""
+    with h5py.File(path) as file:
+        found, start, row = [], 0, 0
+        for end, last in zip(file["idptr"], file["embedding_ptr"], strict=True):
+            sequence = file["id"][start:end].tobytes().decode("ascii")
+            found.append((sequence, file["embedding"][row:last]))
+            start, row = end, last
+        return found
+
+
+def test_scikit_bio_reads_all_proteins_from_one_matrix(
+    proteins: Path, tmp_path: Path, sums: dict[str, np.ndarray]
+) -> None:
+    done(proteins, tmp_path / "out.h5", "--layout", "scikit-bio")
+    done(proteins, tmp_path / "means.h5", "--layout", "scikit-bio", "--protein")
+
+    found = read_by_scikit_bio(tmp_path / "out.h5")
+    means = read_by_scikit_bio(tmp_path / "means.h5")
+    assert [sequence for sequence, _ in found] == list(SEQUENCES.values())
+    for (_, vectors), (_, mean), expected in zip(found, means, sums.values(), strict=True):
+        close(vectors, expected)
+        assert mean.shape == (1, 32)
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert dict(file.attrs) == {
+            **{"format": "embedding", "format-version": "1.0", "dtype": "float32", "dim": 32}
+        }
+        ids = [each.decode() for each in file["original_id"]]
+    assert ids == [header.split()[0] for header in HEADERS.values()]
+
+
+def test_letters_and_headers_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "in.fasta"
+    source.write_text(">a\nAÜ\n")
+    result = embed(source, tmp_path / "out.h5", "--layout", "scikit-bio")
+    assert result.exit_code == 1
+    assert "record 1, 'a', holds letters beyond ASCII" in result.stderr
+
+    source.write_text(">a\0b\nA\n")
+    line = refused(source, tmp_path / "out.h5", "--layout", "biotrainer")
+    assert "has a null character in its header" in line
+
+
+# Runs that are killed
+
+
+class EndError(Exception):
+    """The end of a process, after which the disk holds what it had written."""
+
+
+def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, int]) -> Report:
+    """Write a layout; end at a step, after so many residues."""
+    layout = LAYOUTS[name].layout
+    assert layout is not None
+    rules = Rules.of(layout)
+    text = Text(proteins, "in.fasta", INPUTS["fasta"])
+    options = EmbedOptions(layout.layers, name, rules=rules, protein=name == "seqvec-npy")
+    network = InProcess.open(elmo)
+    source = LengthSorted(replace(network, batch_tokens=1), options.output(network.info))
+
+    def step(step_name: str, residues: int, _all: int) -> None:
+        if step_name == ends[0] and residues >= ends[1]:
+            raise EndError
+
+    records = Records.read("in.fasta", [text], rules, layout)
+    job = Job(records, options.form, source, step, keep_seconds=0)
+    return job.to_file(output, options.identity(network.info, "fasta"))
+
+
+def content(output: Path) -> dict[str, bytes]:
+    """Return the bytes of a file, or of all files of a folder, by their names."""
+    files = output.rglob("*") if output.is_dir() else [output]
+    return {path.name: path.read_bytes() for path in files if path.is_file()}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(("ends", "resumed"), [(("Embedding", 16), 2), (("Writing", 15), 4)])
+def test_a_run_that_ended_early_continues_and_the_file_is_whole_or_absent(
+    proteins: Path,
+    tmp_path: Path,
+    elmo: Elmo,
+    name: str,
+    ends: tuple[str, int],
+    resumed: int,
+) -> None:
+    whole, output = tmp_path / "whole" / "out", tmp_path / "again" / "out"
+    whole.parent.mkdir()
+    output.parent.mkdir()
+    run(proteins, whole, name, elmo, ("", 0))
+
+    with pytest.raises(EndError):
+        run(proteins, output, name, elmo, ends)
+    assert not output.exists()
+    if name == "bio_embeddings":  # SIGKILL leaves what was being written
+        (output.parent / "out.new" / STAGE).mkdir(parents=True)
+        (output.parent / "out.new" / STAGE / "embeddings_file.h5").write_bytes(b"torn")
+    report = run(proteins, output, name, elmo, ("", 0))
+
+    assert report.resumed == resumed
+    expected = {key: value for key, value in content(whole).items() if key[-4:] != ".yml"}
+    assert expected.items() <= content(output).items()
+    assert {path.name for path in output.parent.iterdir()} <= {"out", "out.json"}

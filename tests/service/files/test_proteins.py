@@ -1,0 +1,150 @@
+"""Records of FASTA as the text of a run: ids, letters, repeats, files and folders."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from elmo_serve.files.inputs import INPUTS, FileError, Sentence, format_of
+from elmo_serve.files.outputs.output_format import Layout
+from elmo_serve.files.proteins import Records, Rules, fasta_files
+from elmo_serve.files.text import Corpus, Text
+
+SEQVEC = Rules(upper=True, split_char="|", field=1)
+IDS = Layout(has_ids=True, repeats="id")
+
+
+def write(path: Path, text: str) -> Text:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return Text(path, path.name, INPUTS["fasta"])
+
+
+def records(text: Text, rules: Rules = SEQVEC, layout: Layout = IDS) -> Records:
+    return Records.read(text.name, [text], rules, layout)
+
+
+def read(rules: Rules, *lines: str) -> list[Sentence]:
+    return list(rules.read(lines))
+
+
+@pytest.mark.parametrize("name", ["a.fasta", "b/a.fa.gz", "a.faa", "a.fas.xz"])
+def test_the_ending_of_a_file_tells_that_it_is_fasta(name: str) -> None:
+    assert format_of(name) is INPUTS["fasta"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        (Rules(), "sp|P1>2|X a name"),
+        (SEQVEC, "P12"),
+        (Rules(split_char="|", field=0), "sp"),
+        (Rules(split_char=" ", field=2), "name"),
+        (Rules(split_char="|", field=-1), "sp|P12|X a name"),
+    ],
+)
+def test_the_text_of_a_record_is_its_header_or_its_id_as_in_seqvec(rules: Rules, text: str) -> None:
+    assert read(rules, ">sp|P1>2|X a name\n", "AC\n") == [Sentence(text, ["A", "C"])]
+
+
+def test_a_header_without_the_field_names_the_record_and_what_is_allowed(tmp_path: Path) -> None:
+    text = write(tmp_path / "in.fasta", ">a|b\nA\n>lonely\nC\n")
+
+    with pytest.raises(FileError) as error:
+        records(text)
+
+    assert str(error.value) == (
+        "in.fasta: record 2, 'lonely', has no field 1 between '|', expected 0 to 0; --id -1 takes "
+        "the whole header"
+    )
+
+
+def test_letters_are_kept_made_upper_case_read_as_x_or_refused() -> None:
+    lines = (">a\n", "Ac*-B\n")
+
+    assert read(Rules(), *lines)[0].tokens == list("Ac*-B")
+    assert read(Rules(upper=True), *lines)[0].tokens == list("AC*-B")
+    assert read(Rules(upper=True, unknown="x"), *lines)[0].tokens == list("ACXXB")
+    assert read(Rules(unknown="x", letters_only=True), *lines)[0].tokens == list("AXXXB")
+    assert read(Rules(letters_only=True), ">a\n", "Ac\n")[0].tokens == ["A", "c"]
+    with pytest.raises(FileError, match=r"record 1, 'a', holds '\*', '-', expected a to z, A to Z"):
+        read(Rules(letters_only=True), *lines)
+    with pytest.raises(FileError, match=r"holds '\*', '-', 'c', expected ABC"):
+        read(Rules(unknown="refuse"), *lines)
+
+
+def test_letters_that_no_protein_has_are_counted_and_named_once(tmp_path: Path) -> None:
+    text = write(tmp_path / "in.fasta", ">x|P1\nAC*\n>x|P2\nab*\n>x|P3\nJ\n")
+
+    (note,) = records(text).notes
+    (as_x,) = records(text, Rules(unknown="x")).notes
+
+    assert note == (
+        "in.fasta: letters that are none of the 25 of proteins: '*' 2 (first in P1), 'J' 1 (first "
+        "in P3): kept; --unknown x reads them as X"
+    )
+    assert "'a' 1" in as_x and as_x.endswith(": read as X")
+
+
+def test_the_last_of_an_id_counts_and_it_is_said(tmp_path: Path) -> None:
+    text = write(tmp_path / "in.fasta", ">x|P1\nAC\n>x|P2\nD\n>x|P1\nEFG\n>x|P1\nH\n")
+
+    found = records(text)
+
+    assert [each.text for each in found.sentences()] == ["P2", "P1"]
+    assert [each.tokens for each in found.sentences()] == [["D"], ["H"]]
+    assert found.notes == (
+        "in.fasta: 2 records have the id of a later one, which counts, as in seqvec",
+    )
+
+
+def test_the_same_sequence_is_said_and_computed_where_sequences_are_keys(tmp_path: Path) -> None:
+    text = write(tmp_path / "in.fasta", ">a\nAC\n>b\nAC\n")
+
+    found = records(text, Rules(), Layout(repeats="sequence"))
+
+    assert len(list(found.sentences())) == 2
+    assert found.notes == ("in.fasta: 1 records have the sequence of another: it is written once",)
+
+
+def test_an_empty_file_and_text_that_is_no_fasta_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"in\.fasta: holds no record, expected FASTA"):
+        records(write(tmp_path / "in.fasta", "\n"))
+    with pytest.raises(FileError, match=r"in\.fasta: line 1 is 'The cat', expected a header"):
+        records(write(tmp_path / "in.fasta", "The cat\n"))
+
+
+def test_the_files_of_a_folder_are_one_text(tmp_path: Path) -> None:
+    """They are found by their endings, or as seqvec finds them."""
+    write(tmp_path / "in/b.faa", ">x|2\nC\n")
+    write(tmp_path / "in/deep/a.fasta.gz", ">x|3\nD\n>x|2\nE\n")
+    write(tmp_path / "in/my_fasta.txt", ">x|4\nF\n")
+    write(tmp_path / "in/notes.txt", "none\n")
+
+    texts = fasta_files(tmp_path / "in")
+    found = Records.read("in", texts, SEQVEC, IDS)
+
+    assert [each.text for each in found.sentences()] == ["3", "2", "4"]
+    before = found.digest()
+    write(tmp_path / "in/b.faa", ">x|2\nG\n")
+    assert found.digest() != before
+    (tmp_path / "none").mkdir()
+    with pytest.raises(FileError, match="none: holds no FASTA, expected files that end in"):
+        fasta_files(tmp_path / "none")
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+@pytest.mark.parametrize("name", ["in.fasta", "in.fasta.gz"])
+def test_parts_of_fasta_begin_at_their_headers(tmp_path: Path, name: str, most: int) -> None:
+    """The reader sees the header of the next record before it yields one."""
+    text = write(tmp_path / name, "\n>a b\nAC\nD\n\n>b\n>c\r\nEF\n>d\nG\nH")
+    corpus = Corpus(text.path)
+
+    found = [list(corpus.part(part).sentences()) for part in corpus.parts(most)]
+
+    whole = list(text.sentences())
+    assert [each.tokens for each in whole] == [list("ACD"), [], list("EF"), list("GH")]
+    assert found == [whole[at : at + most] for at in range(0, len(whole), most)]
