@@ -32,6 +32,7 @@ from elmo_client.errors import (
 )
 from elmo_client.job import AsyncJob, Job
 from elmo_client.results import (
+    EmbeddedProtein,
     EmbeddedText,
     Head,
     JobState,
@@ -52,6 +53,7 @@ __all__ = [
     "ElmoEmbedder",
     "ElmoError",
     "EmbedOptions",
+    "EmbeddedProtein",
     "EmbeddedText",
     "FieldError",
     "FitFailed",

@@ -11,10 +11,19 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.job import AsyncJob
-from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
+from elmo_client.results import (
+    Cosines,
+    EmbeddedProtein,
+    EmbeddedText,
+    Neighbours,
+    Task,
+    TokenizedText,
+    Vectors,
+)
 from elmo_client.selection import NOTHING, EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
@@ -86,6 +95,17 @@ class AsyncClient:
         check_texts(texts)
         selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
+
+    async def embed_proteins(
+        self, records: Iterable[tuple[str, str]]
+    ) -> AsyncIterator[EmbeddedProtein]:
+        """Yield id, vectors of the residues and their mean. See `Client.embed_proteins`."""
+        ids, sequences = tee(records)
+        found = self.stream_text(
+            (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
+        )
+        async for each in found:
+            yield EmbeddedProtein.of(next(ids)[0], each)
 
     async def tokenize(self, texts: Texts, *, tokenizer: str | None = None) -> list[TokenizedText]:
         """Return the tokens and offsets that `embed_text` makes of each text."""

@@ -3,11 +3,20 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.event_loop_thread import EventLoopThread, result
 from elmo_client.job import AsyncJob, Job
-from elmo_client.results import Cosines, EmbeddedText, Neighbours, Task, TokenizedText, Vectors
+from elmo_client.results import (
+    Cosines,
+    EmbeddedProtein,
+    EmbeddedText,
+    Neighbours,
+    Task,
+    TokenizedText,
+    Vectors,
+)
 from elmo_client.selection import NOTHING, EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
@@ -116,6 +125,19 @@ class Client:
         check_texts(texts)
         selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
+
+    def embed_proteins(self, records: Iterable[tuple[str, str]]) -> Iterator[EmbeddedProtein]:
+        """Yield id, vectors of the residues and their mean for pairs of an id and a sequence.
+
+        The letters are read in upper case, each as a token; the vectors are sums of all layers, as
+        in SeqVec. Memory is bounded as with `stream`. The server bounds the length of a sequence by
+        its ELMO_MAX_SENTENCE_TOKENS.
+        """
+        ids, sequences = tee(records)
+        found = self.stream_text(
+            (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
+        )
+        return (EmbeddedProtein.of(name, each) for each, (name, _) in zip(found, ids, strict=False))
 
     def tokenize(
         self, texts: Iterable[str], *, tokenizer: str | None = None
