@@ -1,4 +1,4 @@
-"""The code blocks of docs/migrate.md, docs/client.md and docs/files.md, run as they stand."""
+"""The code blocks of docs/migrate.md, client.md, files.md and proteins.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 URL = "http://localhost:8000"
 TOOLS = (
     *("AllenNLP", "bilm-tf", "TensorFlow Hub", "simple_elmo", "ELMoForManyLangs"),
-    *("SeqVec", "bio_embeddings", "flair", "DeLFT"),
+    *("SeqVec", "bio_embeddings", "flair", "DeLFT", "Spark NLP"),
 )
 
-_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(sh|python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ def place(tmp_path: Path) -> Iterator[Path]:
         (tmp_path / name).symlink_to(SMALL / name)
     (tmp_path / "zhs.model").symlink_to(GOLDEN / "elmoformanylangs" / "word_and_char")
     (tmp_path / "sentences.txt").write_text("The cat sat .\nHello\n", encoding="utf-8")
+    (tmp_path / "uniref50_v2").symlink_to(SMALL)
+    (tmp_path / "proteins.fasta").write_text(">sp|P1|X\nSEQWENCE\n", encoding="utf-8")
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.txt").symlink_to(tmp_path / "sentences.txt")
     (tmp_path / "text.txt").write_text("The cat can't sit.\nHello!\n", encoding="utf-8")
@@ -118,7 +120,7 @@ def test_every_tool_has_old_and_new_code_in_turn() -> None:
         assert "**Before**" in section and "**After**" in section, tool
 
 
-@pytest.mark.parametrize("document", ["client.md", "files.md"])
+@pytest.mark.parametrize("document", ["client.md", "files.md", "proteins.md"])
 def test_examples_run_in_their_order(
     document: str, place: Path, documented_server: Running
 ) -> None:
@@ -130,7 +132,7 @@ def test_examples_run_in_their_order(
 
     assert len(found) > 4
     vectors = [path.name for path in place.iterdir() if path.name.startswith("vectors")]
-    assert (document == "files.md") == bool(vectors)
+    assert (document != "client.md") == bool(vectors)
 
 
 def test_every_option_of_the_command_is_documented() -> None:

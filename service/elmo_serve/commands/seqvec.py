@@ -26,6 +26,8 @@ _LAYERS: Final[dict[str, dict[str, Any]]] = {
 @click.option("-o", "--output", required=True, type=click.Path(), help=".h5, .npz or .npy.")
 @click.option(
     "--model",
+    envvar="ELMO_MODEL",
+    show_envvar=True,
     metavar="PATH",
     help="Name or path of the model. Default: ./model, or else the published SeqVec.",
 )
