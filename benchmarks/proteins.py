@@ -81,10 +81,12 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
     with tempfile.TemporaryDirectory(prefix="elmo-proteins-") as folder:
         source, output = Path(folder, "in.fasta"), Path(folder, "out.h5")
         write_fasta(source, wanted)
-        command = [Path(sys.executable).with_name("elmo"), "embed", source, output, "--protein"]
+        program = Path(sys.executable).with_name("elmo")
+        files = map(str, (program, "embed", source, output))
+        command = [*files, "--protein", "--model", str(checkpoint)]
         start = time.perf_counter()
         memory = []
-        with subprocess.Popen([*command, "--model", checkpoint]) as process:
+        with subprocess.Popen(command) as process:
             while process.poll() is None:
                 time.sleep(1)
                 memory.append(own_memory(process.pid) if process.poll() is None else 0.0)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from elmo_model.errors import ElmoError
+from elmo_serve.commands.annotate import annotate
 from elmo_serve.commands.bench import bench
 from elmo_serve.commands.convert import convert
 from elmo_serve.commands.download import download
@@ -32,7 +33,7 @@ from elmo_serve.commands.word_vectors import word_vectors
 from elmo_serve.errors import ServiceError
 
 SECTIONS: Final = {
-    "Vectors": (embed, seqvec, look, tokenize, word_vectors),
+    "Vectors": (embed, seqvec, annotate, look, tokenize, word_vectors),
     "Server": (serve, bench, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks, evaluate),

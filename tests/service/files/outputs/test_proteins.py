@@ -17,7 +17,8 @@ from elmo_model.network.elmo import Elmo
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.options import EmbedOptions
-from elmo_serve.files.outputs.proteins import LAYOUTS, STAGE
+from elmo_serve.files.outputs.bio_embeddings import STAGE
+from elmo_serve.files.outputs.proteins import LAYOUTS
 from elmo_serve.files.proteins import Records, Rules
 from elmo_serve.files.run import Job, Report
 from elmo_serve.files.text import Text

@@ -1,0 +1,72 @@
+"""The command `elmo annotate`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import click
+
+from elmo_serve.commands.options import device_option, model_option
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import fail, tell, token_progress
+from elmo_serve.files.outputs.annotations import format_of_heads
+from elmo_serve.files.outputs.output_format import Layout
+from elmo_serve.files.proteins import Records, Rules
+from elmo_serve.files.text import Text
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.argument("input", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--structure", type=_FILE, help="Weights of the secondary structure.")
+@click.option("--location", type=_FILE, help="Weights of the place in the cell.")
+@model_option()
+@device_option()
+def annotate(
+    input: str,  # noqa: A002 - the argument's name
+    output: Path,
+    structure: Path | None,
+    location: Path | None,
+    model: str,
+    device: str,
+) -> None:
+    """Predict structure and location of proteins.
+
+    The heads are those published with SeqVec; their weights are state dictionaries of torch. INPUT
+    is FASTA. OUTPUT is a folder with the files of bio_embeddings: predictions of residues as FASTA,
+    and of proteins as CSV.
+
+    \b
+    Examples:
+      $ elmo annotate proteins.fasta predictions --structure secstruct.pt --location subcell.pt
+    """
+    from elmo_model.tasks.protein_heads import LocationHead, StructureHead
+    from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.run import Job
+
+    given = [path for path in (structure, location) if path is not None]
+    if not given:
+        fail("one of --structure and --location is needed, or both", code=2)
+    layout = Layout(letters_only=True)
+    rules = Rules.of(layout)
+    run = EmbedOptions("sum", "annotations", resolve_model(model), device=device, rules=rules)
+    with (
+        Text.open(input, rules.form, keep_blank=True) as text,
+        run.open() as source,
+        token_progress() as step,
+    ):
+        records = Records.read(input, [text], rules, layout)
+        for note in records.notes:
+            tell(note)
+        width = source.info.dimension
+        form = format_of_heads(
+            None if structure is None else StructureHead.read(structure, width),
+            None if location is None else LocationHead.read(location, width),
+        )
+        heads = [hashlib.sha256(path.read_bytes()).hexdigest() for path in given]
+        identity = {**run.identity(source.info, "fasta"), "heads": heads}
+        report = Job(records, form, source, step).to_file(output, identity)
+    click.echo(f"Wrote {output}: {report.sentences:,} proteins in {report.seconds:.1f} s")
