@@ -19,7 +19,7 @@ from tests.support.scripted_server import ScriptedServer
 
 CLIENT = Path(__file__).parents[2] / "client"
 PROJECT = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SOURCES = sorted((CLIENT / "elmo_client").glob("*.py"))
+SOURCES = sorted((CLIENT / "elmo_client").rglob("*.py"))
 
 
 def closure(names: list[str]) -> set[str]:

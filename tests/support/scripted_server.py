@@ -113,9 +113,13 @@ def correct(handler: BaseHTTPRequestHandler, body: bytes, revision: str = "0") -
     """Respond with vectors whose every number is the number that the first token spells."""
     members = json.loads(body)
     sentences = members.get("sentences") or [[text] for text in members.get("text", ())]
-    arrays = [np.full((3, len(each), 4), float(each[0]), np.float32) for each in sentences]
+    shape = (-1, 12) if members.get("layers") == "concat" else (3, -1, 4)
+    arrays = [
+        np.full([len(each) if n < 0 else n for n in shape], float(each[0]), np.float32)
+        for each in sentences
+    ]
     texts = [json.dumps(each).encode() for each in sentences]
-    answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, (3, -1, 4), "float32")
+    answer = Embeddings("scripted", revision, 4, (0, 1, 2), 0, arrays, texts, shape, "float32")
     respond(handler, 200, b"".join(safetensors.encode(answer)), MEDIA_TYPE)
 
 

@@ -9,7 +9,7 @@ import click
 
 from elmo_serve.commands.options import device_option, model_option
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, tell, token_progress
+from elmo_serve.commands.terminal import fail, tell, steps
 from elmo_serve.files.outputs.annotations import format_of_heads
 from elmo_serve.files.outputs.output_format import Layout
 from elmo_serve.files.proteins import Records, Rules
@@ -56,7 +56,7 @@ def annotate(
     with (
         Text.open(input, rules.form, keep_blank=True) as text,
         run.open() as source,
-        token_progress() as step,
+        steps() as step,
     ):
         records = Records.read(input, [text], rules, layout)
         for note in records.notes:

@@ -17,7 +17,7 @@ from elmo_serve.commands.options import (
     model_of_server,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, tell, steps
+from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, input_format
 from elmo_serve.files.outputs import OUTPUTS, output_format
@@ -26,10 +26,11 @@ from elmo_serve.files.proteins import Records, Rules, fasta_files
 from elmo_serve.files.text import Text
 
 if TYPE_CHECKING:
+    from elmo_model.steps import OnStep
     from elmo_serve.commands.embed import Options
     from elmo_serve.files.folder import FolderJob
     from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import OnStep, Report
+    from elmo_serve.files.run import Report
     from elmo_serve.models import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]

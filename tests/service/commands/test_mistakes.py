@@ -17,6 +17,10 @@ Arguments = Callable[[Path, Path], list[object]]
 _WHAT = ("--kind", "token", "--label", "upos", "--seeds", 1)
 
 READS: dict[str, list[Arguments]] = {
+    "annotate": [
+        lambda file, out: [file, out / "a", "--structure", __file__, "--model", SMALL],
+        lambda file, out: [__file__, out / "a", "--structure", file, "--model", SMALL],
+    ],
     "bench": [lambda file, _: ["http://localhost:1", "--text", file, "--duration", 0.1]],
     "convert": [
         lambda file, out: [file, out / "pair"],
@@ -50,6 +54,7 @@ READS: dict[str, list[Arguments]] = {
     ],
     "models": [lambda file, _: ["--cache", file]],
     "perplexity": [lambda file, _: [file, file]],
+    "seqvec": [lambda file, out: ["-i", file, "-o", out / "v.h5", "--model", SMALL]],
     "serve": [
         lambda file, _: ["--model", file / "deeper"],
         lambda file, _: ["--tasks", file / "deeper", "--model", "nowhere"],

@@ -284,8 +284,8 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
     network = InProcess.open(elmo)
     source = LengthSorted(replace(network, batch_tokens=1), options.output(network.info))
 
-    def step(step_name: str, residues: int, _all: int) -> None:
-        if step_name == ends[0] and residues >= ends[1]:
+    def step(name: str, done: int = 0, total: int = 0, unit: str = "") -> None:
+        if name == ends[0] and done >= ends[1]:
             raise EndError
 
     records = Records.read("in.fasta", [text], rules, layout)
