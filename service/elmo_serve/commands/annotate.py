@@ -9,7 +9,7 @@ import click
 
 from elmo_serve.commands.options import device_option, model_option
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, tell, steps
+from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.files.outputs.annotations import format_of_heads
 from elmo_serve.files.outputs.output_format import Layout
 from elmo_serve.files.proteins import Records, Rules
