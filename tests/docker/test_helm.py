@@ -240,8 +240,9 @@ def test_both_autoscalers_scale_alike_by_a_metric_of_the_service() -> None:
 class AllOfTheQueue:
     """A backlog whose queue holds every token that was admitted, at 1,000 tokens/s."""
 
-    is_measured = True
+    is_measured = is_known = True
     seconds_per_token = 1e-3
+    seconds_per_step = 0.0
 
     def __init__(self) -> None:
         self.tokens = 0

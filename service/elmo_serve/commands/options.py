@@ -105,7 +105,7 @@ def precision_option(text: str = "Precision of the weights.") -> Callable[[Comma
         type=click.Choice(PRECISIONS),
         default="float32",
         show_default=True,
-        help=f"{text} int8: on a CPU with VNNI.",
+        help=f"{text} int8: on a CPU.",
     )
 
 

@@ -44,8 +44,16 @@ class Backlog(Protocol):
         """Whether `seconds_per_token` was measured recently."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether `seconds_per_token` was measured, recently or when a worker started."""
+
+    @property
     def seconds_per_token(self) -> float:
         """The seconds that all ready workers together take for a token."""
+
+    @property
+    def seconds_per_step(self) -> float:
+        """The seconds that a worker takes for a token of one long sentence; 0 if unknown."""
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""
@@ -156,11 +164,14 @@ class Admission:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
         alone = cost * backlog.seconds_per_token
-        if alone > timeout_seconds and backlog.is_measured:
+        # The tokens of one sentence are computed one after the other, by one worker.
+        alone = max(alone, max(lengths, default=0) * backlog.seconds_per_step)
+        if alone > timeout_seconds and backlog.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
                 f"The request takes about {alone:.1f} s by itself and {timeout_seconds:.3g} s are "
-                "allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer sentences."
+                "allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or shorter "
+                "sentences."
             )
         if (refusal := self.refusal(cost, timeout_seconds, model)) is not None:
             raise refusal

@@ -47,12 +47,13 @@ class ThroughputEstimate:
         self._tokens = 0.0
         self._seconds = 0.0
         self._measured_at = 0.0
-        self._warm_up = _UNMEASURED_SECONDS_PER_TOKEN
+        self._warm_up = 0.0
+        self.seconds_per_step = 0.0  # of a single sentence, from a warm-up; 0 if unknown
 
-    def start_from(self, seconds_per_token: float) -> None:
-        """Use the time of a worker's warm-up until batches were measured; 0 is no measurement."""
-        if seconds_per_token:
-            self._warm_up = seconds_per_token
+    def start_from(self, seconds_per_token: float, seconds_per_step: float = 0.0) -> None:
+        """Use the times of a worker's warm-up until batches were measured; 0 is no measurement."""
+        self._warm_up = seconds_per_token or self._warm_up
+        self.seconds_per_step = seconds_per_step or self.seconds_per_step
 
     def add(self, tokens: int, seconds: float, *, fullness: float) -> None:
         """Count a batch that took `seconds`; `fullness` is its padded size by its budget."""
@@ -67,9 +68,16 @@ class ThroughputEstimate:
         return self._tokens > 0 and self._clock() - self._measured_at < _FRESH_SECONDS
 
     @property
+    def is_known(self) -> bool:
+        """Whether a batch was measured recently, or a worker's warm-up."""
+        return self.is_measured or self._warm_up > 0
+
+    @property
     def seconds_per_token(self) -> float:
         """The seconds that one worker takes for a token."""
-        return self._seconds / self._tokens if self.is_measured else self._warm_up
+        if self.is_measured:
+            return self._seconds / self._tokens
+        return self._warm_up or _UNMEASURED_SECONDS_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +181,16 @@ class Dispatcher:
         return self._throughput.is_measured
 
     @property
+    def is_known(self) -> bool:
+        """Whether `seconds_per_token` was measured, recently or when a worker started."""
+        return self._throughput.is_known
+
+    @property
+    def seconds_per_step(self) -> float:
+        """The seconds that a worker takes for a token of one long sentence; 0 if unknown."""
+        return self._throughput.seconds_per_step
+
+    @property
     def seconds_per_token(self) -> float:
         """The seconds that all ready workers together take for a token."""
         return self._throughput.seconds_per_token / max(self.pool.ready_count, 1)
@@ -231,7 +249,7 @@ class Dispatcher:
 
     def on_ready(self, ready: Ready) -> None:
         """Give the worker a batch."""
-        self._throughput.start_from(ready.seconds_per_token)
+        self._throughput.start_from(ready.seconds_per_token, ready.seconds_per_step)
         self._schedule()
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:

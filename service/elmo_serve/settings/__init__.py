@@ -87,7 +87,8 @@ class Settings(BaseModel):
     precision: str = Field(
         "float32",
         description="Number format of the large products; the vectors are float32 all the same. "
-        "int8: on a CPU with VNNI. NAME=FORMAT sets it for one of several models.",
+        "int8: on a CPU; without VNNI where each layer's cosine with float32 is at least 0.999. "
+        "NAME=FORMAT sets it for one of several models.",
         json_schema_extra={
             "allowed": f"one of {', '.join(PRECISIONS)}; with commas also NAME=FORMAT"
         },
@@ -112,14 +113,14 @@ class Settings(BaseModel):
         json_schema_extra={"allowed": "the path of a folder"},
     )
     max_sentence_tokens: int = Field(
-        1_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
+        35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
     )
     max_batch_tokens: int | None = Field(
         None,
         ge=1 + BOUNDARIES,
         le=10_000_000,
-        description="Largest batch, in padded tokens; unset: 1,024 on a CPU, 16,384 on CUDA, "
-        "and never less than the longest sentence.",
+        description="Largest batch, in padded tokens; unset: 1,024 on a CPU, 16,384 on CUDA. A "
+        "longer sentence is a batch by itself.",
     )
     max_queue_tokens: int = Field(
         262_144,
@@ -266,11 +267,10 @@ class Settings(BaseModel):
         return own.get(name.casefold(), common)
 
     def batch_tokens(self, device: str) -> int:
-        """Return the largest batch of `device` in padded tokens; the longest sentence fits."""
+        """Return the largest batch of `device` in padded tokens; a longer sentence is its own."""
         if self.max_batch_tokens is not None:
             return self.max_batch_tokens
-        usual = BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
-        return max(usual, self.max_sentence_tokens + BOUNDARIES)
+        return BATCH_TOKENS_CUDA if device.startswith("cuda") else BATCH_TOKENS_CPU
 
     def every_api_key(self) -> tuple[str, ...]:
         """Return all API keys in plain text, also those of the file. No key: none is required."""
@@ -354,17 +354,6 @@ class Settings(BaseModel):
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
-
-    @field_validator("max_batch_tokens", "max_queue_tokens", "max_client_tokens")
-    @classmethod
-    def _fits_longest_sentence(cls, value: int | None, info: ValidationInfo) -> int | None:
-        longest = info.data.get("max_sentence_tokens")
-        if value is not None and longest is not None and value < longest + BOUNDARIES:
-            raise ValueError(
-                f"at least {longest + BOUNDARIES}, for a sentence of "
-                f"{variable('max_sentence_tokens')}={longest} and its boundaries"
-            )
-        return value
 
 
 def _precisions(text: str) -> tuple[Precision, dict[str, Precision]]:

@@ -61,12 +61,13 @@ class Batch:
 class Ready:
     """The model is loaded, warmed up and has passed its self-test.
 
-    `seconds_per_token` was measured with the largest batch, its words in the cache; 0 if it was not
-    measured.
+    `seconds_per_token` was measured with the largest batch, its words in the cache, and
+    `seconds_per_step` with a single sentence; 0 if they were not measured.
     """
 
     info: ModelInfo
     seconds_per_token: float = 0.0
+    seconds_per_step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,13 @@ _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
 # Three sentences of different lengths.
 _SELF_TEST = (_SENTENCE, _SENTENCE[:3], 2 * _SENTENCE + _SENTENCE[:4])
 
+_STEPS = 16
+"""Tokens of the single sentence whose pace the warm-up measures; each takes two cores about 5 ms at
+the original size, and so do more of them."""
+
+_RUNS = 3
+"""Runs of that sentence; more are less likely to be slowed down by another process every time."""
+
 
 class ModelLoadError(Exception):
     """The model cannot be served from this device; the message is one line."""
@@ -39,7 +46,7 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
         runner = load(settings, owns_process=owns_process)
     except ModelLoadError as error:
         return None, LoadFailed(one_line(error))
-    return runner, Ready(runner.info, runner.seconds_per_token)
+    return runner, Ready(runner.info, runner.seconds_per_token, runner.seconds_per_step)
 
 
 def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
@@ -60,11 +67,11 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     device = torch.device(settings.torch_device)
     known = _known(encoder, settings)
     is_warm = known is not None and device.type == "cpu"
-    seconds_per_token = 0.0 if is_warm else _warm_up(encoder, settings.warm_up_tokens)
+    seconds = (0.0, 0.0) if is_warm else _warm_up(encoder, settings.warm_up_tokens)
     centre = known.centre if known is not None else None
     centre = centre or centre_of(encoder, settings.warm_up_tokens)
     words, path = _word_vectors(settings), settings.model
-    return Runner(encoder, settings.precision, device, seconds_per_token, centre, words, path)
+    return Runner(encoder, settings.precision, device, seconds, centre, words, path)
 
 
 def _known(encoder: Encoder, settings: RunnerSettings) -> ModelInfo | None:
@@ -127,11 +134,12 @@ def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> N
         )
 
 
-def _warm_up(encoder: Encoder, tokens: int) -> float:
-    """Run the largest legal batches, so that a lack of memory shows at the start.
+def _warm_up(encoder: Encoder, tokens: int) -> tuple[float, float]:
+    """Run the largest batches, so that a lack of memory shows at the start.
 
     One batch has as many sentences as fit, one has long sentences. Returns the seconds a token of
-    the second run of the long batch, when its words are in the caches.
+    the second run of the long batch, when its words are in the caches, and of a single sentence,
+    the fastest of a few runs: another process may have had the cores.
     """
     wide = [[f"{row}"] for row in range(max(1, tokens // 3))]
     encoder.embed(wide)
@@ -140,9 +148,16 @@ def _warm_up(encoder: Encoder, tokens: int) -> float:
         [f"{row}-{column}" for column in range(length)] for row in range(tokens // (length + 2))
     ]
     encoder.embed(long)
+    alone = [["0-0"] * _STEPS]
+    encoder.embed(alone)
+    steps = min(_seconds(encoder, alone) for _ in range(_RUNS))
+    return _seconds(encoder, long) / tokens, steps / _STEPS
+
+
+def _seconds(encoder: Encoder, sentences: list[list[str]]) -> float:
     start = time.perf_counter()
-    _synchronise(encoder.embed(long))
-    return (time.perf_counter() - start) / tokens
+    _synchronise(encoder.embed(sentences))
+    return time.perf_counter() - start
 
 
 def _synchronise(vectors: list[Tensor]) -> None:

@@ -71,7 +71,7 @@ class Runner:
         network: ServedNetwork,
         precision: str,
         device: torch.device,
-        seconds_per_token: float,
+        seconds: tuple[float, float] = (0.0, 0.0),
         centre: Centre | None = None,
         words: WordVectors | None = None,
         path: str = "",
@@ -79,7 +79,7 @@ class Runner:
         info = model_info(network, precision, centre, path)
         self.info = info if words is None else replace(info, word_vectors=words.info)
         self._words = words
-        self.seconds_per_token = seconds_per_token
+        self.seconds_per_token, self.seconds_per_step = seconds  # as in `Ready`
         self._network = network
         self._device = device
 

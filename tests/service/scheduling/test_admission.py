@@ -18,6 +18,8 @@ class FakeBacklog:
     before: float = 0.0
     seconds_per_token: float = 1e-3
     is_measured: bool = True
+    is_known: bool = True
+    seconds_per_step: float = 0.0
 
     def tokens_before(self, virtual_time: float) -> float:
         return self.before if virtual_time > 0 else 0.0
@@ -86,13 +88,29 @@ def test_a_request_that_would_wait_too_long_is_refused_until_it_would_not() -> N
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
     """Clients send a 504 again, and this request would never be in time."""
-    said = r"about 0\.6 s by itself and 0\.5 s .*ELMO_REQUEST_TIMEOUT_SECONDS.*send fewer sentences"
+    said = (
+        r"about 0\.6 s by itself and 0\.5 s .*ELMO_REQUEST_TIMEOUT_SECONDS.*send fewer or shorter"
+    )
     with pytest.raises(TooLarge, match=said):
         admission_of().admit([8] * 60, 0.5)
 
 
+def test_a_long_sentence_is_refused_by_the_pace_of_a_single_one() -> None:
+    """35,000 tokens of one sentence take longer than as many of a full batch."""
+    admission = admission_of(FakeBacklog(seconds_per_step=5e-3), queue_tokens=40_000)
+    admission.admit([8] * 3_500, 60.0).close()  # 35 s in full batches
+
+    with pytest.raises(TooLarge, match=r"about 175\.0 s .* 60 s .*ELMO_REQUEST_TIMEOUT_SECONDS"):
+        admission.admit([35_000], 60.0)
+
+
+def test_the_pace_of_a_warm_up_calls_a_request_too_long() -> None:
+    with pytest.raises(TooLarge, match=r"about 0\.8 s"):
+        admission_of(FakeBacklog(is_measured=False)).admit([8] * 80, 0.5)
+
+
 def test_an_estimate_that_rests_on_no_measurement_calls_no_request_too_long() -> None:
-    backlog = FakeBacklog(is_measured=False)
+    backlog = FakeBacklog(is_measured=False, is_known=False)
     admission = admission_of(backlog)
     admission.admit([8] * 60, 0.5)
     backlog.before = 600

@@ -48,12 +48,13 @@ def test_settings_never_change() -> None:
     [
         ("cpu", 1_000, None, 1_024),
         ("cuda:1", 1_000, None, 16_384),
-        ("cpu", 5_000, None, 5_002),
+        ("cpu", 5_000, None, 1_024),
+        ("cpu", 35_000, 2_048, 2_048),
         ("cpu", 1_000, 4_096, 4_096),
         ("cuda:0", 1_000, 4_096, 4_096),
     ],
 )
-def test_a_batch_is_by_device_and_never_too_small(
+def test_a_batch_is_by_device_whatever_the_longest_sentence(
     device: str, sentence: int, given: int | None, tokens: int
 ) -> None:
     settings = Settings(max_sentence_tokens=sentence, max_batch_tokens=given)

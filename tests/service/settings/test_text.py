@@ -120,14 +120,6 @@ def test_no_secret_is_ever_shown(keys: str) -> None:
     assert "s3cr" not in repr(from_strings({"api_keys": "s3cr"}))
 
 
-def test_the_longest_sentence_fits_the_batch_and_the_queue() -> None:
-    assert "at least 1002" in refusal(max_batch_tokens="1001")
-    assert "ELMO_MAX_SENTENCE_TOKENS=50000" in refusal(
-        max_sentence_tokens="50000", max_queue_tokens="50001"
-    )
-    assert from_strings({"max_batch_tokens": "1002"}).max_batch_tokens == 1002
-
-
 def test_a_misspelt_field_is_refused_with_those_there_are() -> None:
     message = refusal(prot="1")
 

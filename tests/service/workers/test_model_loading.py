@@ -33,14 +33,14 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     own = settings(write_pair(tmp_path))
     first, message = start(own)
     assert first is not None and first.info.centre is not None
-    assert message == Ready(first.info, first.seconds_per_token)
+    assert message == Ready(first.info, first.seconds_per_token, first.seconds_per_step)
     assert (first.info.layers, first.info.precision) == (3, "float32")
-    assert first.seconds_per_token > 0
+    assert first.seconds_per_token > 0 and first.seconds_per_step > 0
     known = replace(first.info, centre=replace(first.info.centre, tokens=1))
 
     second, message = start(replace(own, known=known))
     assert second is not None and second.info.centre is known.centre
-    assert second.seconds_per_token == 0
+    assert second.seconds_per_token == second.seconds_per_step == 0
     assert message == Ready(first.info)
 
     third, _ = start(replace(own, known=replace(known, revision="of other weights")))
