@@ -19,6 +19,9 @@ from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 
 NAME = "allennlp"
 
+SOFTMAX = "softmax_weights.hdf5"
+"""The ending of AllenNLP's file of a softmax, which may lie beside the pair."""
+
 _OPTIONS = ("options.json", "options262.json")  # the multilingual models share the second
 
 # The names in the cache folder of bio_embeddings, which have no endings.
@@ -124,6 +127,8 @@ def write(elmo: Elmo, folder: str | Path) -> None:
             f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, "
             f"expected UTF-8 bytes or a vocabulary in {NAME} files"
         )
+    if config.warm_start:
+        raise CheckpointError(f"{folder}: {NAME} files hold no warm start, expected a zero state")
     if config.lstm.forget_bias != layout.FORGET_BIAS:
         raise CheckpointError(
             f"{folder}: lstm.forget_bias is {config.lstm.forget_bias}, "
@@ -239,6 +244,8 @@ def is_options(file: str) -> bool:
 
 
 def _is_weights(file: str) -> bool:
+    if file.endswith(SOFTMAX):
+        return False
     return file.endswith(".hdf5") or PurePosixPath(file).name == _BIO_EMBEDDINGS[1]
 
 

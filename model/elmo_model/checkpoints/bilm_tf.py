@@ -45,7 +45,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the checkpoint at `path`. Raises CheckpointError if it is incomplete or damaged."""
-    source, index = _find(path)
+    source, index = find(path)
     described = options.read(source, allennlp.options_in(source))
     origin = f"in {described.label}"
     alphabet: Alphabet
@@ -121,7 +121,7 @@ def _published_name(name: str) -> str | None:
     return None
 
 
-def _find(path: Path) -> tuple[Source, str]:
+def find(path: Path) -> tuple[Source, str]:
     """Return the files at `path` and the index among them.
 
     The file `checkpoint`, which TensorFlow writes, decides between several.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from elmo_model.checkpoints import allennlp, describe, native, round_weights
+from elmo_model.checkpoints import allennlp, describe, native, round_weights, softmax
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import Elmo
@@ -18,14 +18,20 @@ NATIVE = ".safetensors"
 
 
 def convert(
-    elmo: Elmo, destination: Path, dtype: str, on_step: Callable[[str], None]
+    elmo: Elmo,
+    destination: Path,
+    dtype: str,
+    on_step: Callable[[str], None],
+    kept: softmax.WordSoftmax | None = None,
+    softmax_dtype: str = "int8",
 ) -> tuple[str, int]:
     """Write a network to `destination`, and return its format there and its size in bytes.
 
     It is written into a temporary folder of the same file system, read back and compared, and only
     then moved into place; a folder that is there is replaced. With 16 bits the weights of `elmo`
-    are rounded. Raises CheckpointError for a network that the format cannot hold, or where another
-    network came back or the disk refuses.
+    are rounded. The softmax that is `kept`, for the native format alone, is written beside it, and
+    one of another network that is there is deleted. Raises CheckpointError for a network that the
+    format cannot hold, or where another network came back or the disk refuses.
     """
     kind: torch.dtype = getattr(torch, dtype)
     if dtype != "float32":
@@ -41,6 +47,8 @@ def convert(
                 raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
             size = _size(written)
             _place(written, destination)
+            if destination.suffix == NATIVE:
+                _write_softmax(kept, destination, origin.revision, softmax_dtype)
     except OSError as error:
         fault = error.strerror or error
         raise CheckpointError(f"{destination} cannot be written: {fault}") from error
@@ -56,6 +64,16 @@ def _write(elmo: Elmo, written: Path, destination: Path, dtype: torch.dtype) -> 
     except CheckpointError as error:
         # The user does not know the temporary folder.
         raise CheckpointError(str(error).replace(str(written), str(destination))) from error
+
+
+def _write_softmax(
+    kept: softmax.WordSoftmax | None, destination: Path, revision: str, dtype: str
+) -> None:
+    path = destination.with_suffix(softmax.ENDING)
+    if kept is None:
+        path.unlink(missing_ok=True)
+    else:
+        softmax.save(kept, path, revision, getattr(torch, dtype))
 
 
 def _place(written: Path, destination: Path) -> None:

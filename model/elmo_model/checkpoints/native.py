@@ -96,10 +96,10 @@ def save(elmo: Elmo, path: str | Path, dtype: torch.dtype = torch.float32) -> No
         try:
             save_file(tensors, temporary, metadata=header)
         except SafetensorError as error:
-            raise _os_error(error, path) from error
+            raise os_error(error, path) from error
 
 
-def _os_error(error: SafetensorError, path: str | Path) -> OSError:
+def os_error(error: SafetensorError, path: str | Path) -> OSError:
     """Translate the I/O error of the safetensors library, which gives its number in the text."""
     number = re.search(r"os error (\d+)", str(error))
     code = int(number[1]) if number else errno.EIO

@@ -33,6 +33,14 @@ def find(source: Source) -> str:
     return found[0]
 
 
+def has_one(source: Source) -> bool:
+    """Tell whether `find` finds a vocabulary."""
+    try:
+        return bool(find(source))
+    except CheckpointError:
+        return False
+
+
 def read(source: Source, file: str) -> WordVocabulary:
     """Read a vocabulary. Raises CheckpointError for one that lacks `<S>`, `</S>` or `<UNK>`."""
     try:
@@ -55,7 +63,7 @@ def words_of(source: Source, file: str) -> list[str]:
         except (OSError, EOFError, zlib.error) as error:
             raise CheckpointError(f"{label}: cannot be unpacked: {error}") from error
     try:
-        return _lines(content.decode("utf-8"))
+        return lines(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{label}: is not UTF-8: {error}") from error
 
@@ -67,19 +75,20 @@ def text_of(words: Sequence[str]) -> str:
     line feed.
     """
     text = "".join(f"{word}\n" for word in words)
-    if _lines(text) != list(words):
-        wrong = next(word for word in words if _lines(f"{word}\n") != [word])
+    if lines(text) != list(words):
+        wrong = next(word for word in words if lines(f"{word}\n") != [word])
         raise CheckpointError(f"vocab.txt: {wrong!r:.80} cannot stand on a line of its own")
     return text
 
 
-def _lines(text: str) -> list[str]:
+def lines(text: str) -> list[str]:
+    """Return the words of the text of a vocabulary file."""
     # Split at line ends alone: `str.splitlines` also splits at U+0085 and U+2028, which occur in
     # words.
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.strip() for line in lines if line.strip() != _SKIPPED]
+    found = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if found[-1] == "":
+        found.pop()
+    return [line.strip() for line in found if line.strip() != _SKIPPED]
 
 
 def _is_vocabulary(name: str) -> bool:

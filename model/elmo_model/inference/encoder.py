@@ -45,6 +45,7 @@ class Encoder:
     bilm: the biLM with fast products.
     projections: the cache of the first layer's input products.
     opening: the state, one row, in which each direction is at the first word of a sentence.
+    start: the state, one row, in which each direction is before the boundary: zeros, or a warm one.
     alignment: the product with the matrix (2P, 2P) of an aligned model.
     """
 
@@ -55,6 +56,7 @@ class Encoder:
     bilm: InferenceBiLM
     projections: InputProjectionCache
     opening: State
+    start: State
     alignment: ExactLinear | None
 
     @classmethod
@@ -94,7 +96,8 @@ class Encoder:
             if elmo.alignment is not None:
                 alignment = ExactLinear(elmo.alignment, None, directions)
             like = bilm.project(boundaries.vectors)
-            opening = _opening(bilm, boundaries)
+            start = elmo.start or State.zero(elmo.config.lstm, boundaries.vectors, 1)
+            opening = _opening(bilm, boundaries, start)
         encoder = cls(
             elmo.config,
             elmo.alphabet,
@@ -103,6 +106,7 @@ class Encoder:
             bilm,
             InputProjectionCache.of_size(gate_cache_bytes, like),
             opening,
+            start,
             alignment,
         )
         if precision == "int8" and not has_eight_bits():
@@ -132,7 +136,7 @@ class Encoder:
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries.
 
-        The state starts from zeros, so the vectors of a sentence depend on that sentence alone.
+        Every sentence has the start state, so its vectors depend on that sentence alone.
         """
         return self.encode_whole(sentences).sentences()
 
@@ -143,7 +147,7 @@ class Encoder:
         bounded: bool = False,
         block_steps: int = BLOCK_STEPS,
     ) -> BatchRun:
-        """Return the computation of all layers of a batch, from zero state, not yet begun.
+        """Return the computation of all layers of a batch, from the start state, not yet begun.
 
         It is computed in blocks of `block_steps` time steps and can stop after any step. An empty
         sentence is its two boundary tokens; an empty token is a token. With `bounded` the sentences
@@ -152,7 +156,7 @@ class Encoder:
         with torch.inference_mode():
             if bounded:
                 words, lengths = self._with_boundaries(sentences)
-                state = State.zero(self.config.lstm, words.vectors, len(lengths))
+                state = self.start.repeat(len(lengths))
             else:
                 # The state after the begin boundary is the same for all sentences, and the vectors
                 # of the boundaries are not asked for: two time steps less.
@@ -172,7 +176,7 @@ class Encoder:
     def encode_whole(
         self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
     ) -> Representations:
-        """Map sentences, lists of tokens, to all layers, from zero state, as `encode`."""
+        """Map sentences, lists of tokens, to all layers, from the start state, as `encode`."""
         run = self.encode(sentences, bounded=bounded)
         run.advance()
         return run.representations
@@ -182,12 +186,12 @@ class Encoder:
     ) -> tuple[Representations, State]:
         """Map sentences to all layers with boundaries, from a state, and return the state after.
 
-        As `Elmo.forward`: row r of the state is for the r-th sentence given; without a state it is
-        zero.
+        As `Elmo.forward`: row r of the state is for the r-th sentence given; without a state every
+        sentence has the start state.
         """
         with torch.inference_mode():
             words, lengths = self._with_boundaries(sentences)
-            before = State.zero(self.config.lstm, words.vectors, 0) if state is None else state
+            before = self.start.repeat(len(lengths)) if state is None else state
             run = BatchRun(self.bilm, words, lengths, before.take(len(lengths)), bounded=True)
             run.advance()
             return run.representations, before.carry(run.state)
@@ -223,12 +227,13 @@ def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:
         )
 
 
-def _opening(bilm: InferenceBiLM, boundaries: DistinctWords) -> State:
+def _opening(bilm: InferenceBiLM, boundaries: DistinctWords, start: State) -> State:
     """Map the begin and the end boundary to the state, one row, at a sentence's first word.
 
-    The forward direction has seen the begin boundary, the backward one the end boundary.
+    `start`, one row, is the state before the boundary. The forward direction has seen the begin
+    boundary, the backward one the end boundary.
     """
-    run = BatchRun(bilm, boundaries, [1, 1], State.zero(bilm.config, boundaries.vectors, 2))
+    run = BatchRun(bilm, boundaries, [1, 1], start.repeat(2))
     run.advance()
     (begin_h, begin_c), (end_h, end_c) = run.state.directions()
     return State.join((begin_h[:, :1], begin_c[:, :1]), (end_h[:, 1:], end_c[:, 1:]))

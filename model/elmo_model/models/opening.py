@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints import CheckpointError
+from elmo_model.checkpoints import CheckpointError, softmax
 from elmo_model.models import random_small
 from elmo_model.models.catalogue import canonical
 from elmo_model.network.config import ElmoConfig
@@ -54,3 +54,23 @@ def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin, int]:
         elmo = load_built_in(name)
         return elmo.config, elmo.origin, elmo.parameter_count
     return checkpoints.describe(name)
+
+
+def find_softmax(
+    name_or_path: str | Path, elmo: Elmo, file: Path | None = None, words: int | None = None
+) -> softmax.StoredSoftmax | None:
+    """Find the softmax of `elmo`, which `open_model` loaded by this name; None if it has none.
+
+    `file` names it where it lies apart from the model. Only its first `words` words are used.
+    Raises CheckpointError for one that is damaged or belongs to another network.
+    """
+    name = str(name_or_path)
+    if file is not None:
+        found: softmax.StoredSoftmax | None = softmax.open_file(file)
+    elif (built_in := canonical(name)) in BUILT_IN:
+        found = softmax.find(_ENGLISH) if built_in == "english" else None
+    else:
+        found = softmax.find(Path(name))
+    if found is None:
+        return None
+    return found.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)

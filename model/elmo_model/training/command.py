@@ -18,7 +18,7 @@ from elmo_model.training.options import CommandError, TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.progress import output
-from elmo_model.training.run import Folder, trained_model
+from elmo_model.training.run import Folder, language_model, trained_model
 from elmo_model.training.signals import stop_signals
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
@@ -66,18 +66,21 @@ def train(options: TrainOptions) -> int:
 
 
 def perplexity(
-    run: Path,
+    name: str | Path,
     text: tuple[str, ...],
     rows: int,
     sentences: int | None,
     as_json: bool,
     on_step: OnStep = ignore,
 ) -> str:
-    """Measure the last snapshot of a run on text; return the text to print.
+    """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
 
-    Raises ElmoError for faults of the run and the text, and OSError.
+    Raises ElmoError for faults of the model and the text, and OSError.
     """
-    model, vocabulary, plan = trained_model(Folder(run))
+    if Folder(Path(name)).plan.is_file():
+        model, vocabulary, _ = trained_model(Folder(Path(name)))
+    else:
+        model, vocabulary = language_model(str(name))
     shards = find_shards(text)
     every = (sentence for shard in shards for sentence in sentences_of(shard))
     try:
@@ -87,7 +90,7 @@ def perplexity(
     carried = _bilm_tf(model, vocabulary, shards, rows, on_step) if sentences is None else None
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
-        return json.dumps({"run": plan.name, **figures}, indent=2)
+        return json.dumps({"run": model.elmo.origin.name, **figures}, indent=2)
     lines = [f"{'':24}{'forward':>10}{'backward':>10}{'both':>10}{'predictions':>14}"]
     lines.append(_row("per token, state zero", served))
     if carried is not None:

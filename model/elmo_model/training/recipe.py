@@ -33,8 +33,8 @@ class Recipe:
       logarithm of each word's share of the text, which Adam takes thousands of steps to learn.
     - `samples` counts the words that the sampled softmax draws; 0 is the softmax over all words.
     - `softmax_steps` first steps train the softmax alone, so that the gradients of a softmax that
-      knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). The rate is
-      at its peak in these steps, and the warm-up follows them.
+      knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). They
+      follow the schedule, which falls at their end, and begins again behind them.
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
       state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero
@@ -113,16 +113,21 @@ def rate_share(recipe: Recipe, step: int, steps: int) -> float:
     The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
     half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of
     the steps and then lets it fall as 1 - sqrt (Hägele et al. 2024). Both falls end at `floor`.
-    In steps that train the softmax alone the rate is at its peak; the warm-up follows them.
+    Steps that train the softmax alone are a schedule of their own, without a warm-up.
     """
-    if step < recipe.softmax_steps:
-        return 1.0
-    step, steps = step - recipe.softmax_steps, steps - recipe.softmax_steps
+    alone = min(recipe.softmax_steps, steps)
+    if step < alone:
+        return _after_warmup(recipe, step, alone)
+    step, steps = step - alone, steps - alone
     warmup = round(recipe.warmup * steps)
     if recipe.warmup_steps is not None:
         warmup = min(warmup, recipe.warmup_steps)
     if step < warmup:
         return (step + 1) / warmup
+    return _after_warmup(recipe, step, steps, warmup)
+
+
+def _after_warmup(recipe: Recipe, step: int, steps: int, warmup: int = 0) -> float:
     if recipe.schedule == "constant":
         return 1.0
     if recipe.schedule == "cosine":

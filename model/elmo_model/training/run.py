@@ -7,14 +7,15 @@ from typing import Any, Self
 
 import torch
 
-from elmo_model.checkpoints import allennlp, native
+from elmo_model.checkpoints import CheckpointError, allennlp, native, softmax
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import write_bytes
+from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
-from elmo_model.text.alphabets import Utf8Alphabet
+from elmo_model.text.alphabets import Utf8Alphabet, WordVocabulary
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax
@@ -136,12 +137,19 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{self.path}: holds no run that this version reads: {error}") from error
 
-    def export(self, model: LanguageModel, plan: Plan) -> None:
-        """Write the network as model.safetensors, for serving, and as the published pair."""
+    def export(self, model: LanguageModel, plan: Plan, vocabulary: Vocabulary) -> None:
+        """Write the network as model.safetensors, for serving, and as the published pair.
+
+        The softmax is a file of its own beside the first.
+        """
         elmo = model.elmo
         number = revision(elmo.config, elmo.state_dict())
         elmo.origin = Origin(plan.name, native.NAME, number)
-        native.save(elmo, self.path / "model.safetensors")
+        path = self.path / native.RUN_FILE
+        native.save(elmo, path)
+        layer, words = model.softmax, WordVocabulary(vocabulary.words)
+        kept = softmax.WordSoftmax(layer.weight, layer.bias, words, len(vocabulary))
+        softmax.save(kept, path.with_suffix(softmax.ENDING), number, torch.float32)
         allennlp.write(elmo, self.path / "published")
 
 
@@ -171,6 +179,21 @@ def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
     model = _empty_model(plan)
     model.load_state_dict(Snapshot.read(path).model)
     return model.eval(), Vocabulary.read(folder.vocabulary), plan
+
+
+def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
+    """Return a model by its name or path with its softmax. Raises CheckpointError without one."""
+    elmo = open_model(model)
+    stored = find_softmax(model, elmo)
+    if stored is None:
+        raise CheckpointError(
+            f"{model}: has no softmax, which predicts words; expected a run of `elmo train`, or a "
+            f"model with one beside it (docs/checkpoints.md)"
+        )
+    found = stored.read()
+    layer = Softmax(*found.weight.shape)
+    layer.load_state_dict({"weight": found.weight, "bias": found.bias})
+    return LanguageModel(elmo, layer, 0.0).eval(), Vocabulary(tuple(found.vocabulary.words))
 
 
 def _empty_model(plan: Plan) -> LanguageModel:

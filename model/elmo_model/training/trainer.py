@@ -104,7 +104,7 @@ class Trainer:
             stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
                 with self._average.in_use():
-                    self._folder.export(self.model, self._plan)
+                    self._folder.export(self.model, self._plan, self._vocabulary)
             self._processes.wait()
         return Outcome(self._step, self._plan.steps, stopped)
 

@@ -31,8 +31,42 @@ _FILE_ENDINGS: Final = (
     show_default=True,
     help="Numbers of the .safetensors file: 16 bits halve it, and round the weights.",
 )
+@click.option(
+    "--softmax",
+    type=click.Choice(("keep", "int8", "none")),
+    default="keep",
+    show_default=True,
+    help="Softmax of SOURCE, in a file of its own beside the .safetensors file: in --dtype, in "
+    "bytes with a scale a word, or left out.",
+)
+@click.option(
+    "--softmax-words", type=click.IntRange(min=3), help="Keep its first words. Default: all."
+)
+@click.option(
+    "--warm-start",
+    type=click.Path(path_type=Path),
+    metavar="TEXT",
+    help="Start every sentence from the state after this text, one tokenised sentence a line.",
+)
+@click.option(
+    "--warm-start-passes",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="How often that text is read.",
+)
 @click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
-def convert(source: str, destination: Path, name: str | None, dtype: str, force: bool) -> None:
+def convert(
+    source: str,
+    destination: Path,
+    name: str | None,
+    dtype: str,
+    softmax: str,
+    softmax_words: int | None,
+    warm_start: Path | None,
+    warm_start_passes: int,
+    force: bool,
+) -> None:
     """Write a model in another format.
 
     SOURCE is a path, a built-in name or a published name. A DESTINATION that ends in .safetensors
@@ -44,25 +78,36 @@ def convert(source: str, destination: Path, name: str | None, dtype: str, force:
     Examples:
       $ elmo convert elmo_2x1024 small.safetensors --name small
       $ elmo convert small.safetensors folder-for-allennlp
-      $ elmo convert runs/mine mine.safetensors --dtype float16
+      $ elmo convert runs/mine mine.safetensors --dtype float16 --softmax int8
     """
     native = destination.suffix == _NATIVE
     if name is not None and not native:
         fail(f"--name: a folder's name is its model's name; only {_NATIVE} keeps one", code=2)
     if dtype != "float32" and not native:
         fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
+    if warm_start is not None and not native:
+        fail(f"--warm-start: a pair keeps no state; only {_NATIVE} keeps one", code=2)
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import conversion
-    from elmo_model.models.opening import open_model
+    from elmo_model.checkpoints.warm_start import warmed
+    from elmo_model.models.opening import find_softmax, open_model
 
     with steps() as step:
         step(f"Reading {source}")
-        elmo = open_model(resolve_model(source))
+        resolved = resolve_model(source)
+        elmo = open_model(resolved)
+        stored = None if softmax == "none" else find_softmax(resolved, elmo, words=softmax_words)
+        if warm_start is not None:
+            elmo = warmed(elmo, warm_start, warm_start_passes)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
-        form, size = conversion.convert(elmo, destination, dtype, step)
+        kept = stored.read() if stored is not None and native else None
+        kind = "int8" if softmax == "int8" else dtype
+        form, size = conversion.convert(elmo, destination, dtype, step, kept, kind)
     click.echo(f"Wrote {destination}: {elmo.origin.name}, {form}, {size / 1e6:.1f} MB")
+    if stored is not None and not native:
+        tell("a pair keeps no softmax: it is left out")
     if elmo.tasks and not native:
         names = ", ".join(task.name for task in elmo.tasks)
         tell(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from elmo_serve.commands.options import json_option
-from elmo_serve.commands.terminal import fail, steps
+from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.terminal import steps
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("model")
 @click.argument("text", nargs=-1, required=True)
 @click.option(
     "--rows",
@@ -27,13 +26,13 @@ from elmo_serve.commands.terminal import fail, steps
 )
 @json_option()
 def perplexity(
-    run: Path, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
+    model: str, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
 ) -> None:
-    """Measure the perplexity of a training run on text.
+    """Measure the perplexity of a training run, or of a model with a softmax, on text.
 
-    RUN is the folder of `elmo train`; its last snapshot is measured. TEXT are paths or patterns of
-    files with one tokenised sentence a line. bilm-tf's figure carries state from batch to batch
-    and so depends on --rows.
+    MODEL is the folder of `elmo train`, whose last snapshot is measured, or a name or path. TEXT
+    are paths or patterns of files with one tokenised sentence a line. bilm-tf's figure carries
+    state from batch to batch and so depends on --rows.
 
     \b
     Examples:
@@ -42,12 +41,7 @@ def perplexity(
     """
     from elmo_model.training.command import perplexity as measure
 
-    if not (run / "run.json").is_file():
-        fail(
-            f"{run}: is no folder of an `elmo train` run (it holds no run.json); only a run keeps "
-            f"the softmax that predicts words, built-in and published models have none",
-            code=1,
-        )
+    resolved = resolve_model(model)
     with steps() as step:
-        found = measure(run, text, rows, sentences, as_json, step)
+        found = measure(resolved, text, rows, sentences, as_json, step)
     click.echo(found)

@@ -15,5 +15,8 @@ def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> No
     assert found["per_token"]["predictions"] == 190 + 25
     assert found["bilm_tf"]["predictions"] == (190 + 25) // 2 * 2
     assert "bilm-tf, 2 rows" in perplexity(whole.run, (str(HELDOUT),), 2, None, False)
+    # the softmax lies beside the model that is served
+    served = perplexity(whole.run / "model.safetensors", (str(HELDOUT),), 2, None, True)
+    assert json.loads(served) == found
     with pytest.raises(ElmoError, match="fewer rows"):
         perplexity(whole.run, (str(HELDOUT),), 500, None, False)

@@ -33,8 +33,13 @@ def test_a_rate_that_decays_at_the_end_is_independent_of_the_steps_before() -> N
     assert rate_share(recipe, 50, 50) == pytest.approx(0.01)
 
 
-def test_the_softmax_alone_learns_at_the_peak_and_the_warm_up_follows() -> None:
-    recipe = replace(RECIPES["modern"], warmup=0.5, warmup_steps=4, decay=0.2)
+def test_the_rate_of_the_softmax_alone_falls_and_the_warm_up_follows() -> None:
+    recipe = replace(RECIPES["modern"], warmup=0.5, warmup_steps=4, decay=0.2, floor=0.1)
     usual = [rate_share(recipe, step, 50) for step in range(50)]
     recipe = replace(recipe, softmax_steps=10)
-    assert [rate_share(recipe, step, 60) for step in range(60)] == [1.0] * 10 + usual
+    found = [rate_share(recipe, step, 60) for step in range(60)]
+    assert found[:9] == [1.0] * 9
+    assert found[9] == pytest.approx(0.1 + 0.9 * (1 - 0.5**0.5))
+    assert found[10:] == usual
+    # a run of the softmax alone
+    assert [rate_share(recipe, step, 10) for step in range(10)] == found[:10]

@@ -1,28 +1,81 @@
-"""`elmo perplexity`: anything but the folder of a run is refused with the reason."""
+"""`elmo perplexity`: of any model with a softmax; `elmo convert` keeps what it measures."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from elmo_model.checkpoints import native
 from elmo_model.models.opening import open_model
+from tests.support import training_golden as golden
 from tests.support.command_line import elmo
 
+HELDOUT = golden.FOLDER / "heldout.txt"
 
-@pytest.mark.parametrize("place", ["english", "original", "model.safetensors", "published", "none"])
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A checkpoint of bilm-tf as TensorFlow saved it, with its vocabulary."""
+    folder = tmp_path / "bilm_tf"
+    shutil.copytree(golden.FOLDER.parent / "tensorflow" / "bilm_tf", folder)
+    shutil.copy(golden.FOLDER / "vocab.txt", folder)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["random-small", "model.safetensors", "published"])
 def test_a_model_without_its_softmax_is_refused(
     published: Path, tmp_path: Path, place: str
 ) -> None:
     native.save(open_model(published), tmp_path / "model.safetensors")
-    text = tmp_path / "text.txt"
-    text.write_text("a b c\n")
-    run = place if place in ("english", "original") else tmp_path / place
+    model = place if place == "random-small" else tmp_path / place
 
-    result = elmo("perplexity", run, text)
+    result = elmo("perplexity", model, HELDOUT)
 
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"elmo: {run}: is no folder of an `elmo train` run")
-    assert "softmax" in result.stderr
+    assert result.stderr.startswith(f"elmo: {model}: has no softmax, which predicts words")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_checkpoint_of_bilm_tf_has_the_figure_of_bilm_tf(bundle: Path) -> None:
+    result = elmo("perplexity", bundle, HELDOUT, "--rows", "1", "--json")
+    found = json.loads(result.stdout)
+    expected = golden.log()["heldout_perplexity_init"]["1"]
+    assert found["bilm_tf"]["both"] == pytest.approx(expected, rel=1e-5)
+    assert found["run"] == "bilm_tf"
+
+
+def test_a_converted_model_keeps_its_softmax(bundle: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "a.safetensors"
+
+    def measured(model: Path) -> float:
+        found = elmo("perplexity", model, HELDOUT, "--json", "--sentences", "20")
+        return float(json.loads(found.stdout)["per_token"]["bits_per_word"])
+
+    exact = measured(bundle)
+    assert elmo("convert", bundle, kept).exit_code == 0
+    assert measured(kept) == pytest.approx(exact, abs=1e-6)
+    assert elmo("convert", bundle, kept, "--softmax", "int8", "--force").exit_code == 0
+    assert measured(kept) == pytest.approx(exact, abs=1e-2)
+    assert elmo("convert", bundle, kept, "--softmax-words", "10", "--force").exit_code == 0
+    assert measured(kept) < exact - 0.5  # most words are `<UNK>` now
+    assert elmo("convert", bundle, kept, "--softmax", "none", "--force").exit_code == 0
+    assert "has no softmax" in elmo("perplexity", kept, HELDOUT).stderr
+    told = elmo("convert", bundle, tmp_path / "pair").stderr
+    assert "a pair keeps no softmax: it is left out" in told
+
+
+def test_a_converted_model_keeps_its_warm_start(bundle: Path, tmp_path: Path) -> None:
+    text, cold, warm = (tmp_path / name for name in ("text.txt", "a.safetensors", "b.safetensors"))
+    text.write_text("The bank of the river\n")
+    assert elmo("convert", bundle, cold).exit_code == 0
+    made = elmo("convert", bundle, warm, "--warm-start", text, "--warm-start-passes", "2")
+    assert made.exit_code == 0, made.stderr
+    assert len({open_model(path).origin.revision for path in (bundle, cold, warm)}) == 2
+    # its softmax is that of the network
+    assert elmo("perplexity", warm, HELDOUT, "--sentences", "3").exit_code == 0
+    refused = elmo("convert", bundle, tmp_path / "pair", "--warm-start", text)
+    assert refused.exit_code == 2
+    assert "a pair keeps no state" in refused.stderr

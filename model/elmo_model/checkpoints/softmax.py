@@ -1,0 +1,240 @@
+"""The softmax of a language model: a file of its own, or a part of a published checkpoint.
+
+Vectors do not need it, so it is found first and read when it is asked for.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from elmo_model.checkpoints import (
+    allennlp,
+    bilm_tf,
+    hdf5,
+    native,
+    tensor_bundle,
+    vocabulary_file,
+)
+from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
+from elmo_model.checkpoints.layout import Arrays
+from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.files.atomic import replacing
+from elmo_model.text.alphabets import AlphabetError, WordVocabulary
+
+ENDING = ".softmax.safetensors"
+"""The ending of our own file, in place of the `.safetensors` of the model beside it."""
+
+_FORMAT = "elmo-serve-softmax"
+_LARGEST = 127.0  # of a signed byte
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordSoftmax:
+    """The output layer that both directions share: `weight` (V, P) and `bias` (V,), float32.
+
+    `vocabulary` names the V rows. `total` is their number before any cut.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    vocabulary: WordVocabulary
+    total: int
+
+    def cut(self, words: int | None) -> "WordSoftmax":
+        """Return the softmax over the first words; None and more than V mean all.
+
+        Raises CheckpointError where `<S>`, `</S>` or `<UNK>` would be cut off.
+        """
+        if words is None or words >= len(self.weight):
+            return self
+        try:
+            vocabulary = WordVocabulary(self.vocabulary.words[:words])
+        except AlphabetError as error:
+            raise CheckpointError(f"the first {words:,} words: {error}") from error
+        return replace(
+            self, weight=self.weight[:words], bias=self.bias[:words], vocabulary=vocabulary
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSoftmax:
+    """A softmax that was found and is not read yet.
+
+    `total` words are stored, of which the first `words` are used. `revision` is that of the network
+    it was trained with, None where the file does not say.
+    """
+
+    label: str
+    total: int
+    words: int
+    width: int
+    revision: str | None
+    load: Callable[[], WordSoftmax]
+
+    def read(self) -> WordSoftmax:
+        """Read it. Raises CheckpointError for a damaged file."""
+        return self.load().cut(self.words)
+
+    def of_network(self, width: int, revision: str, words: int | None = None) -> "StoredSoftmax":
+        """Return its first words, for a network with P = `width`.
+
+        Raises CheckpointError for the softmax of another network.
+        """
+        if self.width != width:
+            raise CheckpointError(
+                f"{self.label}: has rows of {self.width}, expected {width}, the width of a "
+                f"direction of the network"
+            )
+        if self.revision not in (None, revision):
+            raise CheckpointError(
+                f"{self.label}: belongs to revision {self.revision} of a network, "
+                f"expected {revision}"
+            )
+        return replace(self, words=min(self.total, words or self.total))
+
+
+def find(model: Path) -> StoredSoftmax | None:
+    """Find the softmax of the checkpoint at a path; None if it has none.
+
+    A published one without a vocabulary, which names its rows, counts as none. Raises
+    CheckpointError for a damaged file.
+    """
+    own = model / native.RUN_FILE if model.is_dir() else model
+    if (beside := own.with_suffix(ENDING)).is_file():
+        return _native(beside)
+    source = source_at(model) or FolderSource(model.parent)
+    if not vocabulary_file.has_one(source):
+        return None
+    if bilm_tf.recognises(model):
+        return _in_bundle(model)
+    prefix = "" if source.path == model else model.name.partition("weights")[0]
+    files = [file for file in source.files() if file.endswith(allennlp.SOFTMAX)]
+    found = [file for file in files if PurePosixPath(file).name.startswith(prefix)]
+    return _in_hdf5(source, found[0]) if len(found) == 1 else None
+
+
+def open_file(path: Path) -> StoredSoftmax:
+    """Find the softmax in a file that was named: our own, HDF5, or the index of TensorFlow.
+
+    Raises CheckpointError where there is none.
+    """
+    if not path.exists():
+        raise CheckpointError(f"{path}: does not exist, expected a file with a softmax")
+    if path.is_file() and hdf5.is_hdf5(path):
+        return _in_hdf5(FolderSource(path.parent), path.name)
+    if path.is_file() and native.recognises(path):
+        return _native(path)
+    found = _in_bundle(path) if bilm_tf.recognises(path) else find(path)
+    if found is None:
+        raise CheckpointError(f"{path}: holds no softmax, expected softmax/W and softmax/b")
+    return found
+
+
+def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = torch.int8) -> None:
+    """Write a softmax of the network of this revision to one file, atomically.
+
+    An int8 row has a scale of its own: its largest number is 127. Raises OSError where the disk is
+    full, CheckpointError for a word that cannot stand on a line.
+    """
+    weight, tensors = softmax.weight.detach().cpu(), {}
+    if dtype == torch.int8:
+        tensors["scale"] = weight.abs().amax(dim=1).clamp(min=1e-30) / _LARGEST
+        weight = (weight / tensors["scale"][:, None]).round()
+    text = vocabulary_file.text_of(softmax.vocabulary.words).encode()
+    tensors["weight"] = weight.to(dtype).contiguous()
+    tensors["bias"] = softmax.bias.detach().cpu().float().contiguous()
+    tensors["words"] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
+    header = {"format": _FORMAT, "revision": revision, "total": str(softmax.total)}
+    with replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata=header)
+        except SafetensorError as error:
+            raise native.os_error(error, path) from error
+
+
+def _native(path: Path) -> StoredSoftmax:
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            if header.get("format") != _FORMAT or "weight" not in file.keys():  # noqa: SIM118
+                raise CheckpointError(f"{path}: is no softmax of elmo-serve")
+            words, width = file.get_slice("weight").get_shape()
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path}: is not a whole safetensors file: {error}") from error
+    total = max(words, int(header.get("total", words)))
+
+    def load() -> WordSoftmax:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        weight = tensors["weight"].float()
+        if "scale" in tensors:
+            weight *= tensors["scale"][:, None]
+        text = tensors["words"].numpy().tobytes().decode()
+        vocabulary = _vocabulary(vocabulary_file.lines(text), words, str(path))
+        return WordSoftmax(weight, tensors["bias"].clone(), vocabulary, total)
+
+    return StoredSoftmax(str(path), total, words, width, header.get("revision"), load)
+
+
+def _in_bundle(path: Path) -> StoredSoftmax | None:
+    source, index = bilm_tf.find(path)
+    return _published(source, lambda: tensor_bundle.open_bundle(source, index))
+
+
+def _in_hdf5(source: Source, file: str) -> StoredSoftmax:
+    found = _published(source, lambda: hdf5.datasets(source, file))
+    if found is None:
+        raise CheckpointError(f"{source.label(file)}: softmax/W is missing, expected it and b")
+    return found
+
+
+def _published(
+    source: Source, open_arrays: Callable[[], AbstractContextManager[Arrays]]
+) -> StoredSoftmax | None:
+    """Find `softmax/W` (V, P) and `softmax/b` (V,), whose rows a vocabulary beside them names."""
+    with open_arrays() as arrays:
+        names = {"/".join(name.split("/")[-2:]): name for name in arrays.names()}
+        if "softmax/W" not in names:
+            return None
+        shape = arrays.shape(names["softmax/W"]) or ()
+        label = f"{arrays.label}: softmax/W"
+        if len(shape) != 2:
+            raise CheckpointError(f"{label} has shape {shape}, expected (words, width)")
+        check_shape(
+            f"{arrays.label}: softmax/b",
+            arrays.shape(names["softmax/b"]) if "softmax/b" in names else None,
+            shape[:1],
+            "softmax/W",
+        )
+    file = vocabulary_file.find(source)
+
+    def load() -> WordSoftmax:
+        words = vocabulary_file.words_of(source, file)
+        vocabulary = _vocabulary(words, shape[0], source.label(file))
+        with open_arrays() as arrays:
+            weight, bias = (
+                torch.from_numpy(arrays.numbers(names[f"softmax/{part}"])) for part in "Wb"
+            )
+        return WordSoftmax(weight, bias, vocabulary, shape[0])
+
+    return StoredSoftmax(label, shape[0], shape[0], shape[1], None, load)
+
+
+def _vocabulary(words: list[str], rows: int, label: str) -> WordVocabulary:
+    if len(words) != rows:
+        raise CheckpointError(
+            f"{label}: holds {len(words):,} words, expected {rows:,}, one a row of the softmax"
+        )
+    try:
+        return WordVocabulary(tuple(words))
+    except AlphabetError as error:
+        raise CheckpointError(f"{label}: {error}") from error

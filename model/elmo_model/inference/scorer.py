@@ -1,0 +1,136 @@
+"""The language model for inference: surprisal of words, and the most probable ones at a place."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import orjson
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.inference.encoder import Encoder
+from elmo_model.network.representations import Representations
+
+Direction = Literal["forward", "backward", "both"]
+
+MAX_WORD_BYTES = 128
+"""Longest word, in bytes of its JSON text, that is offered as a substitute."""
+
+_LOGITS = 1 << 20
+"""Logits in memory at once where only their sum is kept: 4 MiB, which stay in the caches."""
+_WHOLE_LOGITS = 1 << 23
+"""Likewise where all words of a place are compared; one place has at least one row of them."""
+_ROWS = 1024  # vectors of one product
+
+
+class Scorer:
+    """The softmax of a language model over the top layer of an encoder's network.
+
+    The forward direction predicts a token after the begin boundary and the tokens before it, the
+    backward direction after the end boundary and the tokens behind it. Used by one thread.
+    """
+
+    def __init__(self, encoder: Encoder, softmax: WordSoftmax) -> None:
+        ends = encoder.encode_whole([[]], bounded=True).layers[-1]  # (2, 2P)
+        self._width = ends.shape[1] // 2
+        # The vectors of the boundaries are the same for all sentences.
+        self._begin, self._end = ends[:1, : self._width], ends[1:, self._width :]
+        self._weight, self._bias = softmax.weight.to(ends.device), softmax.bias.to(ends.device)
+        self.vocabulary = softmax.vocabulary
+        words = self.vocabulary.words
+        begin, end, self._unknown = self.vocabulary.word_ids(
+            [self.vocabulary.begin, self.vocabulary.end, "<UNK>"]
+        ).tolist()
+        long = [row for row, text in enumerate(words) if len(orjson.dumps(text)) > MAX_WORD_BYTES]
+        self._boundaries = begin, end
+        self._excluded = torch.tensor([begin, end, self._unknown, *long], device=ends.device)
+
+    def surprisal(self, sentences: Sequence[Sequence[str]], found: Representations) -> list[Tensor]:
+        """Map each sentence of n tokens to (3, n + 1): forward, backward, and 1 for unknown.
+
+        The values are bits, -log2 of the probability of each token; the last column has that of the
+        end boundary forward, and of the begin boundary backward. `found` has the layers of the
+        sentences without boundaries.
+        """
+        begin, end = self._boundaries
+        rows, targets = [], []
+        for sentence, layers in zip(sentences, found.sentences(), strict=True):
+            ahead, behind = self._around(layers[-1])
+            ids = torch.from_numpy(self.vocabulary.word_ids(sentence)).to(ahead.device)
+            rows += [ahead, behind]
+            targets += [functional.pad(ids, (0, 1), value=own) for own in (end, begin)]
+        if not rows:
+            return []
+        ids = torch.cat(targets)
+        bits = self._bits(torch.cat(rows), ids)
+        both = torch.stack((bits, (ids == self._unknown).float()))
+        parts = torch.split(both, [2 * len(sentence) + 2 for sentence in sentences], dim=1)
+        return [_three_rows(part) for part in parts]
+
+    def substitutes(
+        self, found: Tensor, places: Sequence[int], k: int, direction: Direction
+    ) -> list[list[dict[str, str | float]]]:
+        """Return the k most probable words at each place of a sentence, and their probabilities.
+
+        `found` are the layers (L + 1, n, 2P) of the sentence. "both" is the product of the two
+        directions, normalised over all words. Boundaries and `<UNK>` have their probability, but
+        are no substitutes.
+        """
+        vectors = [each[list(places)] for each in self._around(found[-1])]
+        step = max(1, _WHOLE_LOGITS // len(self._weight))
+        lists = []
+        for start in range(0, len(places), step):
+            ahead, behind = (each[start : start + step] for each in vectors)
+            logs = self._log_probabilities(ahead, behind, direction)
+            logs[:, self._excluded] = -torch.inf
+            best = logs.topk(min(k, logs.shape[1] - len(self._excluded)), dim=1)
+            for values, rows in zip(best.values.exp().tolist(), best.indices.tolist(), strict=True):
+                words = [self.vocabulary.words[row] for row in rows]
+                pairs = zip(words, values, strict=True)
+                lists.append([{"word": word, "probability": value} for word, value in pairs])
+        return lists
+
+    def _around(self, top: Tensor) -> tuple[Tensor, Tensor]:
+        """Map the top layer (n, 2P) to the vectors (n + 1, P) of each direction that predict.
+
+        The last ones predict the boundary behind the sentence, and the one before it.
+        """
+        ahead = torch.cat((self._begin, top[:, : self._width]))
+        behind = torch.cat((top[1:, self._width :], self._end, top[:1, self._width :]))
+        return ahead, behind
+
+    def _log_probabilities(self, ahead: Tensor, behind: Tensor, direction: Direction) -> Tensor:
+        """Map the vectors (m, P) of both directions to logarithms (m, V) that sum to 1 as exp."""
+        logs = [
+            functional.linear(each, self._weight, self._bias).log_softmax(dim=1)
+            for name, each in (("forward", ahead), ("backward", behind))
+            if direction in (name, "both")
+        ]
+        return logs[0] if len(logs) == 1 else logs[0].add_(logs[1]).log_softmax(dim=1)
+
+    def _bits(self, rows: Tensor, targets: Tensor) -> Tensor:
+        """Map vectors (N, P) and N words to their surprisal in bits (N,)."""
+        own = (rows * self._weight[targets]).sum(dim=1) + self._bias[targets]
+        sums = torch.cat([self._log_sums(part) for part in torch.split(rows, _ROWS)])
+        return (sums - own) / math.log(2)
+
+    def _log_sums(self, rows: Tensor) -> Tensor:
+        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits, block by block."""
+        step = max(1, _LOGITS // len(rows))
+        highest, total = rows.new_full((len(rows),), -torch.inf), rows.new_zeros(len(rows))
+        blocks = zip(torch.split(self._weight, step), torch.split(self._bias, step), strict=True)
+        for weight, bias in blocks:
+            logits = torch.addmm(bias, rows, weight.T)
+            before, highest = highest, torch.maximum(highest, logits.amax(dim=1))
+            total.mul_((before - highest).exp_())
+            total.add_(logits.sub_(highest[:, None]).exp_().sum(dim=1))
+        return highest + total.log_()
+
+
+def _three_rows(part: Tensor) -> Tensor:
+    """Map surprisal and unknown (2, 2n + 2), forward and then backward, to (3, n + 1)."""
+    bits, unknown = part
+    ahead, behind = bits.chunk(2)
+    return torch.stack((ahead, behind, unknown[: len(ahead)]))

@@ -1,0 +1,127 @@
+"""Probabilities of the language model are those of bilm-tf's own graph, and sum to 1."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.inference import scorer as scorer_module
+from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.scorer import Scorer
+from elmo_model.network.elmo import Elmo
+from elmo_model.text.alphabets import WordVocabulary
+from elmo_model.training.perplexity import per_token
+from tests.support import training_golden as golden
+
+SENTENCES = [*golden.sentences("heldout.txt")[:12], [], ["of"], ["unheard-of", "", "the"]]
+
+
+@pytest.fixture
+def softmax() -> WordSoftmax:
+    stored = golden.arrays("char/weights_init")
+    weight, bias = (torch.from_numpy(stored[f"lm/softmax/{part}"]) for part in "Wb")
+    words = WordVocabulary(golden.vocabulary().words)
+    return WordSoftmax(weight, bias, words, len(weight))
+
+
+def score(elmo: Elmo, softmax: WordSoftmax, sentences: list[list[str]]) -> list[torch.Tensor]:
+    encoder = Encoder.of(elmo)
+    return Scorer(encoder, softmax).surprisal(sentences, encoder.encode_whole(sentences))
+
+
+def test_the_losses_of_the_first_batch_are_those_of_bilm_tfs_graph(
+    tmp_path: Path, softmax: WordSoftmax
+) -> None:
+    # The batch is rows of running text from zero state: its top layer comes from the network, and
+    # its words are scored.
+    model, batch = golden.first_model(tmp_path).eval(), golden.batch(0)
+    scorer = Scorer(Encoder.of(model.elmo), softmax)
+    losses = []
+    with torch.inference_mode():
+        vectors = model.char_cnn(batch.characters[0])
+        for direction, stack in zip(
+            batch.directions,
+            (model.elmo.bilm.forward_stack, model.elmo.bilm.backward_stack),
+            strict=True,
+        ):
+            (h, c), _ = model.zero_state(golden.ROWS).directions()
+            layers, _, _ = stack(vectors[direction.index], direction.sizes, h, c)
+            bits = scorer._bits(layers[-1], direction.targets)
+            losses.append(bits.mean().item() * math.log(2))
+    expected = golden.log()["steps"][0]
+    assert losses == pytest.approx([expected["forward"], expected["backward"]], abs=1e-5)
+
+
+def test_the_mean_is_the_perplexity_of_the_training_graph(
+    tmp_path: Path, softmax: WordSoftmax
+) -> None:
+    model = golden.first_model(tmp_path)
+    found = torch.cat(score(model.elmo, softmax, SENTENCES), dim=1)
+    served = per_token(model, golden.vocabulary(), SENTENCES)
+    assert found.shape[1] == served.predictions
+    forward, backward = (found[:2].double().mean(dim=1) * math.log(2)).tolist()
+    assert forward == pytest.approx(served.forward_loss, abs=1e-5)
+    assert backward == pytest.approx(served.backward_loss, abs=1e-5)
+
+
+def test_a_sentence_has_the_surprisal_that_it_has_alone(
+    tmp_path: Path, softmax: WordSoftmax, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elmo = golden.first_model(tmp_path).elmo
+    together = score(elmo, softmax, SENTENCES)
+    # blocks of a few words and a few rows
+    monkeypatch.setattr(scorer_module, "_LOGITS", 64)
+    monkeypatch.setattr(scorer_module, "_ROWS", 5)
+    for sentence, found in zip(SENTENCES, together, strict=True):
+        assert found.shape == (3, len(sentence) + 1)
+        (alone,) = score(elmo, softmax, [sentence])
+        torch.testing.assert_close(alone, found, rtol=1e-5, atol=1e-5)
+    assert together[-1][2].tolist() == [1, 1, 0, 0]  # of `unheard-of`, the empty word, `the`, end
+    assert score(elmo, softmax, []) == []
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "both"])
+def test_probabilities_sum_to_one_and_are_those_of_the_surprisal(
+    tmp_path: Path, softmax: WordSoftmax, direction: scorer_module.Direction
+) -> None:
+    elmo, sentence = golden.first_model(tmp_path).elmo, ["the", "of", "the"]
+    encoder = Encoder.of(elmo)
+    scorer = Scorer(encoder, softmax)
+    found = encoder.encode_whole([sentence])
+    (bits,) = scorer.surprisal([sentence], found)
+    layers = found.sentences()[0]
+    ahead, behind = scorer._around(layers[-1])
+    logs = scorer._log_probabilities(ahead, behind, direction)
+    torch.testing.assert_close(logs.exp().sum(dim=1), torch.ones(4), rtol=1e-5, atol=0)
+
+    places, most = [1, 2], len(softmax.weight)
+    lists = scorer.substitutes(layers, places, most, direction)
+    for place, words in zip(places, lists, strict=True):
+        assert len(words) == most - 3
+        assert not {"<S>", "</S>", "<UNK>"} & {str(each["word"]) for each in words}
+        values = [float(each["probability"]) for each in words]
+        assert values == sorted(values, reverse=True)
+        of = {each["word"]: float(each["probability"]) for each in words}
+        own = of[sentence[place]]
+        if direction != "both":
+            row = ("forward", "backward").index(direction)
+            assert -math.log2(own) == pytest.approx(bits[row, place].item(), abs=1e-4)
+    (best,) = scorer.substitutes(layers, [1], 2, direction)
+    assert best == lists[0][:2]
+
+
+def test_the_product_of_both_directions_is_normalised(tmp_path: Path, softmax: WordSoftmax) -> None:
+    encoder = Encoder.of(golden.first_model(tmp_path).elmo)
+    scorer = Scorer(encoder, softmax)
+    ahead, behind = scorer._around(encoder.encode_whole([["of", "the"]]).layers[-1])
+    one, other = (
+        scorer._log_probabilities(ahead, behind, name).exp() for name in ("forward", "backward")
+    )
+    product = one * other
+    expected = product / product.sum(dim=1, keepdim=True)
+    found = scorer._log_probabilities(ahead, behind, "both").exp()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-8)
