@@ -139,7 +139,9 @@ async def _engine(model: str, precision: str, sentences: Sequence[Sentence], cal
         while requests:
             asked = requests.pop()
             lengths = [len(sentence) for sentence in asked]
-            await engine.embed([orjson.dumps(each) for each in asked], lengths, wanted, 120.0)
+            await engine.embed(
+                [orjson.dumps(each) for each in asked], lengths, [wanted] * len(asked), 120.0
+            )
 
     for _ in range(2):
         requests = _requests(sentences)

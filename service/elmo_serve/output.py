@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal, TypeVar
 
 from elmo_model.errors import ElmoError
 from elmo_serve.errors import FieldError, pointer, shown
@@ -65,8 +65,57 @@ class Output:
         return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
 
 
+Direction = Literal["forward", "backward", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The surprisal of each token: forward, backward, and 1 where it is unknown; the end last."""
+
+    dtype: ClassVar[Literal["float32"]] = "float32"
+    appended: ClassVar[int] = 0
+
+    def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
+        """Return (3, n + 1)."""
+        return (3, tokens + 1)
+
+    def size(self, tokens: int, dimension: int) -> int:
+        """Return the size in bytes for one sentence of `tokens` tokens."""
+        return math.prod(self.shape(tokens, dimension)) * ITEM_SIZES[self.dtype]
+
+
+_SUBSTITUTE_BYTES: Final = 192
+"""Longest JSON text of a substitute: a word of 128 bytes, its probability and the names of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitutes:
+    """The k most probable words at some places of a sentence: JSON text, filled up with spaces."""
+
+    dtype: ClassVar[Literal["uint8"]] = "uint8"
+    appended: ClassVar[int] = 0
+
+    positions: tuple[int, ...]
+    k: int
+    direction: Direction
+
+    def shape(self, tokens: int, dimension: int) -> tuple[int, ...]:
+        """Return the size as a shape: the longest text."""
+        return (len(self.positions) * (self.k * _SUBSTITUTE_BYTES + 3) + 2,)
+
+    def size(self, tokens: int, dimension: int) -> int:
+        """Return the size in bytes."""
+        return math.prod(self.shape(tokens, dimension))
+
+
+Wanted = Output | Scores | Substitutes
+"""The result of one sentence: vectors, or those of the language model."""
+
+WantedT = TypeVar("WantedT", bound=Wanted)
+
+
 @functools.lru_cache(maxsize=256)
-def interned(output: Output) -> Output:
+def interned(output: WantedT) -> WantedT:
     """Return one object for equal outputs: a message to a worker holds it only once."""
     return output
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_serve.output import Output
 from tests.support.fits import ENDED, body, fit
 from tests.support.gated_server import close_gate, gated
 from tests.support.served import Served, served
@@ -34,6 +35,7 @@ async def gamma(s: Served) -> float | None:
         return None
     assert response.status_code == 200, response.text
     (output,) = s.worker.batches[-1].outputs
+    assert isinstance(output, Output)
     assert output.weights == (1, 2, 3)
     return output.gamma
 

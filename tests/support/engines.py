@@ -73,7 +73,9 @@ class Bench:
         texts = [orjson.dumps(sentence) for sentence in sentences]
         lengths = [len(sentence) for sentence in sentences]
         return asyncio.ensure_future(
-            self.engine.embed(texts, lengths, output, timeout, client, is_bulk=is_bulk)
+            self.engine.embed(
+                texts, lengths, [output] * len(texts), timeout, client, is_bulk=is_bulk
+            )
         )
 
     def count(self, name: str, **labels: str) -> float:

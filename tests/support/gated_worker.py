@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -124,10 +125,10 @@ class GatedWorker:
 class ModelWorker(GatedWorker):
     """A worker with a real model, which computes on the event loop."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, **more: Any) -> None:
         super().__init__(loads=False)
         values = (str(model), "cpu", "float32", 0, 0, 1, 64, "info", "text")
-        self._settings = RunnerSettings(*values)
+        self._settings = RunnerSettings(*values, **more)
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         super().start(on_message, on_exit)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -86,10 +87,9 @@ async def in_process(
 ) -> AsyncIterator[InProcess]:
     """Serve with one worker, whose gate is open unless `is_open` is false, until the block is left.
 
-    With `has_model` the worker has the golden model, on the event loop. `environment` turns traces
-    on.
+    With `has_model` the worker has a model, by default the golden one, on the event loop.
+    `environment` turns traces on.
     """
-    worker = ModelWorker(SMALL) if has_model else GatedWorker(is_open=is_open)
     given = Settings.model_validate(
         {
             "model": str(SMALL),
@@ -97,6 +97,11 @@ async def in_process(
             **settings,
         }
     )
+    worker = GatedWorker(is_open=is_open)
+    if has_model:
+        names = ("softmax", "warm_start", "softmax_words", "warm_start_passes")
+        asked = {name: value for name in names if (value := getattr(given, name)) is not None}
+        worker = ModelWorker(Path(given.model), **asked)
     server = assemble(
         given,
         lambda *_: worker,

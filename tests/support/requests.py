@@ -27,7 +27,7 @@ def request_of(
     """Return a request with sentences of these lengths; equal names make equal sentences."""
     sentences = [f"{name}-{index}".encode() for index in range(len(lengths))]
     held = (budget or Budget()).hold(cost_of(lengths))
-    return Request(sentences, lengths, OUTPUT, held, now, spacing, on_end, is_bulk)
+    return Request(sentences, lengths, [OUTPUT] * len(lengths), held, now, spacing, on_end, is_bulk)
 
 
 def vectors_of(number: float) -> Vectors:

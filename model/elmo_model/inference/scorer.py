@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
-from elmo_model.network.representations import Representations
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -47,16 +46,18 @@ class Scorer:
         self._boundaries = begin, end
         self._excluded = torch.tensor([begin, end, self._unknown, *long], device=ends.device)
 
-    def surprisal(self, sentences: Sequence[Sequence[str]], found: Representations) -> list[Tensor]:
+    def surprisal(
+        self, sentences: Sequence[Sequence[str]], found: Sequence[Tensor]
+    ) -> list[Tensor]:
         """Map each sentence of n tokens to (3, n + 1): forward, backward, and 1 for unknown.
 
         The values are bits, -log2 of the probability of each token; the last column has that of the
-        end boundary forward, and of the begin boundary backward. `found` has the layers of the
-        sentences without boundaries.
+        end boundary forward, and of the begin boundary backward. `found` are the layers
+        (L + 1, n, 2P) of each sentence, without boundaries.
         """
         begin, end = self._boundaries
         rows, targets = [], []
-        for sentence, layers in zip(sentences, found.sentences(), strict=True):
+        for sentence, layers in zip(sentences, found, strict=True):
             ahead, behind = self._around(layers[-1])
             ids = torch.from_numpy(self.vocabulary.word_ids(sentence)).to(ahead.device)
             rows += [ahead, behind]

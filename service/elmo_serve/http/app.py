@@ -35,6 +35,7 @@ from elmo_serve.http.routes import (
     health,
     info,
     jobs,
+    language,
     metrics,
     neighbours,
     open_inference,
@@ -57,6 +58,7 @@ _EXPOSED_HEADERS: Final = (
     "traceresponse",
     "X-Request-Id",
     "X-Unknown-Share",
+    "X-Vocabulary",
     "X-Warnings",
 )
 """Response headers that a script of another origin may read, beyond those of every response."""
@@ -66,6 +68,7 @@ def create_app(server: Server) -> FastAPI:
     """Return the application; its lifespan starts and stops the processes of `server`."""
     modules = (
         embed,
+        language,
         tokenize,
         tasks,
         jobs,

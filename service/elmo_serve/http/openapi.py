@@ -24,6 +24,7 @@ from elmo_serve.http.schemas.clients import (
     TeiErrorResponse,
 )
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
+from elmo_serve.http.schemas.language import ScoreRequest, ScoreResponse, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
@@ -40,6 +41,7 @@ safetensors or Arrow, which are smaller and faster. Errors are problem documents
 
 TAGS: Final = {
     "Vectors": "Tokenised sentences or text in, ELMo vectors out.",
+    "Language model": "Probabilities of words: surprisal of tokens, and substitutes.",
     "Tasks": "Named scalar mixes of the layers, kept by the server.",
     "OpenAI": "The routes of OpenAI's API that its clients use for embeddings.",
     "Text Embeddings Inference": "Routes with the bodies of text-embeddings-inference.",
@@ -91,6 +93,9 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     _, definitions = models_json_schema(
         [
             (EmbedRequest, "validation"),
+            (ScoreRequest, "validation"),
+            (SubstitutesRequest, "validation"),
+            (ScoreResponse, "serialization"),
             (TokenizeRequest, "validation"),
             (TaskBody, "validation"),
             (FitBody, "validation"),

@@ -156,7 +156,7 @@ class BulkQueue:
             embedded = await self.engine.embed(
                 piece.sentences,
                 piece.lengths,
-                piece.output,
+                [piece.output] * len(piece.sentences),
                 self.timeout_seconds,
                 self.client,
                 self.model,

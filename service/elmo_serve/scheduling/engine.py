@@ -10,7 +10,7 @@ from functools import partial
 
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
-from elmo_serve.output import Output
+from elmo_serve.output import Wanted
 from elmo_serve.scheduling.admission import Admission, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
@@ -94,7 +94,7 @@ class Engine:
         self,
         sentences: Sequence[bytes],
         lengths: Sequence[int],
-        output: Output,
+        outputs: Sequence[Wanted],
         timeout_seconds: float,
         client: str = "",
         model: str | None = None,
@@ -107,7 +107,7 @@ class Engine:
         Args:
             sentences: the JSON text of each sentence's tokens.
             lengths: the number of tokens of each sentence.
-            output: the layers or mixture to compute of each sentence.
+            outputs: the result to compute of each sentence.
             timeout_seconds: after this time, sentences that have not begun are never computed.
             client: the name that the client's quota is counted under.
             model: the name of the model; None: the first.
@@ -125,7 +125,7 @@ class Engine:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
         try:
             request = await self._ended(
-                sentences, lengths, output, timeout_seconds, client, model, is_bulk, trace
+                sentences, lengths, outputs, timeout_seconds, client, model, is_bulk, trace
             )
             if request.error is not None:
                 raise request.error
@@ -141,7 +141,7 @@ class Engine:
         self,
         sentences: Sequence[bytes],
         lengths: Sequence[int],
-        output: Output,
+        outputs: Sequence[Wanted],
         timeout_seconds: float,
         client: str,
         model: str,
@@ -157,7 +157,7 @@ class Engine:
         request = Request(
             sentences,
             lengths,
-            output,
+            outputs,
             admitted.tokens,
             now,
             admitted.virtual_seconds_per_token,

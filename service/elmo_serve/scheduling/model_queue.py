@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from elmo_serve.output import Output
+from elmo_serve.output import Wanted
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import JobState, Request, SentenceJob
 
@@ -27,7 +27,7 @@ class ModelQueue:
     def __init__(self) -> None:
         self._fair = FairQueue()
         self._retries: deque[list[SentenceJob]] = deque()
-        self._jobs: dict[Output, dict[bytes, SentenceJob]] = {}  # that have not ended
+        self._jobs: dict[Wanted, dict[bytes, SentenceJob]] = {}  # that have not ended
 
     @property
     def sentences(self) -> int:
@@ -54,15 +54,19 @@ class ModelQueue:
         `virtual_seconds_per_token`.
         """
         start = len(request.jobs)
-        known = self._jobs.setdefault(request.output, {})
+        output: Wanted | None = None
+        known: dict[bytes, SentenceJob] = {}
         virtual_start = request.next_virtual_start
         new = []
         for index in range(start, min(start + most, len(request.sentences))):
             sentence = request.sentences[index]
+            if request.outputs[index] is not output:  # most requests have one for all sentences
+                output = request.outputs[index]
+                known = self._jobs.setdefault(output, {})
             job = known.get(sentence)
             if job is None:
                 job = known[sentence] = SentenceJob(
-                    sentence, request.output, request.lengths[index], virtual_start, request.cost
+                    sentence, output, request.lengths[index], virtual_start, request.cost
                 )
                 new.append(job)
             elif job.state is JobState.QUEUED and virtual_start < job.virtual_start:

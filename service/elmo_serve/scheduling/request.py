@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from elmo_model.text.batches import BOUNDARIES
-from elmo_serve.output import Output
+from elmo_serve.output import Wanted
 from elmo_serve.scheduling.quotas import Hold
 from elmo_serve.tracing.trace import Trace
 from elmo_serve.workers.shared_memory import Vectors
@@ -32,7 +32,7 @@ class Request:
     Attributes:
         sentences: the JSON text of each sentence's tokens.
         lengths: the number of tokens of each sentence.
-        output: the layers or mixture that is computed of each sentence.
+        outputs: the result that is computed of each sentence.
         held: tokens of the queue's budget that are in use until their sentences are answered.
         arrived_at: when the request was admitted.
         virtual_seconds_per_token: between the virtual start times of two consecutive tokens.
@@ -44,7 +44,7 @@ class Request:
 
     sentences: Sequence[bytes]
     lengths: Sequence[int]
-    output: Output
+    outputs: Sequence[Wanted]
     held: Hold
     arrived_at: float
     virtual_seconds_per_token: float
@@ -125,7 +125,7 @@ class SentenceJob:
     """
 
     sentence: bytes
-    output: Output
+    output: Wanted
     tokens: int
     virtual_start: float
     request_cost: int

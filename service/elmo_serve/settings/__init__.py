@@ -69,6 +69,27 @@ class Settings(BaseModel):
         "fastText or safetensors, gzip or not. Read once into the cache folder.",
         json_schema_extra={"allowed": "the path of a file"},
     )
+    softmax: Path | None = Field(
+        None,
+        description="File of the softmax of the first model, where it does not lie with the model: "
+        "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
+        json_schema_extra={"allowed": "the path of a file"},
+    )
+    softmax_words: int | None = Field(
+        None,
+        ge=3,
+        description="Words of a softmax that are used, the first and most frequent ones; unset: "
+        "all of them.",
+    )
+    warm_start: Path | None = Field(
+        None,
+        description="Text, one tokenised sentence a line, after whose state every sentence starts; "
+        "unset: zeros, or the state that is kept with the model.",
+        json_schema_extra={"allowed": "the path of a file"},
+    )
+    warm_start_passes: int = Field(
+        4, ge=1, le=100, description="How often that text is read when the model is loaded."
+    )
     index: tuple[Path, ...] = Field(
         (),
         description="Folder that `elmo index` has written, in whose text POST /neighbours looks "

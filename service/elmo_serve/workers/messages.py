@@ -1,7 +1,7 @@
 """Messages between the server and a model worker: plain values.
 
-Every kind of work is a dataclass of its own, and a worker handles it by its class. There is one
-today, `Batch`; scoring, for example, would be a second one beside it.
+Every kind of work is a dataclass of its own, and a worker handles it by its class. There is one,
+`Batch`: vectors and the results of the language model differ in their outputs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 
 from elmo_model.neighbours.centre import Centre
 from elmo_model.word_vectors.look_up import WordVectorsInfo
-from elmo_serve.output import Output
+from elmo_serve.output import Wanted
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 from elmo_serve.workers.shared_memory import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxInfo:
+    """The words that a language model predicts: `words` are used of the `total` it was trained on.
+
+    A word that is not among them is `<UNK>`.
+    """
+
+    words: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,8 @@ class ModelInfo:
     `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
     `token_limit` is the length of a token that reaches the network, None where none is cut. The
     server's own process never opens a checkpoint. `centre` has the mean of each layer.
-    `word_vectors` are the static vectors that can be appended.
+    `word_vectors` are the static vectors that can be appended, `softmax` the words that the model
+    predicts; None where it has none.
     """
 
     name: str
@@ -37,11 +49,12 @@ class ModelInfo:
     token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
     centre: Centre | None = field(default=None, repr=False, compare=False)
     word_vectors: WordVectorsInfo | None = None
+    softmax: SoftmaxInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sentences to embed together; sentence i is written to `segment` at byte `offsets[i]`.
+    """Sentences to compute together; result i is written to `segment` at byte `offsets[i]`.
 
     A sentence is the JSON text of its list of tokens; only the worker parses it. `tokens` and
     `padded_tokens` count the boundaries. In a worker's process `segment` arrives as a
@@ -50,7 +63,7 @@ class Batch:
 
     id: int
     sentences: tuple[bytes, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[Wanted, ...]
     offsets: tuple[int, ...]
     tokens: int
     padded_tokens: int
@@ -112,7 +125,8 @@ class RunnerSettings:
 
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
     `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
-    is the folder of a map of word vectors; empty for none. `known` is the description that the
+    is the folder of a map of word vectors, `softmax` the path of a softmax that does not lie with
+    the model and `warm_start` that of a text; empty for none. `known` is the description that the
     worker before this one gave, which was lost; None for the first one.
     """
 
@@ -126,6 +140,10 @@ class RunnerSettings:
     log_level: str
     log_format: str
     word_vectors: str = ""
+    softmax: str = ""
+    softmax_words: int | None = None
+    warm_start: str = ""
+    warm_start_passes: int = 1
     cuda_slice: str = ""
     known: ModelInfo | None = None
 

@@ -9,14 +9,18 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
+from elmo_model.checkpoints.softmax import StoredSoftmax
+from elmo_model.checkpoints.warm_start import warmed
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.inference.precision import FORMATS, precision_of
-from elmo_model.models.opening import open_model
+from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.network.elmo import Elmo
+from elmo_model.text.files import TextError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
+from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, one_line
 
@@ -60,7 +64,7 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     """
     if owns_process:
         torch.set_num_threads(settings.threads)
-    encoder, expected = _encoder(settings, owns_process=owns_process)
+    encoder, expected, softmax = _encoder(settings, owns_process=owns_process)
     if owns_process:
         keep_freed_memory()  # now: the network that was loaded has been freed
     self_test(encoder, expected, settings)
@@ -70,8 +74,16 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     seconds = (0.0, 0.0) if is_warm else _warm_up(encoder, settings.warm_up_tokens)
     centre = known.centre if known is not None else None
     centre = centre or centre_of(encoder, settings.warm_up_tokens)
-    words, path = _word_vectors(settings), settings.model
-    return Runner(encoder, settings.precision, device, seconds, centre, words, path)
+    return Runner(
+        encoder,
+        settings.precision,
+        device,
+        seconds,
+        centre,
+        _word_vectors(settings),
+        settings.model,
+        None if softmax is None else LanguageModel(encoder, softmax),
+    )
 
 
 def _known(encoder: Encoder, settings: RunnerSettings) -> ModelInfo | None:
@@ -89,11 +101,17 @@ def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
         raise ModelLoadError(str(error)) from error
 
 
-def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, Tensor]:
-    """Load the network; return its encoder and the vectors that the encoder should give."""
+def _encoder(
+    settings: RunnerSettings, *, owns_process: bool
+) -> tuple[Encoder, Tensor, StoredSoftmax | None]:
+    """Load the network; return its encoder, the vectors that it should give, and its softmax."""
     try:
         elmo = open_model(settings.model)
-    except (CheckpointError, OSError) as error:
+        file = Path(settings.softmax) if settings.softmax else None
+        softmax = find_softmax(settings.model, elmo, file, settings.softmax_words)
+        if settings.warm_start:
+            elmo = warmed(elmo, Path(settings.warm_start), settings.warm_start_passes)
+    except (CheckpointError, TextError, OSError) as error:
         raise ModelLoadError(str(error)) from error
     expected = known_vectors(elmo)
     try:
@@ -107,7 +125,7 @@ def _encoder(settings: RunnerSettings, *, owns_process: bool) -> tuple[Encoder, 
         )
     except (RuntimeError, ValueError) as error:
         raise ModelLoadError(f"{settings.device}, {settings.precision}: {error}") from error
-    return encoder, expected
+    return encoder, expected, softmax
 
 
 def known_vectors(network: Elmo | Encoder) -> Tensor:

@@ -18,6 +18,7 @@ from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.token_warnings import TokenLimit
+from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import (
     Batch,
     Done,
@@ -75,9 +76,14 @@ class Runner:
         centre: Centre | None = None,
         words: WordVectors | None = None,
         path: str = "",
+        language: LanguageModel | None = None,
     ) -> None:
-        info = model_info(network, precision, centre, path)
-        self.info = info if words is None else replace(info, word_vectors=words.info)
+        self.info = replace(
+            model_info(network, precision, centre, path),
+            word_vectors=None if words is None else words.info,
+            softmax=None if language is None else language.info,
+        )
+        self._language = language
         self._words = words
         self.seconds_per_token, self.seconds_per_step = seconds  # as in `Ready`
         self._network = network
@@ -119,7 +125,7 @@ class Runner:
     ) -> tuple[int, ...]:
         """Write the vectors of a batch; return the sentences whose vectors are not finite."""
         with torch.inference_mode():
-            vectors = vectors_of(self._network, sentences, batch.outputs, static)
+            vectors = vectors_of(self._network, sentences, batch.outputs, static, self._language)
             vectors = on_host(vectors, [output.dtype for output in batch.outputs])
         not_finite = []
         for index, (own, offset, wanted) in enumerate(

@@ -53,6 +53,7 @@ def worker_specs(
     names = hardware.available() if settings.devices == "auto" else settings.devices
     cpu_workers = sum(name == "cpu" for name in names) * settings.workers_per_device
     specs: list[SlotSpec] = []
+    is_first = model.name == settings.specs[0].name
     for name in names:
         runner = RunnerSettings(
             model=model.source,
@@ -65,6 +66,10 @@ def worker_specs(
             log_level=settings.log_level,
             log_format=settings.log_format,
             word_vectors=str(settings.word_vectors or ""),
+            softmax=str((is_first and settings.softmax) or ""),
+            softmax_words=settings.softmax_words,
+            warm_start=str(settings.warm_start or ""),
+            warm_start_passes=settings.warm_start_passes,
             cuda_slice=hardware.slice_of(name),
         )
         spec = SlotSpec(

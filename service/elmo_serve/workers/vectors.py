@@ -13,7 +13,8 @@ from torch import Tensor
 from elmo_model.network.representations import Representations
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.output import Dtype, Output
+from elmo_serve.output import Output, Wanted
+from elmo_serve.workers.language import LanguageModel
 
 
 class Mixer(Protocol):
@@ -41,7 +42,7 @@ class Static:
 
 
 def static_vectors(
-    words: WordVectors | None, sentences: Sequence[Sequence[str]], wanted: Sequence[Output]
+    words: WordVectors | None, sentences: Sequence[Sequence[str]], wanted: Sequence[Wanted]
 ) -> list[Static | None]:
     """Look the tokens up of every sentence whose output has word vectors appended."""
     if words is None or not any(output.appended for output in wanted):
@@ -61,26 +62,38 @@ def static_vectors(
 def vectors_of(
     network: Network,
     sentences: Sequence[Sequence[str]],
-    wanted: Sequence[Output],
+    wanted: Sequence[Wanted],
     static: Sequence[Static | None] | None = None,
+    language: LanguageModel | None = None,
 ) -> list[Tensor]:
-    """Map sentences, and the output that each asks for, to their vectors, from zero state.
+    """Map sentences to the outputs that they ask for.
 
-    `static` has the result of `static_vectors`, for outputs with word vectors appended.
+    `static` has the result of `static_vectors`, for outputs with word vectors appended. `language`
+    is the language model, for its outputs.
 
     Boundaries are computed only for sentences whose layers are normalised: they count in the mean
     and the variance (AllenNLP `scalar_mix.py`).
     """
     vectors: dict[int, Tensor] = {}
     for normalised in (False, True):
-        members = [i for i, output in enumerate(wanted) if output.layer_norm == normalised]
+        asked = {
+            i: output
+            for i, output in enumerate(wanted)
+            if isinstance(output, Output) and output.layer_norm == normalised
+        }
+        members = list(asked)
         if not members:
             continue
         own = [sentences[i] for i in members]
         representations = network.encode_whole(own, bounded=normalised)
         appended = None if static is None else [static[i] for i in members]
-        found = select(network, representations, [wanted[i] for i in members], appended)
+        found = select(network, representations, list(asked.values()), appended)
         vectors.update(zip(members, found, strict=True))
+    others = [i for i, output in enumerate(wanted) if not isinstance(output, Output)]
+    if others and language is not None:
+        own = [sentences[i] for i in others]
+        results = language.results(own, [wanted[i] for i in others])
+        vectors.update(zip(others, results, strict=True))
     return [vectors[i] for i in range(len(wanted))]
 
 
@@ -117,7 +130,7 @@ def select(
     return vectors
 
 
-def on_host(vectors: Sequence[Tensor], dtypes: Sequence[Dtype]) -> list[Tensor]:
+def on_host(vectors: Sequence[Tensor], dtypes: Sequence[str]) -> list[Tensor]:
     """Return vectors on the CPU: those of one dtype are cast on the device and copied at once.
 
     Vectors that are on the CPU already are returned unchanged.

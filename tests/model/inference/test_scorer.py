@@ -30,7 +30,7 @@ def softmax() -> WordSoftmax:
 
 def score(elmo: Elmo, softmax: WordSoftmax, sentences: list[list[str]]) -> list[torch.Tensor]:
     encoder = Encoder.of(elmo)
-    return Scorer(encoder, softmax).surprisal(sentences, encoder.encode_whole(sentences))
+    return Scorer(encoder, softmax).surprisal(sentences, encoder.embed(sentences))
 
 
 def test_the_losses_of_the_first_batch_are_those_of_bilm_tfs_graph(
@@ -91,9 +91,8 @@ def test_probabilities_sum_to_one_and_are_those_of_the_surprisal(
     elmo, sentence = golden.first_model(tmp_path).elmo, ["the", "of", "the"]
     encoder = Encoder.of(elmo)
     scorer = Scorer(encoder, softmax)
-    found = encoder.encode_whole([sentence])
+    (layers,) = found = encoder.embed([sentence])
     (bits,) = scorer.surprisal([sentence], found)
-    layers = found.sentences()[0]
     ahead, behind = scorer._around(layers[-1])
     logs = scorer._log_probabilities(ahead, behind, direction)
     torch.testing.assert_close(logs.exp().sum(dim=1), torch.ones(4), rtol=1e-5, atol=0)

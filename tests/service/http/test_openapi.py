@@ -23,6 +23,8 @@ from tests.support.servers import running
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 ROUTES = {
     "/embed": {"post"},
+    "/score": {"post"},
+    "/substitutes": {"post"},
     "/tokenize": {"post"},
     "/tasks": {"get"},
     "/tasks/{name}": {"get", "put", "delete"},

@@ -22,7 +22,7 @@ from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Server
-from elmo_serve.output import Output, interned
+from elmo_serve.output import Wanted, interned
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.tracing.trace import Trace
 
@@ -127,31 +127,35 @@ class EmbeddingCall:
         model: ServedModel,
         body: Parsed[RequestT],
         texts: TokenizedTexts,
-        output: Output,
+        output: Wanted | list[Wanted],
         memory_factor: float = json_text.MEMORY_FACTOR,
         more_bytes: int = 0,
     ) -> Embedded:
-        """Compute the vectors of all sentences, or of none.
+        """Compute the results of all sentences, or of none.
 
-        The bytes of the response are reserved first: those of the vectors times `memory_factor`,
-        and `more_bytes`.
+        `output` is that of every sentence, or a list with one for each. The bytes of the response
+        are reserved first: those of the results times `memory_factor`, and `more_bytes`.
 
         Raises:
             SentenceFailed: the model failed on a sentence; it points into the body.
             ServiceError: see `Admission.reserve` and `Engine.embed`.
         """
         dimension, engine = model.info.dimension, self.server.engine
-        size = sum(
-            output.size(length, dimension) * count
-            for length, count in Counter(texts.lengths).items()
-        )
+        if isinstance(output, list):
+            outputs = output
+            sizes = (o.size(n, dimension) for o, n in zip(output, texts.lengths, strict=True))
+        else:
+            outputs = [interned(output)] * len(texts.lengths)
+            counts = Counter(texts.lengths).items()
+            sizes = (output.size(length, dimension) * count for length, count in counts)
+        size = sum(sizes)
         reserved = int(size * memory_factor) + more_bytes
         self._memory.callback(engine.admission.reserve(reserved, model.name).release)
         try:
             embedded = await engine.embed(
                 texts.sentences,
                 texts.lengths,
-                interned(output),
+                outputs,
                 self.seconds_left,
                 headers.client(self.scope),
                 model.name,

@@ -18,7 +18,8 @@ from elmo_serve.http.schemas.clients import (
     TeiEmbedRequest,
     TextPlace,
 )
-from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.embed import EmbedRequest, SentencesRequest
+from elmo_serve.http.schemas.language import ScoreRequest, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit, TokenWarnings
@@ -111,7 +112,7 @@ def parse(
     items = found.items
     _check_lengths(found, limits)
     warnings = TokenWarnings()
-    if isinstance(request, EmbedRequest) and found.member == "sentences":
+    if isinstance(request, SentencesRequest) and found.member == "sentences":
         limit = limits.token_limit(request.model)
         for index, sentence in enumerate(request.sentences):
             warnings.check(index, sentence, limit)
@@ -139,7 +140,7 @@ def refuse_rivals(given: Collection[str]) -> None:
         )
 
 
-def _of_embed(request: EmbedRequest) -> _Found:
+def _of_sentences(request: SentencesRequest) -> _Found:
     given = _given(request, "sentences")
     refuse_rivals(given)
     if "text" in given:
@@ -207,7 +208,9 @@ def _of_input(member: str, value: str | list[str | list[str]]) -> _Found:
 
 
 _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
-    EmbedRequest: _of_embed,
+    EmbedRequest: _of_sentences,
+    ScoreRequest: _of_sentences,
+    SubstitutesRequest: _of_sentences,
     TokenizeRequest: _of_tokenize,
     EmbeddingsRequest: _of_openai,
     TeiEmbedRequest: _of_tei,
@@ -217,7 +220,7 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
 }
 
 
-def _given(request: EmbedRequest | NeighboursRequest, tokenised: str) -> set[str]:
+def _given(request: SentencesRequest | NeighboursRequest, tokenised: str) -> set[str]:
     """Return the fields of a request; an empty list beside the other one counts as left out.
 
     `tokenised` is the field that excludes `text`.

@@ -23,8 +23,10 @@ def offered() -> tuple[str, ...]:
     )
 
 
-def choose(accept: Sequence[str]) -> Encoder:
+def choose(accept: Sequence[str], among: Sequence[str] = ()) -> Encoder:
     """Return the encoder that the Accept headers prefer; JSON where they state no preference.
+
+    `among` are the media types of a route that has not all of them.
 
     Raises:
         NotAcceptable: the client accepts none of the media types.
@@ -36,7 +38,7 @@ def choose(accept: Sequence[str]) -> Encoder:
     if wanted in ("", "*/*"):
         return json_text.ENCODER
     # mimeparse returns the last of equals, and JSON should win a tie.
-    found = offered()
+    found = tuple(among) or offered()
     try:
         best = mimeparse.best_match(list(reversed(found)), wanted)
     except mimeparse.MimeTypeParseException:

@@ -45,6 +45,7 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
         language=info.language,
         devices=[slot.labels["device"] for slot in slots],
         word_vectors=WordVectorsResponse(**asdict(words)) if words is not None else None,
+        softmax=info.softmax is not None,
         limits=LimitsResponse(
             max_batch_tokens=max(slot.budget for slot in slots),
             **{

@@ -68,28 +68,17 @@ AT_MOST_ONE: Final[dict[str, Any]] = {
 }
 
 
-_TEXT_OR_SENTENCES: Final[dict[str, Any]] = {
+TEXT_OR_SENTENCES: Final[dict[str, Any]] = {
     "if": {"required": ["text"]},
     "then": {"properties": {"sentences": False}},
     "else": {"required": ["sentences"], "properties": {"tokenizer": False}},
 }
 
 
-class EmbedRequest(BaseModel):
-    """Tokenised `sentences`, or `text`, and the vectors to return.
+class SentencesRequest(BaseModel):
+    """Tokenised `sentences`, or `text`."""
 
-    At most one of `layers`, `task` and `mix`.
-    """
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={
-            "dependentSchemas": AT_MOST_ONE,
-            **_TEXT_OR_SENTENCES,
-            "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
-        },
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # Which of the two was sent is read from `model_fields_set`.
     sentences: Sentences = optional(
@@ -100,6 +89,22 @@ class EmbedRequest(BaseModel):
     text: Texts = optional((), "One string a sentence, which `tokenizer` splits into tokens.")
     tokenizer: Tokenizer = optional(None, TOKENIZER_TEXT)
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
+
+
+class EmbedRequest(SentencesRequest):
+    """Tokenised `sentences`, or `text`, and the vectors to return.
+
+    At most one of `layers`, `task` and `mix`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependentSchemas": AT_MOST_ONE,
+            **TEXT_OR_SENTENCES,
+            "examples": [_EMBED_EXAMPLE, _TEXT_EXAMPLE],
+        },
+    )
+
     layers: Layers = optional(
         "all",
         "Layers of the biLM: 0 is the token layer, 1 to L are the biLSTM layers. A number is one "

@@ -70,6 +70,9 @@ class InfoResponse(BaseModel):
     word_vectors: WordVectorsResponse | None = Field(
         description="The word vectors that requests can append; null where there are none."
     )
+    softmax: bool = Field(
+        description="Whether it predicts words: `POST /score` and `POST /substitutes`."
+    )
     limits: LimitsResponse
     media_types: list[str] = Field(description="The media types of `POST /embed` responses.")
     version: str

@@ -1,0 +1,241 @@
+"""POST /score and POST /substitutes: the language model behind the vectors."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from fastapi import APIRouter, Request
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from elmo_serve.errors import Conflict, FieldError, InvalidRequest, NotAcceptable, pointer
+from elmo_serve.http import headers, media_types
+from elmo_serve.http.calls.call import EmbeddingCall
+from elmo_serve.http.calls.parse import Parsed
+from elmo_serve.http.calls.tokenize import check_token, listed_warnings
+from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.media_types import json_text, npz
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
+from elmo_serve.http.routes.embed_document import component, json_request
+from elmo_serve.http.schemas.language import (
+    ScoreRequest,
+    ScoreResponse,
+    SubstitutesRequest,
+    SubstitutesResponse,
+)
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.http.state import PlainRoute
+from elmo_serve.output import Scores, Substitutes, Wanted
+from elmo_serve.scheduling.engine import Embedded
+from elmo_serve.scheduling.request import cost_of
+from elmo_serve.workers.messages import SoftmaxInfo
+
+router = APIRouter(route_class=PlainRoute, tags=["Language model"])
+
+_SENTENCE_BYTES: Final = 200
+"""JSON of a sentence besides its numbers: the names of its members."""
+
+_SCORE_TYPES: Final = (json_text.ENCODER.media_type, npz.ENCODER.media_type)
+
+
+@router.post(
+    "/score",
+    operation_id="score",
+    name="score",
+    summary="Surprisal of each token",
+    response_class=Response,
+    responses={
+        **documented((*EMBED_ERRORS, NotAcceptable, Conflict)),
+        200: {
+            "description": "Surprisal in bits; npz has an array (3, tokens) for each sentence: "
+            "forward, backward and their mean.",
+            "content": {
+                _SCORE_TYPES[0]: {"schema": component(ScoreResponse)},
+                _SCORE_TYPES[1]: {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+    },
+    openapi_extra=json_request(ScoreRequest),
+)
+async def score(request: Request) -> Response:
+    """Return the surprisal of each token in both directions, -log2 of its probability.
+
+    The first token is predicted after the begin boundary, so it has a value as well. A token that
+    is not in the vocabulary has the surprisal of `<UNK>`, and says so.
+    """
+    encoder = _choose(headers.accept(request.scope))
+    with EmbeddingCall(request) as call:
+        body = await call.body(ScoreRequest)
+        model, texts = await _prepared(call, body)
+        softmax = _softmax(model)
+        more_bytes = _SENTENCE_BYTES * len(texts.lengths)
+        embedded = await call.embed(model, body, texts, Scores(), more_bytes=more_bytes)
+        chunks = await call.in_thread(_scores, encoder, model, body, texts, embedded)
+        content_type = (b"content-type", encoder.media_type.encode())
+        vocabulary = (b"x-vocabulary", f"{softmax.words}/{softmax.total}".encode())
+        return call.response(chunks, texts, content_type, vocabulary, (b"vary", b"Accept"))
+
+
+@router.post(
+    "/substitutes",
+    operation_id="findSubstitutes",
+    name="substitutes",
+    summary="The most probable words at a place",
+    response_class=Response,
+    responses={
+        200: {"model": SubstitutesResponse, "description": "The words and their probabilities."},
+        **documented((*EMBED_ERRORS, Conflict)),
+    },
+    openapi_extra=json_request(SubstitutesRequest),
+)
+async def substitutes(request: Request) -> Response:
+    """Return the words that the language model expects at some places of each sentence.
+
+    The token at the place is not looked at. Probabilities are those over the whole vocabulary;
+    `<S>`, `</S>` and `<UNK>` are never listed.
+    """
+    with EmbeddingCall(request) as call:
+        body = await call.body(SubstitutesRequest)
+        asked = body.request
+        _check_positions(asked, len(body.sentences))
+        model, texts = await _prepared(call, body)
+        _check_tokens(asked, texts)
+        outputs: list[Wanted] = [
+            Substitutes(tuple(places), asked.k, asked.direction) for places in asked.positions
+        ]
+        embedded = await call.embed(model, body, texts, outputs, memory_factor=2)
+        chunks = await call.in_thread(_substitutes, model, body, texts, embedded)
+        return call.response(chunks, texts)
+
+
+async def _prepared(call: EmbeddingCall, body: Parsed[Any]) -> tuple[ServedModel, TokenizedTexts]:
+    """Return the model, which has a softmax, and the tokens of a body."""
+    model = call.server.models.get(body.request.model)
+    _softmax(model)
+    texts = await call.tokenize(model, body, body.request.tokenizer)
+    call.learn(cost_of(texts.lengths))
+    return model, texts
+
+
+def _softmax(model: ServedModel) -> SoftmaxInfo:
+    """Return the words that a model predicts. Raises Conflict where it predicts none."""
+    if (softmax := model.info.softmax) is None:
+        name = model.name
+        raise Conflict(f"The model {name!r} has no softmax, which predicts words (ELMO_SOFTMAX).")
+    return softmax
+
+
+@lru_cache(maxsize=64)
+def _choose(accept: tuple[str, ...]) -> Encoder:
+    return media_types.choose(accept, _SCORE_TYPES)
+
+
+def _check_positions(asked: SubstitutesRequest, sentences: int) -> None:
+    """Raise InvalidRequest unless each sentence has a list of distinct places."""
+    if len(asked.positions) != sentences:
+        detail = f"must have a list for each of {sentences} sentences; found {len(asked.positions)}"
+        raise InvalidRequest.of(FieldError("/positions", detail))
+    for index, places in enumerate(asked.positions):
+        if len(set(places)) != len(places):
+            detail = "must not have a place twice"
+            raise InvalidRequest.of(FieldError(pointer("positions", index), detail))
+
+
+def _check_tokens(asked: SubstitutesRequest, texts: TokenizedTexts) -> None:
+    for index, (places, length) in enumerate(zip(asked.positions, texts.lengths, strict=True)):
+        for number, place in enumerate(places):
+            check_token(place, length, pointer("positions", index, number))
+
+
+def _scores(
+    encoder: Encoder,
+    model: ServedModel,
+    body: Parsed[ScoreRequest],
+    texts: TokenizedTexts,
+    embedded: Embedded,
+) -> list[Chunk]:
+    """Encode surprisal as JSON or npz."""
+    found = [vectors.numpy() for vectors in embedded.vectors]
+    if encoder is npz.ENCODER:
+        found = [_three_rows(values) for values in found]
+        return encoder.encode(_described(model, body, texts, found))
+    answer = _described(model, body, texts, found)
+    return _json(answer, model, {"unit": "bits"}, "scores", map(_sentence, found))
+
+
+def _three_rows(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Map the values (3, n + 1) of a worker to forward, backward and their mean (3, n)."""
+    return np.concatenate((values[:2, :-1], values[:2, :-1].mean(axis=0, keepdims=True)))
+
+
+def _sentence(values: NDArray[np.float32]) -> bytes:
+    """Map the values (3, n + 1) of a worker to the JSON text of the scores of a sentence."""
+    forward, backward, both = _three_rows(values)
+    members = {
+        "forward": forward,
+        "backward": backward,
+        "both": both,
+        "unknown": values[2, :-1] > 0,
+        "end": {"forward": values[0, -1], "backward": values[1, -1]},
+    }
+    return orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _substitutes(
+    model: ServedModel,
+    body: Parsed[SubstitutesRequest],
+    texts: TokenizedTexts,
+    embedded: Embedded,
+) -> list[Chunk]:
+    """Put the texts of the workers together, without the spaces behind each."""
+    found = [vectors.numpy() for vectors in embedded.vectors]
+    answer = _described(model, body, texts, found)
+    members = {"direction": body.request.direction}
+    parts = (each.tobytes().rstrip() for each in found)
+    return _json(answer, model, members, "substitutes", parts)
+
+
+def _json(
+    answer: Embeddings,
+    model: ServedModel,
+    members: Mapping[str, Any],
+    name: str,
+    items: Iterable[bytes],
+) -> list[Chunk]:
+    """Return the chunks of a JSON response: one item of the member `name` for each sentence."""
+    softmax = _softmax(model)
+    head = {
+        "model": answer.model,
+        **members,
+        "vocabulary": softmax.words,
+        "vocabulary_total": softmax.total,
+    }
+    start = orjson.dumps(head)[:-1] + b',"%s":[' % name.encode()
+    return [start, b",".join(items), json_text.tail(answer)]
+
+
+def _described(
+    model: ServedModel,
+    body: Parsed[Any],
+    texts: TokenizedTexts,
+    arrays: Sequence[NDArray[Any]],
+) -> Embeddings:
+    """Return the arrays of the sentences with everything that a response says of them."""
+    is_text = body.member == "text"
+    return Embeddings(
+        model=model.name,
+        revision=model.info.revision,
+        dimension=0,
+        layers=None,
+        tokens=sum(texts.lengths),
+        arrays=arrays,
+        sentences=texts.sentences,
+        shape=(3, -1),
+        dtype="float32",
+        offsets=texts.offsets,
+        tokenizer=body.request.tokenizer or model.info.tokenizer if is_text else None,
+        warnings=listed_warnings(body, texts.warnings),
+    )

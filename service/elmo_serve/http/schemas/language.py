@@ -1,0 +1,106 @@
+"""The schemas of `POST /score` and `POST /substitutes`."""
+
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+
+from elmo_serve.http.schemas.embed import TEXT_OR_SENTENCES, SentencesRequest, Usage
+from elmo_serve.http.schemas.text import (
+    OFFSETS_TEXT,
+    TOKENS_TEXT,
+    WARNINGS_TEXT,
+    Offset,
+    TokenWarning,
+    Vector,
+)
+from elmo_serve.output import Direction
+from elmo_serve.tasks.schema import a_whole_number, optional
+
+MOST_SUBSTITUTES: Final = 1_000
+MOST_POSITIONS: Final = 100
+"""Of one sentence. Each is a product with the whole softmax."""
+
+_WHOLE = BeforeValidator(a_whole_number)
+Positions = Annotated[
+    list[Annotated[int, Field(ge=0), _WHOLE]], Field(max_length=MOST_POSITIONS), FailFast()
+]
+
+
+class ScoreRequest(SentencesRequest):
+    """Tokenised `sentences`, or `text`, whose tokens are scored."""
+
+    model_config = ConfigDict(
+        json_schema_extra={**TEXT_OR_SENTENCES, "examples": [{"text": ["The horse fell."]}]}
+    )
+
+
+class SubstitutesRequest(SentencesRequest):
+    """Tokenised `sentences`, or `text`, and the places whose substitutes are returned."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            **TEXT_OR_SENTENCES,
+            "examples": [{"text": ["The horse fell."], "positions": [[1]], "k": 3}],
+        }
+    )
+
+    positions: Annotated[list[Positions], FailFast()] = Field(
+        description="For each sentence a list of numbers of tokens, counted from 0, none twice."
+    )
+    k: Annotated[int, Field(ge=1, le=MOST_SUBSTITUTES), _WHOLE] = optional(
+        10, "How many words a place. Default: 10."
+    )
+    direction: Direction = optional(
+        "both",
+        "`forward` predicts from the tokens before, `backward` from those behind, `both` is the "
+        "product of their probabilities, normalised. Default: `both`.",
+    )
+
+
+class End(BaseModel):
+    """The surprisal of the boundary that ends each direction."""
+
+    forward: float
+    backward: float
+
+
+class SentenceScores(BaseModel):
+    """The surprisal of each token of a sentence."""
+
+    forward: Vector = Field(description="After the begin boundary and the tokens before it.")
+    backward: Vector = Field(description="After the end boundary and the tokens behind it.")
+    both: Vector = Field(description="Their mean, which is no normalised probability.")
+    unknown: list[bool] = Field(description="Whether the token was scored as `<UNK>`.")
+    end: End
+
+
+class _LanguageResponse(BaseModel):
+    model: str
+    vocabulary: int = Field(description="The words that have a probability, in all 1.")
+    vocabulary_total: int = Field(description="The words that the model was trained on.")
+    usage: Usage
+    tokenizer: str = optional("", "The tokenizer, for a request with `text`.")
+    tokens: list[list[str]] = optional((), f"{TOKENS_TEXT} For a request with `text`.")
+    offsets: list[list[Offset]] = optional((), f"{OFFSETS_TEXT} For a request with `text`.")
+    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
+
+
+class ScoreResponse(_LanguageResponse):
+    """Surprisal, in the order of the sentences."""
+
+    unit: str = Field(description="`bits`: -log2 of a probability.")
+    scores: list[SentenceScores]
+
+
+class Substitute(BaseModel):
+    """A word and its probability at a place."""
+
+    word: str
+    probability: float
+
+
+class SubstitutesResponse(_LanguageResponse):
+    """The most probable words, in the order of the sentences and of their positions."""
+
+    direction: Direction
+    substitutes: list[list[list[Substitute]]]

@@ -1,0 +1,158 @@
+"""POST /score and /substitutes: the values of the scorer, through the queue of /embed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_model.training.perplexity import per_token
+from elmo_serve.output import Output, Scores
+from tests.support import training_golden as golden
+from tests.support.engines import until
+from tests.support.in_process import in_process
+from tests.support.language_models import write_bundle
+from tests.support.servers import SMALL
+
+SENTENCES = [["the", "of", "unheard-of"], [], ["not", "", "the"]]
+WORDS = len(golden.vocabulary())
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(write_bundle(tmp_path / "bilm_tf"))
+
+
+async def test_the_mean_of_all_scores_is_the_perplexity(tmp_path: Path, model: str) -> None:
+    expected = per_token(golden.first_model(tmp_path), golden.vocabulary(), SENTENCES)
+    async with in_process(has_model=True, model=model) as serving:
+        response = await serving.client.post("/score", json={"sentences": SENTENCES})
+        info = (await serving.client.get("/info")).json()
+    body = response.raise_for_status().json()
+    assert (body["unit"], body["vocabulary"], body["vocabulary_total"]) == ("bits", WORDS, WORDS)
+    assert body["model"] == info["model"]
+    assert info["softmax"] is True
+    assert body["usage"] == {"sentences": 3, "tokens": 6}
+    assert "tokens" not in body
+    scores = body["scores"]
+    for name, loss in (("forward", expected.forward_loss), ("backward", expected.backward_loss)):
+        bits = [bit for each in scores for bit in (*each[name], each["end"][name])]
+        assert len(bits) == expected.predictions
+        assert np.mean(bits) == pytest.approx(loss / math.log(2), abs=1e-4)
+    assert [each["unknown"] for each in scores] == [[False, False, True], [], [False, True, False]]
+    assert scores[1] == {
+        "forward": [], "backward": [], "both": [], "unknown": [], "end": scores[1]["end"],
+    }  # fmt: skip
+    both = np.mean([scores[0]["forward"], scores[0]["backward"]], axis=0)
+    np.testing.assert_allclose(scores[0]["both"], both, rtol=1e-6)
+
+
+async def test_text_is_split_and_npz_has_three_rows_a_sentence(model: str) -> None:
+    body = {"text": ["the of it", "not"], "tokenizer": "whitespace"}
+    async with in_process(has_model=True, model=model, softmax_words=10) as serving:
+        found = (await serving.client.post("/score", json=body)).json()
+        accept = {"Accept": "application/x-npz"}
+        packed = await serving.client.post("/score", json=body, headers=accept)
+        refused = await serving.client.post(
+            "/score", json=body, headers={"Accept": "application/vnd.safetensors"}
+        )
+    assert found["tokenizer"] == "whitespace"
+    assert found["tokens"] == [["the", "of", "it"], ["not"]]
+    assert found["offsets"] == [[[0, 3], [4, 6], [7, 9]], [[0, 3]]]
+    assert (found["vocabulary"], found["vocabulary_total"]) == (10, WORDS)
+    assert found["scores"][0]["unknown"] == [False, False, True]  # `it` is not in the first ten
+    assert packed.headers["content-type"] == "application/x-npz"
+    assert packed.headers["x-vocabulary"] == f"10/{WORDS}"
+    with np.load(io.BytesIO(packed.content)) as archive:
+        for number, each in enumerate(found["scores"]):
+            rows = [each[name] for name in ("forward", "backward", "both")]
+            np.testing.assert_array_equal(archive[str(number)], np.array(rows, np.float32))
+        assert "tokens" in archive
+    assert refused.status_code == 406
+    assert "application/json, application/x-npz" in refused.json()["detail"]
+
+
+async def test_substitutes_have_the_probabilities_of_the_scores(model: str) -> None:
+    async with in_process(has_model=True, model=model) as serving:
+        scores = (await serving.client.post("/score", json={"sentences": SENTENCES})).json()
+        found: dict[str, Any] = {}
+        for direction in ("forward", "backward", "both"):
+            asked = {"sentences": SENTENCES, "positions": [[1, 0], [], [2]], "k": 1000}
+            response = await serving.client.post(
+                "/substitutes", json={**asked, "direction": direction}
+            )
+            found[direction] = response.raise_for_status().json()
+        few = {"text": ["the of it"], "tokenizer": "whitespace", "positions": [[1]]}
+        default = (await serving.client.post("/substitutes", json=few)).json()
+    for direction, body in found.items():
+        assert (body["direction"], body["vocabulary"]) == (direction, WORDS)
+        lists = body["substitutes"]
+        assert [len(places) for places in lists] == [2, 0, 1]
+        for words in (*lists[0], *lists[2]):
+            values = [each["probability"] for each in words]
+            assert values == sorted(values, reverse=True)
+            assert len(values) == WORDS - 3
+            assert sum(values) < 1
+        if direction != "both":
+            (own,) = [e["probability"] for e in lists[0][0] if e["word"] == "of"]
+            bits = scores["scores"][0][direction][1]
+            assert -math.log2(own) == pytest.approx(bits, abs=1e-4)
+    assert default["direction"] == "both"
+    assert default["tokens"] == [["the", "of", "it"]]
+    assert len(default["substitutes"][0][0]) == 10
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "reason"),
+    [
+        ({"positions": [[0]]}, "/positions", "a list for each of 3 sentences; found 1"),
+        ({"positions": [[3], [], []]}, "/positions/0/0", "there are 0 to 2"),
+        ({"positions": [[0], [0], []]}, "/positions/1/0", "there is no token 0"),
+        ({"positions": [[0, 0], [], []]}, "/positions/0", "twice"),
+        ({"positions": [[], [], []], "k": 1001}, "/k", "1000"),
+        ({"positions": [list(range(101)), [], []]}, "/positions/0", "100"),
+    ],
+)
+async def test_wrong_places_are_refused(
+    model: str, body: dict[str, object], place: str, reason: str
+) -> None:
+    async with in_process(has_model=True, model=model) as serving:
+        response = await serving.client.post("/substitutes", json={"sentences": SENTENCES, **body})
+    assert response.status_code == 422, response.text
+    (fault,) = response.json()["errors"]
+    assert fault["pointer"] == place
+    assert reason in fault["detail"]
+
+
+async def test_a_model_without_a_softmax_is_a_conflict() -> None:
+    async with in_process(has_model=True, model=str(SMALL)) as serving:
+        for path, more in (("/score", {}), ("/substitutes", {"positions": [[0]]})):
+            response = await serving.client.post(path, json={"sentences": [["a"]], **more})
+            assert response.status_code == 409
+            assert "has no softmax" in response.json()["detail"]
+        assert (await serving.client.get("/info")).json()["softmax"] is False
+
+
+async def test_vectors_and_scores_share_a_batch_and_change_nothing(model: str) -> None:
+    async with in_process(has_model=True, model=model) as serving:
+        body = {"sentences": SENTENCES}
+        alone = [
+            (await serving.client.post(path, json=body)).json() for path in ("/embed", "/score")
+        ]
+        serving.worker.close()
+        first = asyncio.ensure_future(serving.client.post("/embed", json={"sentences": [["a"]]}))
+        await until(lambda: bool(serving.worker.queue))
+        asked = [serving.client.post(path, json=body) for path in ("/embed", "/score")]
+        both = asyncio.gather(first, *asked)
+        (queue,) = serving.server.engine.queues.values()
+        await until(lambda: queue.sentences == 2 * len(SENTENCES))
+        serving.worker.open()
+        together = [response.json() for response in (await both)[1:]]
+        kinds = {type(output) for output in serving.worker.batches[-1].outputs}
+    assert together == alone
+    assert kinds == {Output, Scores}
