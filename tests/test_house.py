@@ -31,6 +31,7 @@ HEAVY = {
 """Libraries that a function may import when it runs: slow to import, or optional."""
 
 TORCH = {
+    "elmo_serve.workers.language",
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
     "elmo_serve.workers.vectors",

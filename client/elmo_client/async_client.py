@@ -20,6 +20,8 @@ from elmo_client.results import (
     EmbeddedProtein,
     EmbeddedText,
     Neighbours,
+    Scores,
+    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -30,10 +32,13 @@ from elmo_client.transport.requests import (
     FitOptions,
     NeighbourOptions,
     Side,
+    SubstituteOptions,
     check_texts,
     fit_body,
     neighbours_body,
     refuse_text,
+    scored_kind,
+    substitutes_body,
 )
 from elmo_client.transport.responses import models_of, state_of
 from elmo_client.transport.session import Session
@@ -133,6 +138,29 @@ class AsyncClient:
         """Return the nearest uses of a token, and its static ones. See `Client.neighbours`."""
         body = neighbours_body(sentence, token, self._session.model, **options)
         return await self._session.neighbours(body)
+
+    async def score(
+        self,
+        sentences: Iterable[str] | Iterable[Sequence[str]],
+        *,
+        tokenizer: str | None = None,
+    ) -> list[Scores]:
+        """Return the surprisal of each token, in bits. See `Client.score`."""
+        every, are_texts = scored_kind(sentences)
+        cut = TextBatches if are_texts else RequestBatches
+        selection = NOTHING.with_members(tokenizer=tokenizer)
+        found = self._stream(every, cut, selection, self._session.score)
+        return [each async for each in found]
+
+    async def substitutes(
+        self,
+        sentence: str | Sequence[str],
+        positions: Sequence[int],
+        **options: Unpack[SubstituteOptions],
+    ) -> list[list[Substitute]]:
+        """Return the most probable words at places of a sentence. See `Client.substitutes`."""
+        body = substitutes_body(sentence, positions, self._session.model, **options)
+        return await self._session.substitutes(body)
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

@@ -13,6 +13,8 @@ from elmo_client.results import (
     EmbeddedProtein,
     EmbeddedText,
     Neighbours,
+    Scores,
+    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -23,10 +25,13 @@ from elmo_client.transport.requests import (
     FitOptions,
     NeighbourOptions,
     Side,
+    SubstituteOptions,
     check_texts,
     fit_body,
     neighbours_body,
     refuse_text,
+    scored_kind,
+    substitutes_body,
 )
 from elmo_client.transport.responses import models_of, state_of
 from elmo_client.transport.session import Session
@@ -192,6 +197,50 @@ class Client:
         """
         body = neighbours_body(sentence, token, self._session.model, **options)
         return self._call(self._session.neighbours, body)
+
+    def score(
+        self,
+        sentences: Iterable[str] | Iterable[Sequence[str]],
+        *,
+        tokenizer: str | None = None,
+    ) -> list[Scores]:
+        """Return the surprisal of each token, in bits, in the order of the sentences.
+
+        The first token has a value as well: it is predicted after the begin boundary.
+
+        Args:
+            sentences: lists of tokens, or texts.
+            tokenizer: splits texts, as in `embed_text`.
+
+        Raises CannotSend for sentences of another form, and the other subclasses of ElmoError: a
+        model without a softmax is refused.
+        """
+        every, are_texts = scored_kind(sentences)
+        cut = TextBatches if are_texts else RequestBatches
+        selection = NOTHING.with_members(tokenizer=tokenizer)
+        found = self._stream(every, cut, selection, self._session.score)
+        return list(found)
+
+    def substitutes(
+        self,
+        sentence: str | Sequence[str],
+        positions: Sequence[int],
+        **options: Unpack[SubstituteOptions],
+    ) -> list[list[Substitute]]:
+        """Return the most probable words at places of a sentence, a list for each place.
+
+        Args:
+            sentence: a text, or a list of tokens.
+            positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
+            k: how many words at most, from 1 to 1,000; 10 by default.
+            direction: "forward" predicts from the tokens before, "backward" from those behind,
+                "both" (the default) is the product of their probabilities, normalised.
+            tokenizer: splits a text, as in `embed_text`.
+
+        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
+        """
+        body = substitutes_body(sentence, positions, self._session.model, **options)
+        return self._call(self._session.substitutes, body)
 
     def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""

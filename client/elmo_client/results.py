@@ -1,4 +1,4 @@
-"""What the clients return: vectors, tokens, cosines, neighbours, tasks and jobs."""
+"""What the clients return: vectors, tokens, cosines, neighbours, scores, tasks and jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,6 +89,31 @@ class Neighbours:
     token: int
     neighbours: tuple[Neighbour, ...]
     static: tuple[StaticNeighbour, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """The surprisal of each token of a sentence in bits, -log2 of its probability.
+
+    `forward` is predicted from the tokens before, `backward` from those behind, `both` is their
+    mean: arrays (n,). `unknown` is true for a token that was scored as `<UNK>`. `end` has the
+    boundary that ends each direction.
+    """
+
+    tokens: tuple[str, ...]
+    forward: NDArray[np.float32]
+    backward: NDArray[np.float32]
+    both: NDArray[np.float32]
+    unknown: NDArray[np.bool_]
+    end: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """A word that the language model expects at a place, and its probability."""
+
+    word: str
+    probability: float
 
 
 @dataclass(frozen=True, slots=True)

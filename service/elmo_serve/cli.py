@@ -23,6 +23,7 @@ from elmo_serve.commands.models import models
 from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
 from elmo_serve.commands.removed import removed_command, with_new_name
+from elmo_serve.commands.score import score
 from elmo_serve.commands.seqvec import seqvec
 from elmo_serve.commands.serve import serve
 from elmo_serve.commands.tasks import tasks

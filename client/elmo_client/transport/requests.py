@@ -4,7 +4,7 @@ A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 import orjson
 
@@ -29,6 +29,14 @@ class NeighbourOptions(TypedDict, total=False):
     task: str | None
     mix: Mix | None
     k: int
+    tokenizer: str | None
+
+
+class SubstituteOptions(TypedDict, total=False):
+    """Options of `substitutes`; docs and defaults are those of `Client.substitutes`."""
+
+    k: int
+    direction: Literal["forward", "backward", "both"]
     tokenizer: str | None
 
 
@@ -153,6 +161,29 @@ def neighbours_body(
     }
     given = {name: value for name, value in members.items() if value is not None}
     return json_bytes(given, "the request")
+
+
+def substitutes_body(
+    sentence: str | Sequence[str],
+    positions: Sequence[int],
+    model: str | None,
+    **options: Unpack[SubstituteOptions],
+) -> bytes:
+    """Return the body of POST /substitutes. Raises CannotSend for another form."""
+    if not isinstance(sentence, str):
+        check_sentence(sentence)
+    member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
+    members = {**member, "positions": [list(positions)], "model": model, **options}
+    given = {name: value for name, value in members.items() if value is not None}
+    return json_bytes(given, "the request")
+
+
+def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
+    """Return sentences as a list, and whether they are texts: all are what the first one is."""
+    if isinstance(sentences, str | bytes):
+        raise CannotSend(f"sentences is the string {sentences!r:.60}; expected a list of them")
+    every = list(sentences)
+    return every, bool(every) and isinstance(every[0], str)
 
 
 def fit_body(

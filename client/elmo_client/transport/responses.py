@@ -17,7 +17,9 @@ from elmo_client.results import (
     Neighbour,
     Neighbours,
     Offset,
+    Scores,
     StaticNeighbour,
+    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -129,6 +131,32 @@ def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
         )
     except (KeyError, TypeError) as error:
         raise BadAnswer(f"the server sent no neighbours: {error!r}") from error
+
+
+def scores_of(found: Mapping[str, Any], request: EmbedRequest) -> list[Scores]:
+    """Return the scores of the sentences of a request. Raises BadAnswer for another response."""
+    try:
+        tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
+        return [
+            Scores(
+                tuple(own),
+                *(np.array(each[name], np.float32) for name in ("forward", "backward", "both")),
+                np.array(each["unknown"], bool),
+                (each["end"]["forward"], each["end"]["backward"]),
+            )
+            for own, each in zip(tokens, found["scores"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the server sent no scores: {error!r}") from error
+
+
+def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
+    """Return the substitutes of one sentence, by place. Raises BadAnswer for another response."""
+    try:
+        (places,) = found["substitutes"]
+        return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAnswer(f"the server sent no substitutes: {error!r}") from error
 
 
 def state_of(found: Mapping[str, Any]) -> JobState:

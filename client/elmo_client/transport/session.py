@@ -23,6 +23,8 @@ from elmo_client.results import (
     Cosines,
     EmbeddedText,
     Neighbours,
+    Scores,
+    Substitute,
     Task,
     TokenizedText,
     Vectors,
@@ -35,6 +37,8 @@ from elmo_client.transport.responses import (
     info_of,
     json_of,
     neighbours_of,
+    scores_of,
+    substitutes_of,
     task_of,
     texts_of,
     tokens_of,
@@ -164,6 +168,15 @@ class Session:
     async def neighbours(self, body: bytes) -> Neighbours:
         """Return the neighbours that a body of POST /neighbours asks for."""
         return neighbours_of(json_of(await self._send(_Call("POST", "/neighbours", body))))
+
+    async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
+        """Return the scores of the sentences or texts of a request."""
+        response = await self._send(_Call("POST", "/score", request.body), request.first)
+        return await asyncio.to_thread(lambda: scores_of(json_of(response), request))
+
+    async def substitutes(self, body: bytes) -> list[list[Substitute]]:
+        """Return the substitutes that a body of POST /substitutes asks for."""
+        return substitutes_of(json_of(await self._send(_Call("POST", "/substitutes", body))))
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import orjson
 import torch
 from torch import Tensor
 
+from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
+from elmo_model.models.opening import find_softmax, open_model
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo
 
@@ -39,6 +42,17 @@ class LanguageModel:
             if isinstance(output, Substitutes):
                 found[i] = self._text(layers[i], output)
         return [found[i] for i in range(len(wanted))]
+
+    @classmethod
+    def open(cls, model: str, file: Path | None, words: int | None, device: str) -> LanguageModel:
+        """Open a model by its name or path with its softmax.
+
+        Raises CheckpointError without one, ValueError for a device that is not there.
+        """
+        elmo = open_model(model)
+        if (stored := find_softmax(model, elmo, file, words)) is None:
+            raise CheckpointError(f"{model}: has no softmax, which predicts words")
+        return cls(Encoder.of(elmo.to(torch.device(device))), stored)
 
     def _text(self, layers: Tensor, output: Substitutes) -> Tensor:
         words = self.scorer.substitutes(layers, output.positions, output.k, output.direction)

@@ -1,0 +1,66 @@
+"""`score` and `substitutes` of both clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from elmo_client import BadAnswer, CannotSend, RequestRefused, Substitute
+from elmo_client.transport.requests import substitutes_body
+from elmo_client.transport.responses import substitutes_of
+from tests.client.both_clients import CLIENTS
+from tests.support.language_models import write_bundle
+from tests.support.servers import Running, running
+
+SENTENCES = [["the", "of"], [], ["not", "unheard-of", "the"]]
+
+
+@pytest.fixture(scope="module")
+def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("scoring")
+    model = write_bundle(folder / "bilm_tf")
+    with running(folder, model=model, cache=folder / "cache") as started:
+        yield started
+
+
+@pytest.mark.parametrize("client_of", CLIENTS)
+def test_scores_come_in_order_for_tokens_and_text(client_of: str, scoring: Running) -> None:
+    with CLIENTS[client_of](scoring.url) as client:
+        found = client.score(SENTENCES)
+        texts = client.score(["the of", "not"], tokenizer="whitespace")
+        assert client.score([]) == []
+    assert [each.tokens for each in found] == [tuple(tokens) for tokens in SENTENCES]
+    for each in found:
+        assert each.forward.shape == each.backward.shape == (len(each.tokens),)
+        np.testing.assert_allclose(each.both, (each.forward + each.backward) / 2, rtol=1e-5)
+    assert found[2].unknown.tolist() == [False, True, False]
+    assert min(found[1].end) > 0
+    assert texts[0].tokens == ("the", "of")
+    np.testing.assert_allclose(texts[0].forward, found[0].forward, rtol=1e-4)
+
+
+@pytest.mark.parametrize("client_of", CLIENTS)
+def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
+    with CLIENTS[client_of](scoring.url) as client:
+        tokens = client.substitutes(["the", "of"], [1, 0], k=3, direction="forward")
+        text = client.substitutes("the of", [0], tokenizer="whitespace")
+        with pytest.raises(RequestRefused, match="there is no token 2"):
+            client.substitutes(["the", "of"], [2])
+    assert [len(place) for place in tokens] == [3, 3]
+    assert [len(place) for place in text] == [10]
+    assert all(isinstance(each, Substitute) for each in text[0])
+
+
+def test_bodies_and_answers_of_another_form_are_refused() -> None:
+    body = orjson.loads(substitutes_body(("a", "b"), np.array([1]), "m", k=2))
+    assert body == {"sentences": [["a", "b"]], "positions": [[1]], "model": "m", "k": 2}
+    assert orjson.loads(substitutes_body("a b", [0], None))["text"] == ["a b"]
+    with pytest.raises(CannotSend):
+        substitutes_body(b"a", [0], None)  # type: ignore[arg-type]
+    for wrong in ({}, {"substitutes": []}, {"substitutes": [[[{"word": "a"}]]]}):
+        with pytest.raises(BadAnswer, match="no substitutes"):
+            substitutes_of(wrong)
