@@ -56,11 +56,12 @@ def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
 
 
 def test_bodies_and_answers_of_another_form_are_refused() -> None:
-    body = orjson.loads(substitutes_body(("a", "b"), np.array([1]), "m", k=2))
+    body = orjson.loads(substitutes_body(("a", "b"), (1,), "m", k=2))
     assert body == {"sentences": [["a", "b"]], "positions": [[1]], "model": "m", "k": 2}
     assert orjson.loads(substitutes_body("a b", [0], None))["text"] == ["a b"]
     with pytest.raises(CannotSend):
         substitutes_body(b"a", [0], None)  # type: ignore[arg-type]
-    for wrong in ({}, {"substitutes": []}, {"substitutes": [[[{"word": "a"}]]]}):
+    answers: tuple[dict[str, Any], ...] = ({}, {"substitutes": []}, {"substitutes": [[[{}]]]})
+    for wrong in answers:
         with pytest.raises(BadAnswer, match="no substitutes"):
             substitutes_of(wrong)

@@ -140,7 +140,9 @@ def scores_of(found: Mapping[str, Any], request: EmbedRequest) -> list[Scores]:
         return [
             Scores(
                 tuple(own),
-                *(np.array(each[name], np.float32) for name in ("forward", "backward", "both")),
+                np.array(each["forward"], np.float32),
+                np.array(each["backward"], np.float32),
+                np.array(each["both"], np.float32),
                 np.array(each["unknown"], bool),
                 (each["end"]["forward"], each["end"]["backward"]),
             )
