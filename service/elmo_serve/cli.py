@@ -38,7 +38,7 @@ SECTIONS: Final = {
     "Server": (serve, bench, index),
     "Models": (models, download, info, convert),
     "Tasks": (fit, tasks, evaluate),
-    "Training": (train, perplexity),
+    "Training": (train, perplexity, score),
 }
 """The commands as the help lists them."""
 

@@ -34,7 +34,7 @@ class LanguageModel:
 
     def results(self, sentences: Sequence[Sequence[str]], wanted: Sequence[Wanted]) -> list[Tensor]:
         """Map sentences to their scores or substitutes, in the shapes of their outputs."""
-        layers = self._encoder.encode_whole(sentences).sentences()
+        layers = self.encode(sentences)
         scored = [i for i, output in enumerate(wanted) if isinstance(output, Scores)]
         bits = self.scorer.surprisal([sentences[i] for i in scored], [layers[i] for i in scored])
         found = dict(zip(scored, bits, strict=True))
@@ -53,6 +53,10 @@ class LanguageModel:
         if (stored := find_softmax(model, elmo, file, words)) is None:
             raise CheckpointError(f"{model}: has no softmax, which predicts words")
         return cls(Encoder.of(elmo.to(torch.device(device))), stored)
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+        """Map each sentence of n tokens to its layers (L + 1, n, 2P)."""
+        return self._encoder.encode_whole(sentences).sentences()
 
     def _text(self, layers: Tensor, output: Substitutes) -> Tensor:
         words = self.scorer.substitutes(layers, output.positions, output.k, output.direction)

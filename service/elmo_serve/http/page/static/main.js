@@ -4,6 +4,7 @@ import { embedBody } from "./bodies.js";
 import { showCard } from "./card.js";
 import { byId } from "./dom.js";
 import { EXAMPLES, FIRST_TOKENS } from "./examples.js";
+import { ExpectedWords } from "./expected_words.js";
 import { askForKey } from "./key_dialog.js";
 import { showLayers } from "./layers_table.js";
 import { showLines } from "./lines.js";
@@ -34,6 +35,7 @@ const pointing = { choose: (place) => choose(place), point: (place) => point(pla
 const tokens = new Tokens(pointing);
 const map = new TokenMap(pointing);
 const uses = new NearestUses(server);
+const expected = new ExpectedWords(server);
 
 /** The model: `{info, tasks, means}`; the means come with the first text. */
 let model = null;
@@ -136,6 +138,7 @@ async function embed(texts, word) {
     tokens.show(places, sentences);
     map.show(places);
     uses.clear();
+    expected.clear(model.info);
   }
   markExample(shown.texts);
   byId("results").hidden = false;
@@ -191,7 +194,10 @@ function compare() {
   const compared = comparedWith(places, found, reference, ROWS);
   showLayers({ places, columns: columns(reference, found), rows: compared, reference, sentences });
   const call = { url: address(), texts: shown.texts, tokenizer: shown.tokenizer, model: shown.model, needsKey: server.usesKey };
-  if (pointed === null) uses.offer({ call, selection: selection.value, place: places[chosen], vectors: nameOf(selection.value) });
+  if (pointed === null) {
+    uses.offer({ call, selection: selection.value, place: places[chosen], vectors: nameOf(selection.value) });
+    expected.offer({ call, place: places[chosen], sentences });
+  }
   showLines({
     call,
     selection: selection.value,
