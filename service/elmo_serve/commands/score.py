@@ -48,11 +48,11 @@ def score(
     softmax_words: int | None,
     device: str,
 ) -> None:
-    """Write the surprisal of each token of TEXT, one sentence a line, as a table.
+    """Write the surprisal of each token of a text.
 
-    Columns have tabs between them: sentence_id and token_id from 1, token, surprisal in bits, unk
-    (1 for a token that was scored as <UNK>), forward and backward. The surprisal is the forward
-    one. A line without a token has no row.
+    TEXT has one sentence a line. Columns have tabs between them: sentence_id and token_id from 1,
+    token, surprisal in bits, unk (1 for a token that was scored as <UNK>), forward and backward.
+    The surprisal is the forward one. A line without a token has no row.
 
     \b
     Examples:
