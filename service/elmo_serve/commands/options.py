@@ -33,8 +33,13 @@ _ENVIRONMENT: Final = "ELMO_MODEL"
 
 
 def sort_options(command: click.Command) -> None:
-    """Bring the options of a command into the one order."""
-    command.params.sort(key=lambda each: 1 + ORDER.index(each.name) if each.name in ORDER else 0)
+    """Bring the options of a command into the one order; arguments keep theirs, before them."""
+
+    def place(each: click.Parameter) -> int:
+        is_ordered = isinstance(each, click.Option) and each.name in ORDER
+        return 1 + ORDER.index(str(each.name)) if is_ordered else 0
+
+    command.params.sort(key=place)
 
 
 def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:
