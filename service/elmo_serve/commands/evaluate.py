@@ -30,9 +30,14 @@ _FILE = click.Path(path_type=Path)
 @click.option("--wic", type=_FILE, help="Table of words in pairs of sentences.")
 @click.option("--senses", is_flag=True, help="30 ordinary words in built-in sentences; no files.")
 @click.option(
+    "--stability",
+    is_flag=True,
+    help="How far one rounding of the weights moves vectors of built-in texts; no files.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="First sentences, uses of a word, and pairs to take. Default: all.",
+    help="First sentences, texts, uses of a word, and pairs to take. Default: all.",
 )
 @device_option()
 @json_option()
@@ -41,11 +46,12 @@ def evaluate(model: str, device: str, **values: Any) -> None:
 
     MODEL is a path, a built-in name or a published name; by default ELMO_MODEL, or english. Give
     one test set or more: tagging (two CoNLL-U files), word senses (two tables), words in context
-    (one table), or --senses, which needs no files. docs/training.md describes the tables.
+    (one table), or --senses or --stability, which need no files. docs/training.md describes
+    the tables.
 
     \b
     Examples:
-      $ elmo evaluate english --senses
+      $ elmo evaluate english --senses --stability
       $ elmo evaluate english --pos-train train.conllu --pos-test test.conllu
       $ elmo evaluate original --wic wic.tsv --json
     """

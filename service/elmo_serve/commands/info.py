@@ -14,8 +14,9 @@ from elmo_serve.commands.terminal import print_table
 
 @click.command()
 @model_argument()
+@click.option("--check", is_flag=True, help="Compute how far one rounding moves a vector.")
 @json_option()
-def info(model: str, as_json: bool) -> None:
+def info(model: str, check: bool, as_json: bool) -> None:
     """Print name, format, revision and sizes of a model.
 
     MODEL is the path of a checkpoint, the folder of a training run, a built-in name or a published
@@ -23,7 +24,7 @@ def info(model: str, as_json: bool) -> None:
 
     \b
     Examples:
-      $ elmo info english
+      $ elmo info english --check
       $ elmo info models/weights.hdf5 --json
     """
     from elmo_model.models.opening import describe_model
@@ -37,12 +38,25 @@ def info(model: str, as_json: bool) -> None:
         "dimension": config.dimension,
         "parameters": parameters,
     }
+    if check:
+        facts["rounding"] = _rounding(model)
     configuration = config.to_dict()
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
     rows = {**facts, **_flat(configuration)}
     print_table([[key, _as_text(value)] for key, value in rows.items()])
+
+
+def _rounding(model: str) -> str:
+    """Return the largest change of a value when the weights are rounded once, and its text."""
+    from elmo_model.tasks.evaluation.stability import BAR, stability
+    from elmo_model.models.opening import open_model
+
+    worst = max(stability(open_model(model), texts=2), key=lambda found: max(found.layers))
+    moved = max(worst.layers)
+    verdict = "stable" if moved <= BAR else f"amplified, over {BAR:.0e}: elmo evaluate --stability"
+    return f"moves a value by up to {moved:.1e} ({worst.name}); {verdict}"
 
 
 def _flat(configuration: dict[str, Any]) -> dict[str, Any]:

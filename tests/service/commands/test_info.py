@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -82,3 +83,10 @@ def test_the_documentation_shows_the_output() -> None:
     start = text.index("$ elmo info random-small") + 1
 
     assert text[start : start + 7] == printed[:7]
+
+
+def test_the_check_tells_how_far_rounding_moves_a_value(published: Path) -> None:
+    found = json.loads(elmo("info", published, "--check", "--json").stdout)["rounding"]
+    assert re.fullmatch(
+        r"moves a value by up to \d\.\de[-+]\d\d \(.*\); (stable|amplified).*", found
+    )

@@ -9,10 +9,12 @@ import torch
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
+from elmo_model.network.elmo import Elmo
 from elmo_model.steps import OnStep
 from elmo_model.tasks.evaluation.homographs import homographs
 from elmo_model.tasks.evaluation.score import EvaluationError, Score, table
 from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.evaluation.stability import TEXTS, Stability, stability, stability_table
 from elmo_model.tasks.evaluation.tagging import tagging
 from elmo_model.tasks.evaluation.word_in_context import word_in_context
 from elmo_model.tasks.features import Encode, FeaturesOf, encode_by, features_of
@@ -33,6 +35,7 @@ class EvaluateOptions:
     homographs_test: Path | None = None
     wic: Path | None = None
     senses: bool = False
+    stability: bool = False
     limit: int | None = None
     device: str | None = None
     as_json: bool = False
@@ -47,14 +50,17 @@ def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     _check(options)
     on_step(f"Reading {options.model}")
     device = options.device or _devices()[0]
-    encoder = Encoder.of(open_model(options.model, device=device))
-    scores = _scores(encode_by(encoder), options, on_step)
+    elmo = open_model(options.model, device=device)
+    scores = _scores(encode_by(Encoder.of(elmo)), options, on_step)
+    moved = _stability(elmo, options, on_step)
     if options.as_json:
-        return json.dumps(
-            {"model": asdict(encoder.origin), "scores": [asdict(score) for score in scores]},
-            indent=2,
-        )
-    return table(scores)
+        figures = {
+            "scores": [asdict(score) for score in scores],
+            "stability": [asdict(each) for each in moved],
+        }
+        return json.dumps({"model": asdict(elmo.origin), **figures}, indent=2)
+    tables = (table(scores) if scores else "", stability_table(moved) if moved else "")
+    return "\n\n".join(filter(None, tables))
 
 
 def _check(options: EvaluateOptions) -> None:
@@ -62,10 +68,11 @@ def _check(options: EvaluateOptions) -> None:
         if (getattr(options, train) is None) != (getattr(options, test) is None):
             first, second = (f"--{name.replace('_', '-')}" for name in (train, test))
             raise EvaluationError(f"{first} and {second} are given together or not at all")
-    if not (options.pos_train or options.homographs_train or options.wic or options.senses):
+    built_in = options.senses or options.stability
+    if not (options.pos_train or options.homographs_train or options.wic or built_in):
         raise EvaluationError(
             "no test set is given, expected --pos-train and --pos-test, --homographs-train and "
-            "--homographs-test, --wic, or --senses"
+            "--homographs-test, --wic, --senses, or --stability"
         )
     if options.tags not in ("upos", "xpos"):
         raise EvaluationError(f"--tags is {options.tags!r}, expected upos or xpos")
@@ -96,3 +103,10 @@ def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[S
     if options.senses:
         scores.append(senses(computed("Built-in sentences")))
     return scores
+
+
+def _stability(elmo: Elmo, options: EvaluateOptions, on_step: OnStep) -> list[Stability]:
+    if not options.stability:
+        return []
+    on_step("Built-in texts", 0)
+    return list(stability(elmo, min(options.limit or TEXTS, TEXTS)))

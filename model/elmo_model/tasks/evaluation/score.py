@@ -31,10 +31,14 @@ def percent(right: int, items: int) -> float:
     return 100.0 * right / items
 
 
+def layer_heads(layers: int) -> list[str]:
+    """Return the heads of the columns of all layers, the token layer first."""
+    return ["token layer", *(f"layer {number}" for number in range(1, layers))]
+
+
 def table(scores: Sequence[Score]) -> str:
     """Return a text table of one score a line; a star marks the best layer of each."""
-    layers = max(len(score.layers) for score in scores)
-    heads = ["token layer", *(f"layer {number}" for number in range(1, layers))]
+    heads = layer_heads(max(len(score.layers) for score in scores))
     width = max(len(score.name) for score in scores)
     lines = [f"{'':{width}}" + "".join(f"{head:>13}" for head in heads) + f"{'items':>9}   without"]
     for score in scores:
