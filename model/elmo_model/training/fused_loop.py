@@ -13,16 +13,17 @@ from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM
 
 
-def use_fused_loop(bilm: BiLM) -> None:
+def use_fused_loop(bilm: BiLM, noise: float = 0.0) -> None:
     """Replace the LSTMs of a biLM by `FusedLSTM`; parameters and their names stay.
 
-    An LSTM without a projection keeps the loop of the network.
+    `noise` is the standard deviation of the noise on the outputs that the next step reads. An LSTM
+    without a projection keeps the loop of the network, without noise.
     """
     for stack in (bilm.forward_stack, bilm.backward_stack):
         for number, layer in enumerate(stack.layers):
             assert isinstance(layer, ProjectedLSTM)
             if isinstance(layer.projection, nn.Linear):
-                stack.layers[number] = FusedLSTM.over(layer, bilm.config)
+                stack.layers[number] = FusedLSTM.over(layer, bilm.config, noise, number)
 
 
 class FusedLSTM(ProjectedLSTM):
@@ -30,16 +31,24 @@ class FusedLSTM(ProjectedLSTM):
 
     The backward pass walks the steps once, and the gradient of every matrix is one product over all
     steps instead of one per step. The state before the first step gets no gradient: it belongs to
-    text of an earlier batch.
+    text of an earlier batch. Where a gradient is computed, every step reads the output of the last
+    one with Gaussian `noise`, drawn from torch's seed and `number`, so that threads do not share a
+    generator.
     """
 
+    noise: float
+    number: int
+
     @classmethod
-    def over(cls, layer: ProjectedLSTM, config: LSTMConfig) -> "FusedLSTM":
+    def over(
+        cls, layer: ProjectedLSTM, config: LSTMConfig, noise: float, number: int
+    ) -> "FusedLSTM":
         """Return a fused LSTM that shares the parameters of `layer`."""
         with torch.device("meta"):
             fused = cls(config)
         fused.input, fused.recurrent = layer.input, layer.recurrent
         fused.bias, fused.projection = layer.bias, layer.projection
+        fused.noise, fused.number = noise, number
         return fused
 
     def forward(
@@ -63,8 +72,17 @@ class FusedLSTM(ProjectedLSTM):
                 c.detach() if c.dtype == torch.float64 else c.detach().float(),
                 tuple(sizes),
                 (self.cell_clip, self.projection_clip),
+                self._noise_like(gates, h.shape[1]),
             )
         return outputs, _ends(outputs, sizes).to(h.dtype), _ends(cells, sizes)
+
+    def _noise_like(self, gates: Tensor, width: int) -> Tensor | None:
+        if not self.noise:
+            return None
+        generator = torch.Generator(gates.device)
+        generator.manual_seed((torch.initial_seed() + self.number) % (1 << 63))
+        noise = torch.randn(len(gates), width, generator=generator, device=gates.device)
+        return noise.mul_(self.noise).to(gates.dtype)
 
 
 class _FusedLoop(torch.autograd.Function):
@@ -80,14 +98,16 @@ class _FusedLoop(torch.autograd.Function):
         c: Tensor,
         sizes: tuple[int, ...],
         clips: tuple[float | None, float | None],
+        noise: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        outputs = h.new_empty(len(gates), h.shape[1])
+        outputs, past = h.new_empty(len(gates), h.shape[1]), h.new_empty(len(gates), h.shape[1])
         columns, projected = recurrent.t(), projection.t()
         saved: list[tuple[Tensor, ...]] = []
         past_h, past_c = h, c
         for here in _slices(sizes):
             rows = here.stop - here.start
-            z = torch.addmm(gates[here], past_h[:rows], columns)
+            torch.add(past_h[:rows], 0 if noise is None else noise[here], out=past[here])
+            z = torch.addmm(gates[here], past[here], columns)
             step = _step(z, past_c[:rows], clips[0])
             saved.append(step)
             _, past_c, _, emitted = step
@@ -96,7 +116,7 @@ class _FusedLoop(torch.autograd.Function):
             if clips[1] is not None:
                 past_h.clamp_(-clips[1], clips[1])
         flat = [tensor for step in saved for tensor in step]
-        ctx.save_for_backward(outputs, recurrent, projection, h, c, *flat)
+        ctx.save_for_backward(outputs, past, recurrent, projection, c, *flat)
         ctx.sizes, ctx.clips = sizes, clips
         cells = torch.cat([cell for _, cell, _, _ in saved])
         ctx.mark_non_differentiable(cells)
@@ -104,14 +124,14 @@ class _FusedLoop(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_outputs: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        outputs, recurrent, projection, h, c, *flat = ctx.saved_tensors
+        outputs, past, recurrent, projection, c, *flat = ctx.saved_tensors
         steps = list(zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4], strict=True))
         slices, (cell_clip, projection_clip) = _slices(ctx.sizes), ctx.clips
         d_outputs = d_outputs.clone(memory_format=torch.contiguous_format)
         # a clipped value stands at the bound, where no gradient passes
         inside = None if projection_clip is None else outputs.abs() < projection_clip
         d_gates = []
-        d_cell, d_past = c.new_zeros(0, c.shape[1]), h.new_zeros(0, h.shape[1])
+        d_cell, d_past = c.new_zeros(0, c.shape[1]), past.new_zeros(0, past.shape[1])
         for t in reversed(range(len(slices))):
             here, rows = slices[t], ctx.sizes[t]
             d_output = d_outputs[here]
@@ -124,12 +144,10 @@ class _FusedLoop(torch.autograd.Function):
             d_z, d_cell = _step_backward(d_output @ projection, d_cell, before, steps[t], cell_clip)
             d_past = d_z @ recurrent
             d_gates.append(d_z)
-        past = [h[: ctx.sizes[0]]]
-        past += [outputs[at][:rows] for at, rows in zip(slices, ctx.sizes[1:], strict=False)]
         d_inputs = torch.cat(d_gates[::-1])
-        d_recurrent = d_inputs.t() @ torch.cat(past)
+        d_recurrent = d_inputs.t() @ past
         d_projection = d_outputs.t() @ torch.cat([emitted for *_, emitted in steps])
-        return d_inputs, d_recurrent, d_projection, None, None, None, None
+        return d_inputs, d_recurrent, d_projection, None, None, None, None, None
 
 
 def _slices(sizes: Sequence[int]) -> list[slice]:

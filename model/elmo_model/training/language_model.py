@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_model.network.bilm import BiLM
 from elmo_model.network.char_cnn import CharCNN
 from elmo_model.network.elmo import Elmo
+from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.stack import Stack
 from elmo_model.network.state import State
 from elmo_model.training.batches import Batch
@@ -35,21 +37,30 @@ class LanguageModel(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, batch: Batch, state: State, *, softmax_alone: bool = False
+        self,
+        batch: Batch,
+        state: State,
+        *,
+        softmax_alone: bool = False,
+        teacher: BiLM | None = None,
     ) -> tuple[Tensor, State]:
         """Map a batch of T steps of B rows to the mean losses (2,) and the state after it.
 
         The losses, forward and backward, are negative log likelihoods in nats, over all words or,
-        for a direction with candidates, over these. The state is detached from the gradient, and so
-        is the whole network with `softmax_alone`.
+        for a direction with candidates, over these; with a `teacher` they are the distances of the
+        layers to those of the teacher, whose token layer is the same. The state is detached from
+        the gradient, so is the whole network with `softmax_alone`, and the token layer with a
+        teacher.
         """
         bilm = self.elmo.bilm
+        fixed = softmax_alone or teacher is not None
         # a frequent word occurs many times: sum its gradient in full precision
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not softmax_alone):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not fixed):
             vectors = self._vectors(batch.characters).to(state.h.dtype)
         halves = zip(
             batch.directions,
             (bilm.forward_stack, bilm.backward_stack),
+            (None, None) if teacher is None else (teacher.forward_stack, teacher.backward_stack),
             state.h.chunk(2, dim=2),
             state.c.chunk(2, dim=2),
             strict=True,
@@ -65,6 +76,33 @@ class LanguageModel(nn.Module):
         losses = torch.stack((first, second))
         h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
         return losses, State(h.to(state.h.dtype), c.to(state.c.dtype))
+
+    @torch.no_grad()
+    def shrink_recurrence(self, batch: Batch, noise: float) -> None:
+        """Replace every recurrent matrix R by the one that reads noisy outputs best.
+
+        For outputs of second moments H, and noise of standard deviation s, R H (H + s^2 I)^-1 has
+        the least mean squared error from what R makes of the outputs without noise: it keeps the
+        directions that text uses and drops the rest, by which other input is amplified. Without
+        noise nothing changes.
+        """
+        vectors = self._vectors(batch.characters)
+        stacks = self.elmo.bilm.forward_stack, self.elmo.bilm.backward_stack
+        state = self.elmo.bilm.zero_state(vectors, batch.rows)
+        for direction, stack, h, c in zip(
+            batch.directions, stacks, state.h.chunk(2, dim=2), state.c.chunk(2, dim=2), strict=True
+        ):
+            tokens = functional.embedding(direction.index, vectors)
+            before = _pick(h, direction.before), _pick(c, direction.before)
+            layers, *_ = stack(tokens, direction.sizes, *before)
+            for number, lstm in enumerate(stack.layers):
+                assert isinstance(lstm, ProjectedLSTM)
+                residual = layers[number - 1] if stack.skip and number else 0
+                outputs = layers[number] - residual  # (N, P), those of the LSTM itself
+                moments = outputs.T @ outputs / len(outputs)
+                noisy = moments + noise**2 * torch.eye(len(moments), device=moments.device)
+                weight = lstm.recurrent.weight
+                weight.copy_(torch.linalg.solve(noisy, moments @ weight.T).T)
 
     def _vectors(self, chunks: Sequence[Tensor]) -> Tensor:
         """Map the characters of the distinct words, in chunks, to their vectors (words, P)."""
@@ -84,6 +122,7 @@ class LanguageModel(nn.Module):
         self,
         direction: Direction,
         stack: Stack,
+        teacher: Stack | None,
         h: Tensor,
         c: Tensor,
         softmax_alone: bool,
@@ -91,11 +130,15 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Map the vectors of the distinct words to the mean loss of one direction and its state."""
         tokens = functional.embedding(direction.index, vectors)
-        layers, h, c = stack(
-            tokens, direction.sizes, _pick(h, direction.before), _pick(c, direction.before)
-        )
-        top = layers[-1].detach() if softmax_alone else layers[-1]
-        loss = self._loss(self.dropout(top), direction).mean()
+        before = _pick(h, direction.before), _pick(c, direction.before)
+        layers, h, c = stack(tokens, direction.sizes, *before)
+        if teacher is not None and not softmax_alone:
+            with torch.no_grad():
+                wanted, *_ = teacher(tokens, direction.sizes, *before)
+            loss = _distance(layers, wanted)
+        else:
+            top = layers[-1].detach() if softmax_alone else layers[-1]
+            loss = self._loss(self.dropout(top), direction).mean()
         return loss, (h.detach()[:, direction.after], c.detach()[:, direction.after])
 
     @property
@@ -113,6 +156,15 @@ class LanguageModel(nn.Module):
         if not len(direction.candidates):
             return self.softmax.full(top, direction.targets)
         return self.softmax.sampled(top, direction.targets, direction.candidates, direction.tries)
+
+
+def _distance(layers: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
+    """Map layers (N, P) to their mean squared distance to others, a share of these squared."""
+    shares = [
+        (own.float() - other.float()).square().mean() / other.float().square().mean()
+        for own, other in zip(layers, wanted, strict=True)
+    ]
+    return torch.stack(shares).mean()
 
 
 def _pick(state: Tensor, rows: Tensor) -> Tensor:

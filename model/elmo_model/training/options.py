@@ -37,6 +37,8 @@ _OF_RECIPE = (
     "unroll",
     "samples",
     "softmax_steps",
+    "keep_vectors",
+    "recurrent_noise",
     "dropout",
     "learning_rate",
     "warmup",
@@ -79,6 +81,8 @@ class TrainOptions:
     state: str | None = None
     samples: int | None = None
     softmax_steps: int | None = None
+    keep_vectors: bool | None = None
+    recurrent_noise: float | None = None
     dropout: float | None = None
     learning_rate: float | None = None
     schedule: str | None = None
@@ -132,6 +136,8 @@ class TrainOptions:
             raise CommandError(
                 f"--softmax-steps is {self.softmax_steps} without --weights, expected both or 0"
             )
+        elif self.keep_vectors:
+            raise CommandError("--keep-vectors without --weights, expected both or neither")
         if self.shape is not None and not (self.shape in SHAPES or Path(self.shape).exists()):
             raise CommandError(
                 f"--shape is {self.shape!r}, expected {', '.join(SHAPES)}, or the path of a "

@@ -35,6 +35,11 @@ class Recipe:
     - `softmax_steps` first steps train the softmax alone, so that the gradients of a softmax that
       knows nothing do not reach trained weights (Kumar et al. 2022, for classifiers). They
       follow the schedule, which falls at their end, and begins again behind them.
+    - `keep_vectors` trains the LSTMs of a network to keep their vectors instead of predicting
+      words, after `softmax_steps`: the loss is the distance to the vectors of the first weights.
+    - `recurrent_noise` is the standard deviation of the noise that is added to the output of every
+      LSTM where the next step reads it; 0 for none. Without it Muon trains networks that amplify
+      rounding from token to token (`elmo evaluate --stability`).
     - `mixed` computes products in bfloat16 on a GPU unless another precision is chosen.
     - `fresh` reads every sentence from zero state, as the server does. Without it, rows carry their
       state from sentence to sentence for ever, as in bilm-tf: such a network has never seen a zero
@@ -58,6 +63,8 @@ class Recipe:
     softmax_bias: SoftmaxBias = "zero"
     samples: int = 8192
     softmax_steps: int = 0
+    keep_vectors: bool = False
+    recurrent_noise: float = 0.0
     dropout: float = 0.1
     rows: int = 128
     unroll: int = 20
@@ -102,6 +109,7 @@ RECIPES = {
         floor=0.01,
         weight_decay=0.01,
         average=0.999,
+        recurrent_noise=0.2,
         softmax_bias="unigram",
     ),
 }

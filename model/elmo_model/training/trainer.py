@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from elmo_model.errors import ElmoError
+from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.state import State
+from elmo_model.tasks.evaluation.stability import BAR, largest_change
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.figures import Figures, log_line
@@ -78,10 +80,14 @@ class Trainer:
         self._corpus, self._vocabulary, self._processes = corpus, vocabulary, processes
         self._device = processes.device
         self.model = new_model(plan, network).to(self._device).train()
+        self._teacher: BiLM | None = None
+        if plan.recipe.keep_vectors:
+            assert network is not None  # or the options would have been refused
+            self._teacher = network.bilm.to(self._device).eval()
         if plan.recipe.softmax_bias == "unigram":
             counts = vocabulary.counts(corpus.words, corpus.counts)
             self.model.softmax.bias_from(torch.from_numpy(counts))
-        use_fused_loop(self.model.elmo.bilm)
+        use_fused_loop(self.model.elmo.bilm, plan.recipe.recurrent_noise)
         self._optimiser = optimiser_for(self.model, plan.recipe)
         self._average = WeightAverage(self.model, plan.recipe.average)
         self._data_parallel = processes.data_parallel(self.model)
@@ -159,7 +165,10 @@ class Trainer:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""
         recipe = self._plan.recipe
         softmax_alone = self._step < recipe.softmax_steps
-        # dropout depends on the step alone, so a continued run draws the same masks
+        noise = recipe.recurrent_noise
+        if self._step == recipe.softmax_steps and self._teacher is not None and noise:
+            self.model.shrink_recurrence(batch, noise)
+        # dropout and noise depend on the step alone, so a continued run draws the same masks
         torch.manual_seed(_mixed(self._plan.seed, self._step, self._processes.rank))
         with torch.autocast(
             self._device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"
@@ -167,7 +176,7 @@ class Trainer:
             if softmax_alone:  # the wrapper of several processes expects a gradient of everything
                 losses, self._state = self.model(batch, self._state, softmax_alone=True)
             else:
-                losses, self._state = self._data_parallel(batch, self._state)
+                losses, self._state = self._data_parallel(batch, self._state, teacher=self._teacher)
         loss = losses.mean() * (recipe.unroll if recipe.scale_by_unroll else 1)
         self._optimiser.zero_grad()
         loss.backward()
@@ -205,7 +214,13 @@ class Trainer:
             return
         with self._average.in_use():
             found = per_token(self.model, self._vocabulary, heldout)
+            moved = largest_change(self.model.elmo)
         shows.report(f"held-out perplexity {found.both:.2f}")
+        if moved > BAR:
+            shows.report(
+                f"Warning: the network amplifies rounding: rounding its weights once moves a value "
+                f"by {moved:.1e}, expected at most {BAR:.0e}; --recurrent-noise calms it"
+            )
         log.write(
             {
                 "step": self._step,
@@ -213,6 +228,7 @@ class Trainer:
                 "heldout_perplexity": found.both,
                 "heldout_perplexity_forward": found.forward,
                 "heldout_perplexity_backward": found.backward,
+                "rounding": moved,
             }
         )
 

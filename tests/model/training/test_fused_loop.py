@@ -88,3 +88,32 @@ def test_bfloat16_is_near_float32() -> None:
     torch.testing.assert_close(layers[0].float(), exact[0], rtol=0.1, atol=0.05)
     layers[-1].float().sum().backward()
     assert all(p.grad is not None for p in full.bilm.forward_stack.parameters())
+
+
+def test_noise_is_drawn_from_the_seed_and_has_the_right_gradient() -> None:
+    """The derivative along a direction is that of finite differences, with the same noise."""
+    made = elmo(False)
+    use_fused_loop(made.bilm, noise=0.5)
+    layer = made.bilm.forward_stack.layers[0]
+    assert isinstance(layer, FusedLSTM)
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randn(sum(UNEVEN), 4, dtype=torch.float64, generator=generator)
+    state = tokens.new_zeros(UNEVEN[0], 4), tokens.new_zeros(UNEVEN[0], 7)
+
+    def total(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        outputs: torch.Tensor = layer(tokens, UNEVEN, *state)[0]
+        return outputs.square().sum()
+
+    assert total(1) == total(1) != total(2)
+    weight = layer.recurrent.weight
+    (gradient,) = torch.autograd.grad(total(1), weight)
+    along = torch.randn(weight.shape, dtype=torch.float64, generator=generator)
+    ends = []
+    for step in (1e-6, -1e-6):
+        weight.data += step * along
+        ends.append(total(1).item())
+        weight.data -= step * along
+    assert float((gradient * along).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+    with torch.no_grad():  # as it is measured and served
+        assert total(1) == total(2)

@@ -88,6 +88,31 @@ def test_the_softmax_learns_before_the_network_it_was_given(
         assert not torch.equal(after[f"elmo.{name}"], value), name
 
 
+def test_a_network_that_keeps_its_vectors_is_calmed(tmp_path: Path, whole: TrainOptions) -> None:
+    """Its token layer stays, its recurrent matrices shrink, and its distance falls."""
+    given = load(whole.run / "published").state_dict()
+    usual: dict[str, Any] = {"shape": None, "heldout": None, "dropout": 0.0, "learning_rate": 1e-3}
+    chosen = options(
+        tmp_path,
+        "calm",
+        **usual,
+        weights=str(whole.run / "published"),
+        keep_vectors=True,
+        recurrent_noise=0.2,
+        matrix_rate=1e-3,
+        steps=60,
+    )
+    assert train(replace(chosen, minutes=0.0)) == 0  # stops after one step
+    assert train(chosen) == 0
+    after = weights(chosen.run)
+    for name, value in given.items():
+        assert torch.equal(after[f"elmo.{name}"], value) is name.startswith("token_"), name
+        if name.endswith("recurrent.weight"):
+            assert after[f"elmo.{name}"].norm() < 0.9 * value.norm()
+    every = [sum(line[1:]) for line in losses(chosen.run)]
+    assert sum(every[-10:]) < 0.9 * sum(every[:10])
+
+
 def test_equal_seeds_give_equal_runs(tmp_path: Path, whole: TrainOptions) -> None:
     same = options(tmp_path, "same", seed=1, heldout=None)
     other = options(tmp_path, "other", seed=2, heldout=None, steps=1)
