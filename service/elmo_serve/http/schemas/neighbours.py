@@ -106,7 +106,7 @@ class NeighboursResponse(BaseModel):
             "examples": [
                 {
                     "model": "english",
-                    "revision": "0e66f24a571d",
+                    "revision": "b3b9f7a3730f",
                     "tokens": ["The", "bank", "of", "the", "river", "."],
                     "token": 1,
                     "neighbours": [
