@@ -29,7 +29,8 @@ def info(model: str, check: bool, as_json: bool) -> None:
     """
     from elmo_model.models.opening import describe_model
 
-    config, origin, parameters = describe_model(resolve_model(model))
+    model = resolve_model(model)
+    config, origin, parameters = describe_model(model)
     facts = {
         "name": origin.name,
         "format": origin.format,
@@ -50,8 +51,8 @@ def info(model: str, check: bool, as_json: bool) -> None:
 
 def _rounding(model: str) -> str:
     """Return the largest change of a value when the weights are rounded once, and its text."""
-    from elmo_model.tasks.evaluation.stability import BAR, stability
     from elmo_model.models.opening import open_model
+    from elmo_model.tasks.evaluation.stability import BAR, stability
 
     worst = max(stability(open_model(model), texts=2), key=lambda found: max(found.layers))
     moved = max(worst.layers)

@@ -86,7 +86,9 @@ def test_the_documentation_shows_the_output() -> None:
 
 
 def test_the_check_tells_how_far_rounding_moves_a_value(published: Path) -> None:
-    found = json.loads(elmo("info", published, "--check", "--json").stdout)["rounding"]
+    printed = elmo("info", published, "--check", "--json")
+    assert printed.exit_code == 0, printed.output
+    found = json.loads(printed.stdout)["rounding"]
     assert re.fullmatch(
         r"moves a value by up to \d\.\de[-+]\d\d \(.*\); (stable|amplified).*", found
     )

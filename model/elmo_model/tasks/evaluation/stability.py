@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_model.inference.encoder import Encoder
 from elmo_model.neighbours.centre import sentences
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.score import layer_heads
-from elmo_model.inference.encoder import Encoder
 
 NOISE = 1e-7
 """Standard deviation of the relative change of every weight: one rounding of float32."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from elmo_model.checkpoints import load
+from elmo_model.models.opening import load_built_in
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
 from elmo_model.tasks.evaluation.stability import (
@@ -17,7 +18,6 @@ from elmo_model.tasks.evaluation.stability import (
     stability,
     stability_table,
 )
-from elmo_model.models.opening import load_built_in
 
 
 def test_a_seed_makes_long_texts_of_every_kind() -> None:
