@@ -108,5 +108,5 @@ def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[S
 def _stability(elmo: Elmo, options: EvaluateOptions, on_step: OnStep) -> list[Stability]:
     if not options.stability:
         return []
-    on_step("Built-in texts", 0)
+    on_step("Built-in texts")
     return list(stability(elmo, min(options.limit or TEXTS, TEXTS)))

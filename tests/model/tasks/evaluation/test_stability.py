@@ -9,6 +9,7 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.models.opening import load_built_in
 from elmo_model.network.elmo import Elmo
+from elmo_model.steps import ignore
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
 from elmo_model.tasks.evaluation.stability import (
     BAR,
@@ -65,7 +66,7 @@ def test_the_default_model_is_stable_on_numbers_and_on_a_repeated_word() -> None
 
 def test_the_command_prints_a_table_and_json(model: Path) -> None:
     options = EvaluateOptions(str(model), stability=True, limit=1, device="cpu")
-    assert "one word, repeated" in evaluate(options, lambda _: None)
+    assert "one word, repeated" in evaluate(options, ignore)
     options = EvaluateOptions(str(model), stability=True, limit=1, as_json=True)
-    printed = json.loads(evaluate(options, lambda _: None))
+    printed = json.loads(evaluate(options, ignore))
     assert printed["scores"] == [] and len(printed["stability"]) == 9
