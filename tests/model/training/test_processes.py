@@ -55,6 +55,7 @@ def test_two_processes_train_as_one_and_one_continues_their_run(
     """First the softmax alone, whose gradients are averaged by the run, then all weights."""
     # products in bfloat16, which Muon has, would make more of other roundings
     usual: dict[str, Any] = {"dropout": 0.0, "optimiser": "adamw", "heldout": None}
+    usual |= {"recurrent_noise": 0.0}  # each process draws its own, as its own dropout
     usual |= {"weights": str(whole.run / "model.safetensors"), "softmax_steps": 6, "shape": None}
     alone = options(tmp_path, "alone", **usual)
     train(alone)
