@@ -42,7 +42,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     with running(
-        folder, model=SMALL, tasks=folder / "tasks", cache=cache, log_level="debug"
+        folder,
+        model=SMALL,
+        tasks=folder / "tasks",
+        cache=cache,
+        log_level="debug",
+        max_sentence_tokens=1_000,
     ) as server:
         yield server
 

@@ -65,12 +65,12 @@ def test_half_sent_bodies_hold_one_descriptor_each(budgeted: Running) -> None:
     def descriptors() -> int:
         return len(budgeted.descriptors())
 
-    part = HEAD + b"Content-Length: 20001\r\n\r\n" + b" " * 20_000
+    part = HEAD + b"Content-Length: 33001\r\n\r\n" + b" " * 33_000
     before = descriptors()
     with ExitStack() as stack:
         for _ in range(30):
             stack.enter_context(connected(budgeted)).sendall(part)
-        budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 30 * 20_001)
+        budgeted.until(lambda: budgeted.metric("elmo_receiving_bytes") == 30 * 33_001)
 
         assert descriptors() - before <= 31
         assert httpx.post(budgeted.url + "/embed", content=GOOD).status_code == 200

@@ -124,8 +124,8 @@ class Parent:
     def send(self, message):
         print(type(message).__name__, message.reason)
 
-values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64, "error", "text", "", "MIG-none")
-work(Parent(), RunnerSettings(*values))
+values = ("nowhere", "cuda:1", "float32", 0, 0, 1, 64, "error", "text")
+work(Parent(), RunnerSettings(*values, cuda_slice="MIG-none"))
 print(os.environ["CUDA_VISIBLE_DEVICES"])
 """
     ran = subprocess.run(
