@@ -15,8 +15,9 @@ COMMAND = Path(sys.executable).with_name("schemathesis")
 
 # A timeout of 1e-300 s passes before anything is computed: 504 is the right response to it.
 # 422 is the right response to faults that a schema cannot describe: static word vectors on a server
-# without a file of them, a token number beyond its text, positions of other sentences than are given,
-# an example that does not fit `kind`, `dimensions` that are not the width of the model (400 below /v1/).
+# without a file of them, a token number beyond its text, positions of other sentences than are
+# given, an example that does not fit `kind`, `dimensions` that are not the width of the model (400
+# below /v1/).
 # DELETE of a job cancels it, and its state can be read afterwards, so `use_after_free` is left out.
 CONFIGURATION = """
 [checks.not_a_server_error]
