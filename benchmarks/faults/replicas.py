@@ -115,7 +115,7 @@ class Replica:
         return below(self.server.pid)
 
     def missing(self) -> str:
-        """Say what is not as it was before any fault; nothing: all is."""
+        """Return what differs from the state before the first fault; empty when nothing does."""
         assert self.server is not None
         try:
             with self.server.client(verify=False) as http:
