@@ -55,8 +55,14 @@ class ThroughputEstimate:
         self._warm_up = seconds_per_token or self._warm_up
         self.seconds_per_step = seconds_per_step or self.seconds_per_step
 
-    def add(self, tokens: int, seconds: float, *, fullness: float) -> None:
-        """Count a batch that took `seconds`; `fullness` is its padded size by its budget."""
+    def add(self, tokens: int, seconds: float, *, fullness: float, longest: int) -> None:
+        """Count a batch that took `seconds`; `fullness` is its padded size by its budget.
+
+        `longest` is the length of its longest sentence in tokens. No step of a single sentence
+        takes longer than a step of a batch, so a batch corrects a warm-up that was disturbed.
+        """
+        if self.seconds_per_step:
+            self.seconds_per_step = min(self.seconds_per_step, seconds / max(longest, 1))
         if fullness >= 0.5:
             self._tokens = _DECAY * self._tokens + tokens
             self._seconds = _DECAY * self._seconds + seconds
@@ -257,7 +263,12 @@ class Dispatcher:
         running = self._running.pop(batch.id)
         if self.traced:
             self._note_traced(running, slot)
-        self._throughput.add(batch.tokens, slot.seconds, fullness=batch.padded_tokens / slot.budget)
+        self._throughput.add(
+            batch.tokens,
+            slot.seconds,
+            fullness=batch.padded_tokens / slot.budget,
+            longest=max(job.tokens for job in running.jobs),
+        )
         try:
             self._dispatch()
         finally:  # a fault of the next batch must not lose the results of this one
