@@ -29,8 +29,8 @@ from benchmarks.inputs import Batches
 from benchmarks.machine import describe
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
+from elmo_model.network.bilm import Packing
 from elmo_model.network.config import LSTMConfig
-from elmo_model.network.packing import Packing
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 _COPIED = 1 << 28  # bytes

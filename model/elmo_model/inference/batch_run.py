@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from elmo_model.inference.bilm import BlockRun, InferenceBiLM, Rows
 from elmo_model.inference.caches import InputProjectionCache, Projections
 from elmo_model.inference.word_encoder import DistinctWords
-from elmo_model.network.representations import Representations
-from elmo_model.network.state import State
+from elmo_model.network.state import Representations, State
 
 BLOCK_STEPS = 64
 """Time steps of a block. A larger number takes more memory besides the output, 512 KiB a row at the

@@ -16,8 +16,7 @@ from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
-from elmo_model.network.representations import Representations
-from elmo_model.network.state import State
+from elmo_model.network.state import Representations, State
 from elmo_model.text.alphabets import Alphabet
 
 TOKEN_CACHE_SIZE = 65_536

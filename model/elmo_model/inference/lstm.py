@@ -21,12 +21,15 @@ from elmo_model.inference.row_buckets import (
     telltale,
 )
 from elmo_model.inference.threads import ParallelDirections
-from elmo_model.network.lstm import ProjectedLSTM
-from elmo_model.network.recurrence import InputGates, Step, blocks
-from elmo_model.network.stack import Stack
+from elmo_model.network.bilm import Stack
+from elmo_model.network.lstm import ProjectedLSTM, blocks
 
 Stepwise = Generator[None, None, tuple[Tensor, Tensor, Tensor]]
 """A computation that stops after each time step; it returns packed outputs and the state after."""
+InputGates = Callable[[Tensor], Tensor]
+"""Map inputs (positions, P) to their share of the gates (positions, 4D)."""
+Step = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Map gates (rows, 4D), h (rows, P) and c (rows, D) of one time step to the next h and c."""
 
 # Recurrent weights (numbers) beyond which the weights of one time step have left the processor's
 # caches before the next step: 16 MiB in float32 (benchmarks/RESULTS.md).
@@ -212,7 +215,7 @@ def loop(
 ) -> Stepwise:
     """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
 
-    As `network.recurrence.run`, with a stop after each step; `step` gets `counts` of rows alone.
+    As `ProjectedLSTM.forward`, with a stop after each step; `step` gets `counts` of rows alone.
     The surplus rows hold the inputs of later steps or zeros, and their results are discarded.
     """
     outputs, ended = [], []

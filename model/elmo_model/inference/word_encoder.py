@@ -20,7 +20,7 @@ from elmo_model.inference.row_buckets import (
 )
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.token_embedder import TokenEmbedder, distinct
+from elmo_model.network.token_encoder import TokenEmbedder, distinct
 
 # Rows of a part of a product of the token embedder. A larger number makes the trial longer.
 _MOST_ROWS = 128

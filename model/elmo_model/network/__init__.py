@@ -1,1 +1,1 @@
-"""The network of the paper: one layer a file, readable in one sitting."""
+"""The network of the paper, readable in one sitting."""

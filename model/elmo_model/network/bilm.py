@@ -1,13 +1,14 @@
 """The biLM: two independent stacks of LSTMs, one from each end of the sentence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from elmo_model.network.config import LSTMConfig
-from elmo_model.network.packing import Packing
-from elmo_model.network.stack import Stack
+from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.state import DirectionState, State
 
 
@@ -35,15 +36,92 @@ class BiLM(nn.Module):
         if not lengths:
             return token_layer.expand(self.config.layers + 1, -1, -1), before
         packing = Packing.of(lengths, tokens.device)
-        past, future = before.take(len(lengths)).directions()
-        ahead, past = _run(self.forward_stack, tokens, packing, packing.forward, past)
-        behind, future = _run(self.backward_stack, tokens, packing, packing.backward, future)
-        upper = [torch.cat(both, dim=1) for both in zip(ahead, behind, strict=True)]  # L x (N, 2P)
-        return torch.stack([token_layer, *upper]), before.carry(State.join(past, future))
+        forward, backward = before.take(len(lengths)).directions()
+        left, forward = _run(self.forward_stack, tokens, packing, packing.forward, forward)
+        right, backward = _run(self.backward_stack, tokens, packing, packing.backward, backward)
+        upper = [torch.cat(both, dim=1) for both in zip(left, right, strict=True)]  # L x (N, 2P)
+        return torch.stack([token_layer, *upper]), before.carry(State.join(forward, backward))
 
     def zero_state(self, like: Tensor, rows: int) -> State:
         """Return the state before the first token, of the type and on the device of `like`."""
         return State.zero(self.config, like, rows)
+
+
+class Stack(nn.Module):
+    """The L layers of one direction.
+
+    Dropout falls on the input of every layer, and the residual adds the dropped input: in bilm-tf
+    the dropout wraps the residual cell.
+    """
+
+    def __init__(self, config: LSTMConfig, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ProjectedLSTM(config) for _ in range(config.layers))
+        self.dropout = nn.Dropout(dropout)
+        self.skip = config.skip
+
+    def forward(
+        self, tokens: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Map packed (positions, P) to the L layers' packed outputs and the state after.
+
+        `sizes` are the rows of each time step, longest row first; h is (L, rows, P), c is
+        (L, rows, D). A batch of B full rows of T steps is packed step by step: sizes are [B] * T.
+        """
+        outputs: list[Tensor] = []
+        last_h, last_c = [], []
+        inputs = tokens  # (positions, P)
+        for number, layer in enumerate(self.layers):
+            inputs = self.dropout(inputs)
+            output, layer_h, layer_c = layer(inputs, sizes, h[number], c[number])
+            # The residual starts at the second layer, and some models have none. The sum is the
+            # layer's output; the state h that is carried is the LSTM's own, without the residual.
+            if self.skip and number > 0:
+                output = output + inputs
+            outputs.append(output)
+            last_h.append(layer_h)
+            last_c.append(layer_c)
+            inputs = output
+        return outputs, torch.stack(last_h), torch.stack(last_c)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Sentences, longest first, cut into time steps: step t holds the rows longer than t.
+
+    `sizes` are the rows of each step and never rise, so a sentence that has ended takes part in no
+    further product. `order` (rows,) lists the sentences from longest to shortest and `rank` (rows,)
+    undoes it. `forward` and `backward` (N,) give, for each packed position, the number of the token
+    among those of all sentences one after another. The backward direction mirrors each sentence
+    within its own length, so it never meets the tokens of another sentence.
+    """
+
+    sizes: tuple[int, ...]
+    order: Tensor
+    rank: Tensor
+    forward: Tensor
+    backward: Tensor
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], device: torch.device) -> "Packing":
+        """Pack sentences of these lengths, each at least 1."""
+        length = np.asarray(lengths, dtype=np.int64)
+        order = np.argsort(-length, kind="stable")
+        descending = length[order]
+        steps = int(descending[0]) if len(descending) else 0
+        # rows at step t = sentences longer than t
+        sizes = np.searchsorted(-descending, -np.arange(steps), side="left")
+        first = np.cumsum(sizes) - sizes
+        step = np.repeat(np.arange(steps), sizes)
+        row = np.arange(len(step)) - np.repeat(first, sizes)
+        start = (np.cumsum(length) - length)[order]
+        forward = start[row] + step
+        backward = start[row] + descending[row] - 1 - step
+        indices = (order, np.argsort(order), forward, backward)
+        return cls(
+            tuple(sizes.tolist()),
+            *(torch.from_numpy(index).to(device, non_blocking=True) for index in indices),
+        )
 
 
 def _run(

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from elmo_model.network.alignment import align
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.representations import Representations
-from elmo_model.network.state import State
+from elmo_model.network.scalar_mix import align
+from elmo_model.network.state import Representations, State
 from elmo_model.network.task import Task
-from elmo_model.network.token_embedder import TokenEmbedder
+from elmo_model.network.token_encoder import TokenEmbedder
 from elmo_model.text.alphabets import Alphabet
 
 

@@ -5,10 +5,9 @@ import math
 import torch
 from torch import nn
 
-from elmo_model.network.char_cnn import CharCNN, Highway
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.lstm import ProjectedLSTM
-from elmo_model.network.token_embedder import TokenEmbedder
+from elmo_model.network.token_encoder import CharCNN, Highway, TokenEmbedder
 
 
 @torch.no_grad()

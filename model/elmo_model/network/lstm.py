@@ -1,11 +1,10 @@
 """One layer of one direction: an LSTM with a projected output."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from elmo_model.network import recurrence
 from elmo_model.network.config import LSTMConfig
 
 # Positions whose input products are computed at once. A larger number costs memory, 4D numbers a
@@ -42,19 +41,25 @@ class ProjectedLSTM(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
 
-        `sizes` are the rows of each time step and never rise; h (rows, P) and c (rows, D) are the
-        state before the first step and, as results, after each row's own last step.
+        `sizes` are the rows of each time step and never rise: the longest sentence is row 0.
+        h (rows, P) and c (rows, D) are the state before the first step and, as results, after each
+        row's own last step.
         """
         bias = self.run_time_bias()
-        return recurrence.run(
-            inputs,
-            sizes,
-            h,
-            c,
-            input_gates=lambda block: nn.functional.linear(block, self.input.weight, bias),
-            step=self._step,
-            block=_BLOCK,
-        )
+        outputs, ended = [], []
+        for start, steps in blocks(sizes, _BLOCK):
+            block = inputs[start : start + sum(steps)]
+            gates = nn.functional.linear(block, self.input.weight, bias)  # (positions, 4D)
+            for rows, step_gates in zip(steps, torch.split(gates, list(steps)), strict=True):
+                if rows < len(h):  # the shortest sentences have ended
+                    ended.append((h[rows:], c[rows:]))
+                    h, c = h[:rows], c[:rows]
+                h, c = self._step(step_gates, h, c)  # (rows, P), (rows, D)
+                outputs.append(h)
+        ended.append((h, c))
+        last_h, last_c = zip(*reversed(ended), strict=True)
+        packed = torch.cat(outputs) if outputs else inputs
+        return packed, torch.cat(last_h), torch.cat(last_c)
 
     def run_time_bias(self) -> Tensor:
         """Return the bias (4D,) with `forget_bias` added to the forget gate."""
@@ -76,3 +81,18 @@ def clip(values: Tensor, bound: float | None) -> Tensor:
     The gradient passes where |value| <= bound, as that of TensorFlow's clip_by_value.
     """
     return values if bound is None else values.clamp(-bound, bound)
+
+
+def blocks(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, Sequence[int]]]:
+    """Cut time steps into blocks of at most `limit` positions, but of at least one step.
+
+    Yields the first position of each block and the rows of each of its steps.
+    """
+    start, first, positions = 0, 0, 0
+    for step, rows in enumerate(sizes):
+        if positions and positions + rows > limit:
+            yield start, sizes[first:step]
+            start, first, positions = start + positions, step, 0
+        positions += rows
+    if positions:
+        yield start, sizes[first:]

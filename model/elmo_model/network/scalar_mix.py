@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 _EPSILON = 1e-13  # AllenNLP's; bilm-tf has 1e-12
 
@@ -39,6 +40,15 @@ def layer_norm(layers: Tensor) -> Tensor:
     centred = layers - mean
     variance = centred.square().mean(dim=(1, 2), keepdim=True)
     return centred / torch.sqrt(variance + _EPSILON)
+
+
+def align(vectors: Tensor, matrix: Tensor | None) -> Tensor:
+    """Map mixed vectors (..., 2P) by `matrix` (2P, 2P) to the shared space of aligned languages.
+
+    Without a matrix the vectors are returned unchanged. Only mixes are aligned, never single layers
+    (Schuster et al. 2019; AllenNLP 0.9 `elmo_token_embedder_multilang.py`).
+    """
+    return vectors if matrix is None else functional.linear(vectors, matrix)
 
 
 class ScalarMix(nn.Module):

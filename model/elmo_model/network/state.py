@@ -1,4 +1,4 @@
-"""The state of a biLM between two calls."""
+"""The values of a biLM: its state between two calls, and the vectors of a batch of sentences."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -40,8 +40,8 @@ class State:
 
     def directions(self) -> tuple[DirectionState, DirectionState]:
         """Return h (L, rows, P) and c (L, rows, D) of the forward and the backward direction."""
-        (ahead_h, behind_h), (ahead_c, behind_c) = self.h.chunk(2, dim=2), self.c.chunk(2, dim=2)
-        return (ahead_h, ahead_c), (behind_h, behind_c)
+        forward, backward = zip(self.h.chunk(2, dim=2), self.c.chunk(2, dim=2), strict=True)
+        return forward, backward
 
     @property
     def rows(self) -> int:
@@ -58,9 +58,9 @@ class State:
         return State(self.h.expand(-1, rows, -1), self.c.expand(-1, rows, -1))
 
     def carry(self, later: "State") -> "State":
-        """Return `later`, followed by the rows of this state that `later` does not have.
+        """Return `later`; rows beyond its batch keep their values from this state.
 
-        A smaller batch leaves the rows beyond it unchanged (AllenNLP `encoder_base.py`).
+        So does AllenNLP (`encoder_base.py`) for a smaller batch.
         """
         if later.rows >= self.rows:
             return later
@@ -72,6 +72,28 @@ class State:
     def detach(self) -> "State":
         """Return the same values without their gradient history."""
         return State(self.h.detach(), self.c.detach())
+
+
+@dataclass(frozen=True, slots=True)
+class Representations:
+    """The vectors of all layers for several sentences.
+
+    `layers` is (L + 1, N, 2P): the sentences one after another. `lengths` are the tokens of each
+    sentence, N in all. With `bounded` each sentence has its two boundary tokens, which count.
+    """
+
+    layers: Tensor
+    lengths: tuple[int, ...]
+    bounded: bool
+
+    def sentences(self) -> list[Tensor]:
+        """Return a view (L + 1, n, 2P) of each sentence, with its boundaries when `bounded`."""
+        return list(torch.split(self.layers, list(self.lengths), dim=1)) if self.lengths else []
+
+    @property
+    def inside(self) -> slice:
+        """The tokens of a sentence without boundaries, on the token axis of such a view."""
+        return slice(1, -1) if self.bounded else slice(None)
 
 
 def _grow(values: Tensor, missing: int) -> Tensor:

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_model.network.bilm import BiLM
-from elmo_model.network.char_cnn import CharCNN
+from elmo_model.network.bilm import BiLM, Stack
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.lstm import ProjectedLSTM
-from elmo_model.network.stack import Stack
 from elmo_model.network.state import State
+from elmo_model.network.token_encoder import CharCNN
 from elmo_model.training.batches import Batch
 from elmo_model.training.direction import Direction
 from elmo_model.training.parallel_graphs import parallel_graphs

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_model.network.representations import Representations
 from elmo_model.network.scalar_mix import layer_norm, mix
+from elmo_model.network.state import Representations
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import Output, Wanted
 from elmo_serve.workers.language import LanguageModel

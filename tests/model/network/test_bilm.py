@@ -1,9 +1,10 @@
-"""The biLM: mirrored within each sentence, two independent stacks, state in and out."""
+"""The biLM: each direction sees its side alone, rows that have ended take part in no step."""
 
+import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.network.bilm import BiLM
+from elmo_model.network.bilm import BiLM, Packing, Stack
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.state import State
 
@@ -98,3 +99,57 @@ def test_gradients_agree_with_finite_differences_through_state_and_lengths() -> 
     shapes = [(4, 4), (2, 2, 8), (2, 2, 12)]
     inputs = [torch.randn(s, generator=generator).double().requires_grad_() for s in shapes]
     assert torch.autograd.gradcheck(answer, inputs, fast_mode=True)
+
+
+def random_stack() -> Stack:
+    stack, generator = Stack(config()).eval(), torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.normal_(0, 0.7, generator=generator)
+    return stack
+
+
+def test_a_text_in_two_parts_with_state_gives_the_vectors_of_the_whole() -> None:
+    stack, words = random_stack(), tokens(12).reshape(6, 2, 4)
+    h, c = torch.zeros(2, 2, 4), torch.zeros(2, 2, 6)
+    whole, _, _ = stack(words.reshape(12, 4), [2] * 6, h, c)
+    first, h, c = stack(words[:2].reshape(4, 4), [2] * 2, h, c)
+    second, _, _ = stack(words[2:].reshape(8, 4), [2] * 4, h, c)
+    for layer in range(2):
+        torch.testing.assert_close(torch.cat((first[layer], second[layer])), whole[layer])
+
+
+def test_dropout_falls_on_the_input_of_every_layer_and_the_residual_adds_what_is_left() -> None:
+    network = BiLM(config(), dropout=0.5)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+        for stack in (network.forward_stack, network.backward_stack):
+            stack.get_parameter("layers.0.bias").fill_(1.0)  # layer 1 gives numbers, layer 2 zeros
+            stack.get_parameter("layers.0.projection.weight").fill_(0.5)
+    torch.manual_seed(0)
+    layers, _ = network.train()(tokens(6), [6])
+    kept = layers[2] / layers[1]
+    assert set(kept.round(decimals=4).flatten().tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("lengths", [[1], [3, 1, 4, 1, 5], [2, 2, 2], [7, 1], [1] * 9])
+def test_packing_visits_every_token_once(lengths: list[int]) -> None:
+    packing = Packing.of(lengths, torch.device("cpu"))
+    total = sum(lengths)
+    assert list(packing.sizes) == sorted(packing.sizes, reverse=True)
+    assert sum(packing.sizes) == total and packing.sizes[0] == len(lengths)
+    for positions in (packing.forward, packing.backward):
+        assert torch.equal(positions.sort().values, torch.arange(total))
+    assert torch.equal(packing.order[packing.rank], torch.arange(len(lengths)))
+    assert packing.forward[: len(lengths)].sort().values.tolist() == [
+        sum(lengths[:row]) for row in range(len(lengths))
+    ]
+
+
+def test_the_backward_direction_mirrors_each_sentence_within_its_own_length() -> None:
+    packing = Packing.of([2, 3], torch.device("cpu"))
+    assert packing.sizes == (2, 2, 1)
+    assert packing.order.tolist() == [1, 0]
+    assert packing.forward.tolist() == [2, 0, 3, 1, 4]
+    assert packing.backward.tolist() == [4, 1, 3, 0, 2]

@@ -1,4 +1,4 @@
-"""The projected LSTM: the order of the gates, the forget bias, the clips."""
+"""The projected LSTM: the order of the gates, the forget bias, the clips, the loop over time."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_model.network.config import LSTMConfig
-from elmo_model.network.lstm import ProjectedLSTM, clip
+from elmo_model.network.lstm import ProjectedLSTM, blocks, clip
 
 
 def sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,3 +67,36 @@ def test_gradients_of_the_clips_stop_outside_and_pass_on_the_bound() -> None:
     torch.autograd.backward(clip(values, 1.0).sum())
     assert values.grad is not None and values.grad.tolist() == [0, 1, 1, 1, 0]
     assert clip(values, None) is values
+
+
+@pytest.mark.parametrize("steps", [1, 4, 600])  # the last is more than one block of input products
+@torch.no_grad()
+def test_each_row_ends_with_the_state_of_its_own_last_step(steps: int) -> None:
+    layer, generator = lstm(), torch.Generator().manual_seed(1)
+    lengths = [steps, steps, (steps + 1) // 2]
+    rows = [torch.randn(length, 2, generator=generator) for length in lengths]
+    sizes = [sum(length > step for length in lengths) for step in range(steps)]
+    packed = torch.stack(
+        [rows[row][step] for step, size in enumerate(sizes) for row in range(size)]
+    )
+    h, c = torch.randn(3, 2, generator=generator), torch.randn(3, 3, generator=generator)
+
+    _, last_h, last_c = layer(packed, sizes, h, c)
+
+    for row, inputs in enumerate(rows):
+        alone = layer(inputs, [1] * len(inputs), h[row : row + 1], c[row : row + 1])
+        torch.testing.assert_close(last_h[row], alone[0][-1])
+        torch.testing.assert_close(last_c[row : row + 1], alone[2])
+
+
+def test_no_steps_return_the_state() -> None:
+    h, c = torch.ones(2, 2), torch.zeros(2, 3)
+    packed, after, cells = lstm()(torch.zeros(0, 2), [], h, c)
+    assert packed.shape == (0, 2)
+    assert torch.equal(after, h) and torch.equal(cells, c)
+
+
+def test_blocks_hold_whole_steps_up_to_a_limit() -> None:
+    assert list(blocks([3, 3, 2, 1], 6)) == [(0, [3, 3]), (6, [2, 1])]
+    assert list(blocks([9, 1], 4)) == [(0, [9]), (9, [1])]  # a step is never cut
+    assert list(blocks([], 4)) == []

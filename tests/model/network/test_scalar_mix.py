@@ -1,10 +1,10 @@
-"""The scalar mix: one row of weights a token, statistics of one sentence."""
+"""The scalar mix: one row of weights a token, statistics of one sentence; the alignment."""
 
 import numpy as np
 import pytest
 import torch
 
-from elmo_model.network.scalar_mix import ScalarMix, layer_norm, mix, normalise
+from elmo_model.network.scalar_mix import ScalarMix, align, layer_norm, mix, normalise
 from tests.support import reference
 
 
@@ -60,3 +60,13 @@ def test_a_fixed_mix_keeps_its_weights() -> None:
     assert not any(parameter.requires_grad for parameter in module.parameters())
     with pytest.raises(ValueError, match="initial has 1 weights, expected 2"):
         ScalarMix(2, initial=[0.0])
+
+
+def test_vectors_are_multiplied_by_the_matrix_from_the_left() -> None:
+    matrix = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    assert align(torch.tensor([[3.0, 5.0]]), matrix).tolist() == [[5.0, 6.0]]
+
+
+def test_without_a_matrix_vectors_stay_as_they_are() -> None:
+    vectors = torch.ones(2, 3)
+    assert align(vectors, None) is vectors

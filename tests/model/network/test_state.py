@@ -1,9 +1,9 @@
-"""The state of a batch: rows by their place, halves by direction."""
+"""The values of a biLM: rows of the state by their place, vectors cut into sentences."""
 
 import torch
 
 from elmo_model.network.config import LSTMConfig
-from elmo_model.network.state import State
+from elmo_model.network.state import Representations, State
 
 
 def test_rows_are_taken_and_carried_by_their_place() -> None:
@@ -35,3 +35,19 @@ def test_zero_has_the_type_and_the_sizes_of_its_network() -> None:
     state = State.zero(config, torch.ones(1, dtype=torch.float64), 3)
     assert state.h.shape == (2, 3, 8) and state.c.shape == (2, 3, 12)
     assert state.h.dtype == torch.float64 and not state.c.any()
+
+
+def test_sentences_are_views_and_boundaries_are_outside() -> None:
+    layers = torch.arange(30.0).reshape(1, 5, 6)
+    bounded = Representations(layers, (3, 2), bounded=True)
+    first, second = bounded.sentences()
+    assert first.shape == (1, 3, 6) and second.shape == (1, 2, 6)
+    assert first.data_ptr() == layers.data_ptr()
+    assert first[:, bounded.inside].shape == (1, 1, 6)
+    assert second[:, bounded.inside].shape == (1, 0, 6)
+    inside = Representations(layers, (3, 2), bounded=False)
+    assert torch.equal(inside.sentences()[0][:, inside.inside], first)
+
+
+def test_no_sentences_have_no_views() -> None:
+    assert Representations(torch.zeros(3, 0, 4), (), bounded=False).sentences() == []

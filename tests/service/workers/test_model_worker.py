@@ -12,7 +12,7 @@ from elmo_model.checkpoints import load
 from elmo_model.inference.caches import WordCache
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import Origin
-from elmo_model.network.representations import Representations
+from elmo_model.network.state import Representations
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import Batch, Done, Failed

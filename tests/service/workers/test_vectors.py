@@ -11,8 +11,8 @@ from torch import Tensor
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
-from elmo_model.network.representations import Representations
 from elmo_model.network.scalar_mix import layer_norm
+from elmo_model.network.state import Representations
 from elmo_serve.output import Output, Pooling
 from elmo_serve.output import select as named
 from elmo_serve.workers.vectors import on_host, select, vectors_of

@@ -1,4 +1,4 @@
-"""The token embedder: words to context-free vectors, each distinct word computed once."""
+"""The token encoder: words to vectors without context, by their characters or from a table."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_model.network.char_cnn import CharCNN
-from elmo_model.network.config import ElmoConfig
+from elmo_model.network.config import CharCNNConfig, ElmoConfig
 from elmo_model.text.alphabets import Alphabet, WordAlphabet
 
 RoundUp = Callable[[int], int]
@@ -59,12 +58,14 @@ class TokenEmbedder(nn.Module):
             rows = torch.from_numpy(self.alphabet.word_ids(words))
             parts.append(functional.embedding(rows.to(self.words.device), self.words))
         if self.char_cnn is not None:
-            parts.append(self._spell(words, self.char_cnn, round_up))
+            parts.append(self._encode_characters(words, self.char_cnn, round_up))
         # the vector from the table comes first, as in ELMoForManyLangs
         vectors: Tensor = self.projection(torch.cat(parts, dim=1) if len(parts) > 1 else parts[0])
         return vectors
 
-    def _spell(self, words: Sequence[str], char_cnn: CharCNN, round_up: RoundUp) -> Tensor:
+    def _encode_characters(
+        self, words: Sequence[str], char_cnn: "CharCNN", round_up: RoundUp
+    ) -> Tensor:
         """Map m words to (m, width) through the character CNN, in chunks of similar length."""
         lengths = self.alphabet.lengths(words)
         device = char_cnn.characters.device
@@ -106,6 +107,65 @@ class TokenEmbedder(nn.Module):
         """
         wide = -(-(length + self._widest) // _WIDTH_STEP) * _WIDTH_STEP
         return min(self.alphabet.max_characters, wide)
+
+
+class CharCNN(nn.Module):
+    """Characters, convolutions of several widths, maximum over positions, highways, projection.
+
+    `width` is that of the token vector, P.
+    """
+
+    def __init__(self, config: CharCNNConfig, width: int) -> None:
+        super().__init__()
+        self.characters = nn.Parameter(torch.empty(config.characters, config.embedding))
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.embedding, count, span) for span, count in config.filters
+        )
+        self.activation = {"relu": torch.relu, "tanh": torch.tanh}[config.activation]
+        self.highways = nn.ModuleList(Highway(config.width) for _ in range(config.highways))
+        self.projection = nn.Linear(config.width, width) if config.projection else nn.Identity()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (words, characters) to (words, P).
+
+        Convolutions and maximum see the padding characters of a word too, as in bilm-tf: the vector
+        of a padding character is learnt and not zero.
+        """
+        embedded = functional.embedding(ids, self.characters)  # (words, characters, embedding)
+        embedded = embedded.transpose(1, 2)  # (words, embedding, characters)
+        # The activation rises, so it commutes with the maximum; after it there are fewer numbers.
+        pooled = [_max_over_time(convolution(embedded)) for convolution in self.convolutions]
+        vectors = self.activation(torch.cat(pooled, dim=1))  # (words, F)
+        for highway in self.highways:
+            vectors = highway(vectors)
+        projected: Tensor = self.projection(vectors)  # (words, P)
+        return projected
+
+
+def _max_over_time(values: Tensor) -> Tensor:
+    """Map (words, filters, positions) to (words, filters): the maximum over positions."""
+    if torch.is_grad_enabled():
+        # keeps the place of the maximum, for which the backward pass of amax would have to search
+        return values.max(dim=2).values
+    return values.amax(dim=2)
+
+
+class Highway(nn.Module):
+    """One highway layer (Srivastava et al. 2015) in the convention of bilm-tf.
+
+    The gate called `carry` multiplies the transformed branch, against its name; AllenNLP's modules
+    hold the negative of it. The transform is always a ReLU, whatever the activation of the CNN.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(width, width)
+        self.transform = nn.Linear(width, width)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (words, width) to (words, width)."""
+        gate = torch.sigmoid(self.carry(inputs))
+        return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
 
 
 def distinct(words: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:

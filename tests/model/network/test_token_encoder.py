@@ -1,4 +1,4 @@
-"""The token embedder: each distinct word once, at the width that its padding needs."""
+"""The token encoder: each distinct word once, padding takes part, the gate called carry."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.network.char_cnn import CharCNN
+from elmo_model.network.config import CharCNNConfig
 from elmo_model.network.elmo import Elmo
-from elmo_model.network.token_embedder import distinct
+from elmo_model.network.token_encoder import CharCNN, Highway, distinct
 from tests.support.checkpoints import write_pair
 
 
@@ -87,3 +87,46 @@ def test_gradients_reach_the_characters(elmo: Elmo) -> None:
     representations, _ = elmo([["word"]])
     torch.autograd.backward(representations.layers.sum())
     assert cnn_of(elmo).characters.grad is not None
+
+
+def cnn(**changes: object) -> CharCNN:
+    values: dict[str, object] = {
+        "characters": 5,
+        "embedding": 1,
+        "filters": ((1, 1),),
+        "highways": 0,
+        "activation": "relu",
+        "max_characters": 4,
+        "projection": False,
+    }
+    network = CharCNN(CharCNNConfig(**{**values, **changes}), 1)  # type: ignore[arg-type]
+    with torch.no_grad():
+        network.characters.copy_(torch.tensor([[0.0], [1.0], [2.0], [-3.0], [9.0]]))
+        network.get_parameter("convolutions.0.weight").fill_(1.0)
+        network.get_parameter("convolutions.0.bias").zero_()
+    return network
+
+
+def test_the_maximum_sees_padding_characters() -> None:
+    word, padded = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2, 3, 4]])
+    assert cnn()(word).item() == 2
+    assert cnn()(padded).item() == 9
+
+
+def test_relu_and_tanh_are_told_apart() -> None:
+    word = torch.tensor([[3, 3, 3]])
+    assert cnn(activation="relu")(word).item() == 0
+    assert abs(cnn(activation="tanh")(word).item() - torch.tanh(torch.tensor(-3.0)).item()) < 1e-6
+
+
+def test_the_gate_called_carry_multiplies_the_transformed_branch() -> None:
+    highway = Highway(3)
+    inputs = torch.tensor([[1.0, -2.0, 3.0]])
+    with torch.no_grad():
+        highway.carry.weight.zero_()
+        highway.transform.weight.zero_()
+        highway.transform.bias.copy_(torch.tensor([5.0, 6.0, -7.0]))
+        highway.carry.bias.fill_(100.0)
+        assert torch.equal(highway(inputs), torch.tensor([[5.0, 6.0, 0.0]]))
+        highway.carry.bias.fill_(-100.0)
+        assert torch.equal(highway(inputs), inputs)
