@@ -10,6 +10,7 @@ import torch
 
 from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions
+from elmo_model.training.recipe import Recipe
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
@@ -20,7 +21,10 @@ SENTENCES = [["of", "it", "東京"], [], ["unheard-of"]]
 
 
 def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
-    """Return the options of a run of 12 steps with 20 tokens each."""
+    """Return the options of a run of 12 steps with 20 tokens each.
+
+    Fields of the recipe may be changed as well.
+    """
     shape = tmp_path / "shape"
     if not shape.exists():
         write_pair(shape)
@@ -30,17 +34,17 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
         heldout=HELDOUT,
         shape=str(shape),
         steps=12,
-        rows=4,
-        unroll=5,
+        overrides={"rows": 4, "unroll": 5, "samples": 8},
         vocabulary_size=30,
-        samples=8,
         name="tested",
         device="cpu",
         log_every=1,
         measure_every=6,
         save_every=4,
     )
-    return replace(usual, **changed)
+    names = {field.name for field in fields(Recipe)} & changed.keys()
+    overrides = {**usual.overrides, **{name: changed.pop(name) for name in names}}
+    return replace(usual, **changed, overrides=overrides)
 
 
 def arguments(chosen: TrainOptions) -> list[str]:
@@ -49,8 +53,10 @@ def arguments(chosen: TrainOptions) -> list[str]:
     usual = TrainOptions(chosen.run, chosen.text)
     for field in fields(chosen):
         key, value = field.name, getattr(chosen, field.name)
-        if key not in ("run", "text") and value != getattr(usual, key):
+        if key not in ("run", "text", "overrides") and value != getattr(usual, key):
             given += ["--" + key.replace("_", "-"), str(value)]
+    for key, value in chosen.overrides.items():
+        given += ["--" + key.replace("_", "-"), str(value)]
     return given
 
 

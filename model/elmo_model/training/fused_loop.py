@@ -110,9 +110,9 @@ class _FusedLoop(torch.autograd.Function):
             z = torch.addmm(gates[here], past[here], columns)
             step = _step(z, past_c[:rows], clips[0])
             saved.append(step)
-            _, past_c, _, emitted = step
+            _, past_c, _, unprojected = step
             past_h = outputs[here]
-            torch.mm(emitted, projected, out=past_h)
+            torch.mm(unprojected, projected, out=past_h)
             if clips[1] is not None:
                 past_h.clamp_(-clips[1], clips[1])
         flat = [tensor for step in saved for tensor in step]
@@ -146,7 +146,7 @@ class _FusedLoop(torch.autograd.Function):
             d_gates.append(d_z)
         d_inputs = torch.cat(d_gates[::-1])
         d_recurrent = d_inputs.t() @ past
-        d_projection = d_outputs.t() @ torch.cat([emitted for *_, emitted in steps])
+        d_projection = d_outputs.t() @ torch.cat([unprojected for *_, unprojected in steps])
         return d_inputs, d_recurrent, d_projection, None, None, None, None, None
 
 
@@ -183,12 +183,12 @@ def _step(z: Tensor, before: Tensor, bound: float | None) -> tuple[Tensor, Tenso
     cell = (f * before).addcmul_(i, j)
     if bound is not None:
         cell.clamp_(-bound, bound)
-    squashed = (cell * 2).sigmoid_().mul_(2).sub_(1)
-    return gates.to(z.dtype), cell, squashed, (o * squashed).to(z.dtype)
+    tanh_c = (cell * 2).sigmoid_().mul_(2).sub_(1)
+    return gates.to(z.dtype), cell, tanh_c, (o * tanh_c).to(z.dtype)
 
 
 def _step_backward(
-    d_emitted: Tensor,
+    d_unprojected: Tensor,
     d_cell: Tensor,
     before: Tensor,
     step: tuple[Tensor, ...],
@@ -199,11 +199,11 @@ def _step_backward(
     `before` is the cell before the step, `step` what `_step` returned. Returns the gradient of the
     sums of the gates (B, 4D) and that of the cell before (B, D).
     """
-    activations, cell, squashed, _ = step
-    gates, d_output = activations.to(cell.dtype), d_emitted.to(cell.dtype)
+    activations, cell, tanh_c, _ = step
+    gates, d_output = activations.to(cell.dtype), d_unprojected.to(cell.dtype)
     i, j, f, o = gates.chunk(4, dim=1)
-    through = d_output * o
-    total = (d_cell + through).addcmul_(through.mul_(squashed), squashed, value=-1)
+    d_tanh = d_output * o
+    total = (d_cell + d_tanh).addcmul_(d_tanh.mul_(tanh_c), tanh_c, value=-1)
     if bound is not None:
         total.mul_(cell.abs() < bound)
     d_gates = torch.addcmul(gates, gates, gates, value=-1)  # a - a * a, as sigmoid has it
@@ -212,5 +212,5 @@ def _step_backward(
     d_i.mul_(total * j)
     d_j.mul_(total * i)
     d_f.mul_(total * before)
-    d_o.mul_(d_output * squashed)
+    d_o.mul_(d_output * tanh_c)
     return d_gates.to(activations.dtype), total.mul_(f)

@@ -64,17 +64,17 @@ class LanguageModel(nn.Module):
             state.c.chunk(2, dim=2),
             strict=True,
         )
-        ahead, behind = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
+        forward, backward = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
         # two threads would draw dropout masks in no fixed order; a GPU has one queue for both
         random = self.training and self.dropout.p > 0
         if torch.is_grad_enabled() and vectors.device.type == "cpu" and not random:
             parameters = [*bilm.parameters(), *self.softmax.parameters()]
-            (first, second), (left, right) = parallel_graphs(ahead, behind, [vectors], parameters)
+            losses, (left, right) = parallel_graphs(forward, backward, [vectors], parameters)
         else:
-            (first, left), (second, right) = ahead(vectors), behind(vectors)
-        losses = torch.stack((first, second))
+            (first, left), (second, right) = forward(vectors), backward(vectors)
+            losses = first, second
         h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
-        return losses, State(h.to(state.h.dtype), c.to(state.c.dtype))
+        return torch.stack(losses), State(h.to(state.h.dtype), c.to(state.c.dtype))
 
     @torch.no_grad()
     def shrink_recurrence(self, batch: Batch, noise: float) -> None:

@@ -1,4 +1,4 @@
-"""The optimisers of the recipes, and clipping of the gradient by its norm."""
+"""The optimisers of the recipes."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -23,11 +23,11 @@ class Optimisers:
         self._peaks = [[group["lr"] for group in part.param_groups] for part in parts]
         self._device = parts[0].param_groups[0]["params"][0].device
 
-    def step(self, share: float) -> None:
-        """Take a step of every optimiser at `share` of its peak rate."""
+    def step(self, factor: float) -> None:
+        """Take a step of every optimiser at `factor` times its peak rate."""
         for part, peaks in zip(self.parts, self._peaks, strict=True):
             for group, peak in zip(part.param_groups, peaks, strict=True):
-                group["lr"] = peak * share
+                group["lr"] = peak * factor
         if len(self.parts) == 1 or self._device.type != "cpu":
             _step(self.parts)
             return
@@ -93,12 +93,3 @@ def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:
         {"params": [p for p in every if p.dim() <= 1], "weight_decay": 0.0},
     ]
     return AdamW(groups, recipe.learning_rate, betas=(0.9, 0.98), fused=True)
-
-
-@torch.no_grad()
-def clip_by_norm(parameters: Iterable[nn.Parameter], bound: float) -> Tensor:
-    """Scale all gradients by bound / max(norm, bound); return their common norm before that."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-    torch._foreach_mul_(gradients, bound / norm.clamp(min=bound))
-    return norm

@@ -1,7 +1,7 @@
 """The options of `elmo train`, checked, and the plan of a run that follows from them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +29,11 @@ from elmo_model.training.run import Plan
 from elmo_model.training.trainer import RunOptions
 
 PRECISIONS = ("float32", "bfloat16")
-# Options whose value, where given, takes the place of the recipe's.
-_OF_RECIPE = (
-    "schedule",
-    "epochs",
-    "rows",
-    "unroll",
-    "samples",
-    "softmax_steps",
-    "keep_vectors",
-    "recurrent_noise",
-    "dropout",
-    "learning_rate",
-    "warmup",
-    "warmup_steps",
-    "decay",
-    "weight_decay",
-    "clip_norm",
-    "average",
-    "softmax_bias",
-    "optimiser",
-    "matrix_rate",
-)
+_CHOICES: Mapping[str, Collection[str]] = {
+    "optimiser": OPTIMISERS,
+    "schedule": SCHEDULES,
+    "softmax_bias": SOFTMAX_BIASES,
+}
 
 
 class CommandError(ElmoError):
@@ -59,42 +42,26 @@ class CommandError(ElmoError):
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """The options of `elmo train`; None leaves the choice to the recipe, the device or the text."""
+    """The options of `elmo train`; None leaves the choice to the device or the text.
+
+    `overrides` are values that take the place of the recipe's, by the names of its fields.
+    """
 
     run: Path
     text: tuple[str, ...]
     heldout: Path | None = None
     heldout_sentences: int = 2000
     recipe: str = "modern"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     shape: str | None = None
     weights: str | None = None
     cell: int | None = None
     projection: int | None = None
     vocabulary: Path | None = None
     vocabulary_size: int = 50_000
-    epochs: float | None = None
     steps: int | None = None
     tokens: int | None = None
-    rows: int | None = None
-    unroll: int | None = None
     softmax: str = "sampled"
-    state: str | None = None
-    samples: int | None = None
-    softmax_steps: int | None = None
-    keep_vectors: bool | None = None
-    recurrent_noise: float | None = None
-    dropout: float | None = None
-    learning_rate: float | None = None
-    schedule: str | None = None
-    warmup: float | None = None
-    warmup_steps: int | None = None
-    decay: float | None = None
-    weight_decay: float | None = None
-    clip_norm: float | None = None
-    average: float | None = None
-    softmax_bias: str | None = None
-    optimiser: str | None = None
-    matrix_rate: float | None = None
     seed: int = 1
     name: str | None = None
     precision: str | None = None
@@ -112,10 +79,10 @@ class TrainOptions:
         _expect("--recipe", self.recipe, RECIPES)
         _expect("--softmax", self.softmax, ("sampled", "full"))
         for option, value, known in (
-            ("--state", self.state, ("fresh", "carried")),
-            ("--optimiser", self.optimiser, OPTIMISERS),
-            ("--schedule", self.schedule, SCHEDULES),
-            ("--softmax-bias", self.softmax_bias, SOFTMAX_BIASES),
+            *(
+                (f"--{name.replace('_', '-')}", self.overrides.get(name), known)
+                for name, known in _CHOICES.items()
+            ),
             ("--precision", self.precision, PRECISIONS),
             ("--device", self.device, ("cpu", "cuda")),
         ):
@@ -123,20 +90,17 @@ class TrainOptions:
                 _expect(option, value, known)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise CommandError("--device is cuda, and there is none; expected cpu")
-        lengths = [
-            name for name in ("epochs", "steps", "tokens") if getattr(self, name) is not None
-        ]
+        given = {"steps": self.steps, "tokens": self.tokens, **self.overrides}
+        lengths = [name for name in ("epochs", "steps", "tokens") if given.get(name) is not None]
         if len(lengths) > 1:
             raise CommandError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
         if self.weights is not None:
             for name in ("shape", "cell", "projection"):
                 if getattr(self, name) is not None:
                     raise CommandError(f"--weights and --{name}: expected only one of them")
-        elif self.softmax_steps:
-            raise CommandError(
-                f"--softmax-steps is {self.softmax_steps} without --weights, expected both or 0"
-            )
-        elif self.keep_vectors:
+        elif steps := self.overrides.get("softmax_steps"):
+            raise CommandError(f"--softmax-steps is {steps} without --weights, expected both or 0")
+        elif self.overrides.get("keep_vectors"):
             raise CommandError("--keep-vectors without --weights, expected both or neither")
         if self.shape is not None and not (self.shape in SHAPES or Path(self.shape).exists()):
             raise CommandError(
@@ -211,11 +175,7 @@ class TrainOptions:
         )
 
     def _recipe(self, words: int) -> Recipe:
-        values = ((key, getattr(self, key)) for key in _OF_RECIPE)
-        given: Mapping[str, Any] = {key: value for key, value in values if value is not None}
-        recipe = replace(RECIPES[self.recipe], **given)
-        if self.state is not None:
-            recipe = replace(recipe, fresh=self.state == "fresh")
+        recipe = replace(RECIPES[self.recipe], **self.overrides)
         if self.softmax == "full":
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
@@ -255,6 +215,6 @@ def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
     )
 
 
-def _expect(option: str, value: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
+def _expect(option: str, value: str, known: Collection[str]) -> None:
     if value not in known:
         raise CommandError(f"{option} is {value!r}, expected {' or '.join(known)}")

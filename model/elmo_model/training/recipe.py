@@ -115,8 +115,8 @@ RECIPES = {
 }
 
 
-def rate_share(recipe: Recipe, step: int, steps: int) -> float:
-    """Return the share of the peak rate that step `step` has, counted from 0, of `steps`.
+def lr_factor(recipe: Recipe, step: int, steps: int) -> float:
+    """Return the factor of the peak rate in step `step`, counted from 0, of `steps`.
 
     The rate rises linearly over the warm-up. Then "constant" keeps it, "cosine" lets it fall as
     half a cosine until the last step, and "constant-decay" keeps it until the last `decay` share of

@@ -15,7 +15,7 @@ from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
-from elmo_model.text.alphabets import Utf8Alphabet, WordVocabulary
+from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax
@@ -147,8 +147,8 @@ class Folder:
         elmo.origin = Origin(plan.name, native.NAME, number)
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
-        layer, words = model.softmax, WordVocabulary(vocabulary.words)
-        kept = softmax.WordSoftmax(layer.weight, layer.bias, words, len(vocabulary))
+        layer = model.softmax
+        kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
         softmax.save(kept, path.with_suffix(softmax.ENDING), number, torch.float32)
         allennlp.write(elmo, self.path / "published")
 

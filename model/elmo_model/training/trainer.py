@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from elmo_model.errors import ElmoError
 from elmo_model.network.bilm import BiLM
@@ -15,14 +16,13 @@ from elmo_model.network.state import State
 from elmo_model.tasks.evaluation.stability import BAR, largest_change
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.figures import Figures, log_line
 from elmo_model.training.fused_loop import use_fused_loop
-from elmo_model.training.log import Log
-from elmo_model.training.optimiser import clip_by_norm, optimiser_for
+from elmo_model.training.log import Figures, Log, log_line
+from elmo_model.training.optimiser import optimiser_for
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
 from elmo_model.training.progress import Display, display
-from elmo_model.training.recipe import rate_share
+from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Folder, Plan, new_model
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
@@ -109,8 +109,7 @@ class Trainer:
         with display(title, self._plan.steps, self._step, shown=shown) as shows:
             stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
-                with self._average.in_use():
-                    self._folder.export(self.model, self._plan, self._vocabulary)
+                self._folder.export(self._average.model, self._plan, self._vocabulary)
             self._processes.wait()
         return Outcome(self._step, self._plan.steps, stopped)
 
@@ -182,8 +181,8 @@ class Trainer:
         loss.backward()
         if softmax_alone:
             self._processes.average_gradients(self.model.softmax.parameters())
-        norm = clip_by_norm(self.model.parameters(), recipe.clip_norm)
-        self._optimiser.step(rate_share(recipe, self._step, self._plan.steps))
+        norm = clip_grad_norm_(self.model.parameters(), recipe.clip_norm)
+        self._optimiser.step(lr_factor(recipe, self._step, self._plan.steps))
         return losses.detach(), norm
 
     def _refuse_infinite(self, value: float) -> None:
@@ -212,9 +211,9 @@ class Trainer:
     def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
         if log is None:
             return
-        with self._average.in_use():
-            found = per_token(self.model, self._vocabulary, heldout)
-            moved = largest_change(self.model.elmo)
+        model = self._average.model
+        found = per_token(model, self._vocabulary, heldout)
+        moved = largest_change(model.elmo)
         shows.report(f"held-out perplexity {found.both:.2f}")
         if moved > BAR:
             shows.report(

@@ -1,7 +1,7 @@
 """The words that a biLM predicts, in descending order of frequency."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -10,34 +10,21 @@ from numpy.typing import NDArray
 
 from elmo_model.checkpoints.source import FolderSource
 from elmo_model.checkpoints.vocabulary_file import words_of
-from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import write_bytes
+from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
 
 _SPECIAL = (BEGIN, END, UNKNOWN)
 
 
-class VocabularyError(ElmoError):
-    """A vocabulary that cannot be used for training; the message names the missing words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+@dataclass(frozen=True)
+class Vocabulary(WordVocabulary):
     """Words in descending order of frequency, among them `<S>`, `</S>` and `<UNK>`.
 
     The order matters: the sampled softmax derives a word's probability from its rank (log-uniform
     distribution). A word outside of the vocabulary is predicted as `<UNK>`; as input it keeps its
     characters.
     """
-
-    words: tuple[str, ...]
-    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        index = {word: number for number, word in enumerate(self.words)}
-        if missing := [word for word in _SPECIAL if word not in index]:
-            raise VocabularyError(f"vocabulary lacks {', '.join(missing)}")
-        object.__setattr__(self, "index", index)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -46,14 +33,14 @@ class Vocabulary:
     def of(cls, counts: Iterable[tuple[str, int]], size: int) -> Self:
         """Return the `size` most frequent words, special words included; ties go by spelling."""
         if size < len(_SPECIAL):
-            raise VocabularyError(f"vocabulary size is {size}, expected {len(_SPECIAL)} or more")
+            raise AlphabetError(f"vocabulary size is {size}, expected {len(_SPECIAL)} or more")
         ordinary = (pair for pair in counts if pair[0] not in _SPECIAL)
         ranked = sorted(ordinary, key=lambda pair: (-pair[1], pair[0]))
         return cls((*_SPECIAL, *(word for word, _ in ranked[: size - len(_SPECIAL)])))
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a vocabulary file, plain or gzipped. Raises CheckpointError and VocabularyError."""
+        """Read a vocabulary file, plain or gzipped. Raises CheckpointError and AlphabetError."""
         return cls(tuple(words_of(FolderSource(path.parent), path.name)))
 
     def write(self, path: Path) -> None:
@@ -62,8 +49,7 @@ class Vocabulary:
 
     def numbers(self, words: Iterable[str]) -> list[int]:
         """Map words to their numbers, unknown words to the number of `<UNK>`."""
-        unknown = self.index[UNKNOWN]
-        return [self.index.get(word, unknown) for word in words]
+        return self.word_ids(list(words)).tolist()
 
     def counts(self, words: Iterable[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map the counts of `words` to those of the vocabulary (V,); `<UNK>` has all others."""

@@ -1,59 +1,51 @@
 """An exponential moving average of the weights: a better model than the last weights, for free."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from typing import Generic, TypeVar, cast
 
-import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+_Model = TypeVar("_Model", bound=nn.Module)
 
 # Steps between two updates of the average. A larger number costs less (one update reads and writes
 # all weights) and blurs the average by as many steps.
 _INTERVAL = 8
 
 
-class WeightAverage:
-    """The moving average of the floating-point values of a model's state.
+class WeightAverage(Generic[_Model]):
+    """The moving average of a model's weights, by torch.
 
     `decay` is the weight of the former average after one step; 0 switches the average off. Early in
     a run the decay is at most (1 + step) / (10 + step), so that the first weights are forgotten.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self._decay = decay
-        state = model.state_dict() if decay else {}
-        self._weights = {name: value for name, value in state.items() if value.is_floating_point()}
-        self._average = {name: value.clone() for name, value in self._weights.items()}
+    def __init__(self, trained: _Model, decay: float) -> None:
+        self._trained, self._decay = trained, decay
+        self._averaged = AveragedModel(trained) if decay else None
+        if self._averaged is not None:
+            # torch would replace the first weights by those of the first update
+            self._averaged.n_averaged.fill_(1)
 
-    @torch.no_grad()
+    @property
+    def model(self) -> _Model:
+        """A copy of the model with the average; without a decay the model itself."""
+        return self._trained if self._averaged is None else cast(_Model, self._averaged.module)
+
     def update(self, step: int) -> None:
         """Take the weights after `step` steps into the average, where an update is due."""
-        if not self._decay or step % _INTERVAL:
+        if self._averaged is None or step % _INTERVAL:
             return
         decay = min(self._decay, (1 + step) / (10 + step)) ** _INTERVAL
-        torch._foreach_lerp_(
-            list(self._average.values()), list(self._weights.values()), weight=1 - decay
-        )
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Give the model the average; it gets its own weights back at the end."""
-        kept = {name: value.clone() for name, value in self._weights.items()}
-        self._set(self._average)
-        try:
-            yield
-        finally:
-            self._set(kept)
+        self._averaged.multi_avg_fn = get_ema_multi_avg_fn(decay)
+        self._averaged.update_parameters(self._trained)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the average by the names of the model's state; empty where it is switched off."""
-        return {name: value.cpu() for name, value in self._average.items()}
+        state = {} if self._averaged is None else self.model.state_dict()
+        return {name: value.cpu() for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from an average that `state_dict` returned."""
-        for name, value in self._average.items():
-            value.copy_(state[name])
-
-    @torch.no_grad()
-    def _set(self, values: Mapping[str, Tensor]) -> None:
-        for name, value in self._weights.items():
-            value.copy_(values[name])
+        if self._averaged is not None:
+            self.model.load_state_dict(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from elmo_model.training.recipe import (
     SCHEDULES,
     SHAPES,
     SOFTMAX_BIASES,
+    Recipe,
 )
 from elmo_serve.commands.options import device_option
 from elmo_serve.commands.published import resolve_model
@@ -202,4 +204,8 @@ def train(ctx: click.Context, /, **values: object) -> None:
     given = {key: value for key, value in values.items() if value is not None}
     if given["device"] == "auto":
         del given["device"]
-    ctx.exit(command.train(command.TrainOptions(**given)))  # type: ignore[arg-type]
+    if "state" in given:
+        given["fresh"] = given.pop("state") == "fresh"
+    names = {field.name for field in fields(Recipe)}
+    overrides = {key: given.pop(key) for key in names & given.keys()}
+    ctx.exit(command.train(command.TrainOptions(**given, overrides=overrides)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The gradient is clipped by its norm over all parameters."""
+"""The optimisers of the recipes: which parameters each trains, and at which rate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +8,9 @@ import torch
 from torch import nn
 from torch.optim import Adagrad, AdamW, Muon
 
-from elmo_model.training.optimiser import clip_by_norm, optimiser_for
+from elmo_model.training.optimiser import optimiser_for
 from elmo_model.training.recipe import RECIPES
 from tests.support import training_golden as golden
-
-
-@pytest.mark.parametrize(("bound", "scale"), [(10.0, 1.0), (1.0, 0.2)])
-def test_gradients_are_scaled_to_the_bound(bound: float, scale: float) -> None:
-    one, other = (nn.Parameter(torch.zeros(1)) for _ in range(2))
-    one.grad, other.grad = torch.tensor([3.0]), torch.tensor([-4.0])
-    assert clip_by_norm([one, other], bound).item() == pytest.approx(5.0)
-    assert (one.grad.item(), other.grad.item()) == pytest.approx((3 * scale, -4 * scale))
 
 
 def test_weight_decay_is_on_matrices_alone() -> None:

@@ -105,6 +105,6 @@ def test_a_plan_takes_steps_from_tokens_and_sizes_from_options(tmp_path: Path) -
     plan = chosen.plan(corpus, 30, chosen.config())
     assert plan.steps == 5  # 20 tokens a step
     assert (plan.config.lstm.cell, plan.config.lstm.projection) == (6, 4)
-    whole = options(tmp_path, "run", softmax="full", state="carried")
+    whole = options(tmp_path, "run", softmax="full", fresh=False)
     recipe = whole.plan(corpus, 30, plan.config).recipe
     assert recipe.samples == 0 and not recipe.fresh

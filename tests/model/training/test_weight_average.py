@@ -44,22 +44,22 @@ def test_the_first_weights_are_forgotten_early() -> None:
     assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([1.0] * 2, abs=0.02)
 
 
-def test_the_model_gets_its_own_weights_back() -> None:
+def test_the_trained_model_keeps_its_own_weights() -> None:
     model = constant(1.0)
     average = WeightAverage(model, 0.99)
     with torch.no_grad():
         model.weight.fill_(3.0)
-    with average.in_use():
-        assert model.weight.tolist() == [[1.0, 1.0]]
+    assert average.model.weight.tolist() == [[1.0, 1.0]]
+    average.load_state_dict({name: 2 * value for name, value in average.state_dict().items()})
+    assert average.model.weight.tolist() == [[2.0, 2.0]]
     assert model.weight.tolist() == [[3.0, 3.0]]
 
 
-def test_without_a_decay_there_is_no_average() -> None:
+def test_without_a_decay_the_model_is_the_trained_one() -> None:
     model = constant(1.0)
     average = WeightAverage(model, 0.0)
     average.update(8)
-    with average.in_use():
-        assert model.weight.tolist() == [[1.0, 1.0]]
+    assert average.model is model
     assert average.state_dict() == {}
 
 
