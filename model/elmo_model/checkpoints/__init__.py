@@ -1,9 +1,8 @@
-"""Checkpoints: files to networks and back. One module a format, one table of formats."""
+"""Checkpoints: files to networks and back. One module per format, one table of formats."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -26,12 +25,17 @@ from elmo_model.network.elmo import Elmo, Origin
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One format: `recognises` looks at names and first bytes, `read` reads everything."""
+class Format(Protocol):
+    """One format, a module: `recognises` looks at names and first bytes, `read` reads everything.
 
-    recognises: Callable[[Path], bool]
-    read: Callable[[Path], Checkpoint]
+    `NAME` is what a checkpoint of the format says of itself.
+    """
+
+    NAME: str
+
+    def recognises(self, path: Path) -> bool: ...
+
+    def read(self, path: Path) -> Checkpoint: ...
 
 
 # The order matters: the first format that recognises a path reads it, and some formats contain
@@ -42,16 +46,17 @@ class Format:
 # - `allennlp-archive` recognises any gzipped tar, so `tf-hub`, whose modules come as such, is
 #   before it. A folder of a trained model may hold an options file, so it is before `allennlp`.
 # - `allennlp` comes last: any options file or HDF5 file is enough for it.
-FORMATS = {
-    native.NAME: Format(native.recognises, native.read),
-    elmoformanylangs.NAME: Format(elmoformanylangs.recognises, elmoformanylangs.read),
-    aligned.NAME: Format(aligned.recognises, aligned.read),
-    tf_hub.NAME: Format(tf_hub.recognises, tf_hub.read),
-    allennlp_archive.NAME: Format(allennlp_archive.recognises, allennlp_archive.read),
-    bilm_tf.NAME: Format(bilm_tf.recognises, bilm_tf.read),
-    token_embeddings.NAME: Format(token_embeddings.recognises, token_embeddings.read),
-    allennlp.NAME: Format(allennlp.recognises, allennlp.read),
-}
+_IN_ORDER: tuple[Format, ...] = (
+    native,
+    elmoformanylangs,
+    aligned,
+    tf_hub,
+    allennlp_archive,
+    bilm_tf,
+    token_embeddings,
+    allennlp,
+)
+FORMATS = {form.NAME: form for form in _IN_ORDER}
 
 
 def load(path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
@@ -120,7 +125,6 @@ __all__ = [
     "FORMATS",
     "Checkpoint",
     "CheckpointError",
-    "Format",
     "describe",
     "load",
     "load_pair",

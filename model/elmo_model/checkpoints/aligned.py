@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.checkpoints.source import FolderSource, Source, only, source_at
 from elmo_model.network.task import Task
 
 NAME = "aligned"
@@ -32,17 +32,13 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete."""
     source, matrices = _source(path)
-    if len(matrices) != 1:
-        raise CheckpointError(
-            f"{source.path}: holds {', '.join(matrices[:5])}, expected one align.pth: name it "
-            f"itself"
-        )
+    file = only(source, matrices, "align.pth", "one align.pth: name it itself")
     pair = allennlp.read(source.path)
-    matrix = pickles.read_matrix(source, matrices[0])
+    matrix = pickles.read_matrix(source, file)
     width = pair.config.dimension
     if tuple(matrix.shape) != (width, width):
         raise CheckpointError(
-            f"{source.label(matrices[0])}: has shape {tuple(matrix.shape)}, expected "
+            f"{source.label(file)}: has shape {tuple(matrix.shape)}, expected "
             f"{(width, width)} by lstm.projection_dim"
         )
     tasks: tuple[Task, ...] = ()

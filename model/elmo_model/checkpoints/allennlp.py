@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import torch
+from torch import Tensor
 
 from elmo_model.checkpoints import hdf5, layout, options, vocabulary_file
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError, checkpoint_of
 from elmo_model.checkpoints.source import FilesSource, FolderSource, Source, source_at
 from elmo_model.files.atomic import replacing, write_bytes
 from elmo_model.models.catalogue import options_of_weights
+from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Alphabet, Utf8Alphabet, WordVocabulary
 
@@ -60,19 +62,30 @@ def read_files(options_file: Path, weights_file: Path) -> Checkpoint:
 
 def _read_pair(pair: "PublishedPair") -> Checkpoint:
     described = _options_of(pair)
-    origin = f"in {pair.options_label}"
-    alphabet: Alphabet
     with hdf5.datasets(pair.source, pair.weights) as arrays:
-        if described.has_characters:
-            config = options.config_of(described, arrays.names())
-            assert config.char_cnn is not None
-            alphabet = Utf8Alphabet(config.char_cnn.max_characters)
-        else:
-            alphabet = vocabulary_of(pair.source, arrays)
-            config = options.config_of(described, arrays.names(), alphabet.word_count)
-        tensors = layout.decode(arrays, config, origin)
-        layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
-    return Checkpoint(pair.name, NAME, config, alphabet, tensors)
+        network = network_of(described, arrays, pair.source)
+    return Checkpoint(pair.name, NAME, *network)
+
+
+def network_of(
+    described: options.OptionsFile, arrays: layout.Arrays, source: Source
+) -> tuple[ElmoConfig, Alphabet, dict[str, Tensor]]:
+    """Return configuration, alphabet and tensors of bilm-tf's options and arrays.
+
+    The vocabulary of a word-input model is in `source`. Raises CheckpointError.
+    """
+    alphabet: Alphabet
+    if described.has_characters:
+        config = options.config_of(described, arrays.names())
+        assert config.char_cnn is not None, "options with characters"
+        alphabet = Utf8Alphabet(config.char_cnn.max_characters)
+    else:
+        alphabet = vocabulary_of(source, arrays)
+        config = options.config_of(described, arrays.names(), alphabet.word_count)
+    origin = f"in {described.label}"
+    tensors = layout.decode(arrays, config, origin)
+    layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
+    return config, alphabet, tensors
 
 
 def _options_of(pair: "PublishedPair") -> options.OptionsFile:

@@ -4,11 +4,9 @@ The state dict holds neither clips nor activation. They come from an options fil
 the folder. Without one, those of the published models are assumed.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from io import BytesIO
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import allennlp, options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.source import FolderSource, MemorySource, Source, json_object, only
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.task import Task
@@ -45,30 +43,34 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the one ELMo of the model at `path`. Raises CheckpointError for none or several."""
-    files = _open(path)
-    label = files.weights_label
-    state = pickles.state_of(pickles.read(BytesIO(files.weights), label), label)
+    source, file, name = _open(path)
+    label = source.label(file)
+    state = pickles.read_state(source, file)
     prefix = _prefix(label, state)
-    training = _training(files)
-    config, origin, notes = _configuration(files, training, state, prefix)
+    training = _training(source)
+    config, origin, notes = _configuration(source, label, training, state, prefix)
     tensors = _decode(label, state, origin, prefix, config)
-    tasks = _tasks(Stored(label, state, origin, prefix), state, prefix, config.layers, files.name)
+    tasks = _tasks(Stored(label, state, origin, prefix), state, prefix, config.layers, name)
     if training.get("do_layer_norm", False):
         tasks = tuple(replace(task, layer_norm=True) for task in tasks)
     assert config.char_cnn is not None, "options with characters"
     alphabet = Utf8Alphabet(config.char_cnn.max_characters)
-    return Checkpoint(files.name, NAME, config, alphabet, tensors, tasks, notes)
+    return Checkpoint(name, NAME, config, alphabet, tensors, tasks, notes)
 
 
 def _configuration(
-    files: "_Files", training: Mapping[str, Any], state: Mapping[str, Tensor], prefix: str
+    source: Source,
+    label: str,
+    training: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    prefix: str,
 ) -> tuple[ElmoConfig, str, tuple[str, ...]]:
     """Return the configuration, its place for messages, and notes on assumed values."""
-    described = _options(files, training)
+    described = _options(source, training)
     if described is not None:
         return options.config_of(described, _PROJECTIONS), described.label, ()
-    note = f"{files.weights_label}: holds no options file; {options.ASSUMED}"
-    described = _options_of_shapes(files.weights_label, state, prefix)
+    note = f"{label}: holds no options file; {options.ASSUMED}"
+    described = _options_of_shapes(label, state, prefix)
     return options.config_of(described, _PROJECTIONS), "the other tensors", (note,)
 
 
@@ -96,56 +98,34 @@ def _decode(
 # The files.
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The weights of an archive or folder, and its JSON documents by name."""
-
-    name: str
-    label: str
-    weights_label: str
-    weights: bytes
-    documents: Mapping[str, bytes]
-
-
-def _open(path: Path) -> _Files:
+def _open(path: Path) -> tuple[Source, str, str]:
+    """Return the files of an archive or folder, those of the weights, and the model's name."""
     if not path.is_dir() and tars.is_tar(path):
-        return _in_archive(path)
+        files = tars.read(path, lambda name: name in _WEIGHTS or _is_document(name))
+        archive = MemorySource(path, files)
+        return archive, _weights_in(archive), _named(path.name, path.parent)
     folder = FolderSource(path if path.is_dir() else path.parent)
-    files = folder.files()
-    file = next(name for name in _WEIGHTS if name in files) if path.is_dir() else path.name
-    documents = {name: folder.read(name, _MAX_JSON) for name in files if _is_document(name, files)}
-    with folder.open(file) as stream:
-        weights = stream.read()
-    name = _named(PurePosixPath(file).name.split(".")[0], folder.path)
-    return _Files(name, str(folder.path), folder.label(file), weights, documents)
+    file = _weights_in(folder) if path.is_dir() else path.name
+    return folder, file, _named(file, folder.path)
 
 
-def _is_document(name: str, files: list[str]) -> bool:
-    return name in _CONFIGS or allennlp.is_options(name)
-
-
-def _in_archive(path: Path) -> _Files:
-    files = tars.read(path, lambda name: name in _WEIGHTS or _is_member(name))
-    file = next((name for name in _WEIGHTS if name in files), None)
+def _weights_in(source: Source) -> str:
+    file = next((name for name in _WEIGHTS if name in source.files()), None)
     if file is None:
-        raise CheckpointError(f"{path}: holds no {' or '.join(_WEIGHTS)}, expected the weights")
-    documents = {name: content for name, content in files.items() if _is_member(name)}
-    for name, content in documents.items():
-        if len(content) > _MAX_JSON:
-            raise CheckpointError(
-                f"{path}:{name}: is larger than expected, at most {_MAX_JSON:,} bytes"
-            )
-    name = _named(path.name.split(".")[0], path.parent)
-    return _Files(name, str(path), f"{path}:{file}", files[file], documents)
+        raise CheckpointError(
+            f"{source.path}: holds no {' or '.join(_WEIGHTS)}, expected the weights"
+        )
+    return file
 
 
-def _is_member(name: str) -> bool:
+def _is_document(name: str) -> bool:
     # AllenNLP archives a file that the configuration names as fta/<key of the configuration>.
     archived = name.startswith("fta/") and name.endswith("options_file")
     return archived or name in _CONFIGS or allennlp.is_options(name)
 
 
-def _named(stem: str, folder: Path) -> str:
+def _named(file: str, folder: Path) -> str:
+    stem = file.split(".", maxsplit=1)[0]
     return folder.resolve().name if stem in _GENERIC_NAMES else stem
 
 
@@ -214,14 +194,11 @@ def _tasks(
 # The configuration of the training, and the options file.
 
 
-def _training(files: _Files) -> Mapping[str, Any]:
+def _training(source: Source) -> Mapping[str, Any]:
     """Return the object of the training configuration that names an options file; empty if none."""
     for name in _CONFIGS:
-        if name in files.documents:
-            try:
-                values = json.loads(files.documents[name])
-            except (ValueError, RecursionError) as error:
-                raise CheckpointError(f"{files.label}:{name}: is not JSON: {error}") from error
+        if name in source.files():
+            values = json_object(source.label(name), source.read(name, _MAX_JSON))
             return next(_objects_with("options_file", values), {})
     return {}
 
@@ -238,17 +215,14 @@ def _objects_with(key: str, value: Any, depth: int = 50) -> Iterator[Mapping[str
             yield from _objects_with(key, member, depth - 1)
 
 
-def _options(files: _Files, training: Mapping[str, Any]) -> options.OptionsFile | None:
+def _options(source: Source, training: Mapping[str, Any]) -> options.OptionsFile | None:
     """Return the options file in the archive or folder; None if there is none."""
-    found = [name for name in files.documents if name.endswith("options_file")]
+    documents = list(filter(_is_document, source.files()))
+    found = [name for name in documents if name.endswith("options_file")]
     if not found:
         named = PurePosixPath(str(training.get("options_file", ""))).name
-        candidates = [name for name in files.documents if allennlp.is_options(name)]
+        candidates = [name for name in documents if allennlp.is_options(name)]
         found = [name for name in candidates if PurePosixPath(name).name == named] or candidates
     if not found:
         return None
-    if len(found) > 1:
-        raise CheckpointError(
-            f"{files.label}: holds {', '.join(sorted(found)[:5])}, expected one options file"
-        )
-    return options.parse(f"{files.label}:{found[0]}", files.documents[found[0]])
+    return options.read(source, only(source, found, "options file", "one options file"))

@@ -8,10 +8,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.checkpoints import allennlp, layout, leveldb_table, options, tensor_bundle
+from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, Source, source_at
-from elmo_model.text.alphabets import Alphabet, Utf8Alphabet
+from elmo_model.checkpoints.source import FolderSource, Source, only, source_at
 
 NAME = "bilm-tf"
 
@@ -47,20 +46,9 @@ def read(path: Path) -> Checkpoint:
     """Read the checkpoint at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source, index = find(path)
     described = options.read(source, allennlp.options_in(source))
-    origin = f"in {described.label}"
-    alphabet: Alphabet
     with tensor_bundle.open_bundle(source, index) as bundle:
-        arrays = Variables.of(bundle)
-        if described.has_characters:
-            config = options.config_of(described, arrays.names())
-            assert config.char_cnn is not None, "options with characters"
-            alphabet = Utf8Alphabet(config.char_cnn.max_characters)
-        else:
-            alphabet = allennlp.vocabulary_of(source, arrays)
-            config = options.config_of(described, arrays.names(), alphabet.word_count)
-        tensors = layout.decode(arrays, config, origin)
-        layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
-    return Checkpoint(source.name, NAME, config, alphabet, tensors)
+        network = allennlp.network_of(described, Variables.of(bundle), source)
+    return Checkpoint(source.name, NAME, *network)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +126,5 @@ def find(path: Path) -> tuple[Source, str]:
             last = PurePosixPath(named[1].replace("\\", "/")).name if named else ""
             wanted = str(PurePosixPath(file).parent / (last + _ENDING))
             found = [each for each in found if each == wanted] or found
-    if len(found) != 1:
-        raise CheckpointError(
-            f"{source.path}: holds {', '.join(found[:5])}, expected one {_ENDING}, "
-            f"or a file `checkpoint` that names one of them"
-        )
-    return source, found[0]
+    expected = f"one {_ENDING}, or a file `checkpoint` that names one of them"
+    return source, only(source, found, _ENDING, expected)

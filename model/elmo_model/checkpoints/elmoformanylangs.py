@@ -4,7 +4,6 @@ The traps of its alphabet are in `alphabets/lexicon.py`, those of its state dict
 `state_dict.py`. The stored bias of the forget gate already holds the 1 of training.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from torch import Tensor
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
-from elmo_model.checkpoints.source import FolderSource, Source, source_at
+from elmo_model.checkpoints.source import FolderSource, Source, json_object, only, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.network.config import (
     Activation,
@@ -83,10 +82,7 @@ def read(path: Path) -> Checkpoint:
 
 def _file(source: Source, name: str) -> str:
     found = [file for file in source.files() if PurePosixPath(file).name == name]
-    if len(found) != 1:
-        has = ", ".join(found[:5]) or f"no {name}"
-        raise CheckpointError(f"{source.path}: holds {has}, expected one {name}")
-    return found[0]
+    return only(source, found, name, f"one {name}")
 
 
 # config.json, and the settings file that it names.
@@ -124,14 +120,7 @@ def _is_there(source: Source, file: str) -> bool:
 
 
 def _object(source: Source, file: str) -> dict[str, Any]:
-    label = source.label(file)
-    try:
-        values = json.loads(source.read(file, _MAX_JSON))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{label}: is not JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{label}: holds a {type(values).__name__}, expected an object")
-    return values
+    return json_object(source.label(file), source.read(file, _MAX_JSON))
 
 
 def _described(

@@ -1,7 +1,6 @@
 """The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
 import itertools
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -10,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import FORGET_BIAS
-from elmo_model.checkpoints.source import Source
+from elmo_model.checkpoints.source import Source, json_object
 from elmo_model.network.config import (
     Activation,
     CharacterLimit,
@@ -38,11 +37,7 @@ def read(source: Source, file: str) -> "OptionsFile":
 
 def parse(label: str, content: bytes) -> "OptionsFile":
     """Parse the text of an options file; messages begin with `label`. Raises CheckpointError."""
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{label}: is not JSON: {error}") from error
-    options = OptionsFile(label, values)
+    options = OptionsFile(label, json_object(label, content))
     options.section("lstm", BaseModel)  # every model has one, and no other JSON file
     return options
 
@@ -167,7 +162,7 @@ class OptionsFile:
     """The values of an options file."""
 
     label: str
-    values: Any
+    values: Mapping[str, Any]
 
     @property
     def has_characters(self) -> bool:
@@ -176,10 +171,6 @@ class OptionsFile:
 
     def section(self, key: str, kind: type[_Section]) -> _Section:
         """Return the object of a key as a model. Raises CheckpointError for a wrong value."""
-        if not isinstance(self.values, dict):
-            raise CheckpointError(
-                f"{self.label}: holds a {type(self.values).__name__}, expected an object"
-            )
         if key not in self.values:
             raise CheckpointError(f"{self.label}: {key} is missing, expected an object")
         try:

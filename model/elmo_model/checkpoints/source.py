@@ -4,14 +4,15 @@ No archive is unpacked to a path, so names in an archive cannot reach other file
 """
 
 import io
+import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 
@@ -238,6 +239,28 @@ def bounded(stream: Readable, label: str, limit: int) -> bytes:
     if len(content) > limit:
         raise CheckpointError(f"{label}: is larger than expected, at most {limit:,} bytes")
     return content
+
+
+def json_object(label: str, content: bytes) -> dict[str, Any]:
+    """Return the object of a JSON text. Raises CheckpointError for anything else."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{label}: is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{label}: holds a {type(values).__name__}, expected an object")
+    return values
+
+
+def only(source: Source, found: Sequence[str], wanted: str, expected: str) -> str:
+    """Return the only file that was found. Raises CheckpointError for several, and for none.
+
+    The messages say `expected`, and that there is no `wanted`.
+    """
+    if len(found) != 1:
+        has = ", ".join(found[:5]) or f"no {wanted}"
+        raise CheckpointError(f"{source.path}: holds {has}, expected {expected}")
+    return found[0]
 
 
 def _missing(label: str) -> CheckpointError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
-from elmo_model.checkpoints.source import Source, bounded
+from elmo_model.checkpoints.source import Source, bounded, only
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 _MAX_SIZE = 64 << 20  # bytes; the published vocabulary of 793,471 words has 8 MB
@@ -25,12 +25,8 @@ def find(source: Source) -> str:
         if plain := [file for file in found if PurePosixPath(file).name == exact]:
             found = plain
             break
-    if len(found) != 1:
-        has = ", ".join(found[:5]) or "no vocab.txt"
-        raise CheckpointError(
-            f"{source.path}: holds {has}, expected one vocab.txt or vocab.txt.gz for the words"
-        )
-    return found[0]
+    expected = "one vocab.txt or vocab.txt.gz for the words"
+    return only(source, found, "vocab.txt", expected)
 
 
 def has_one(source: Source) -> bool:

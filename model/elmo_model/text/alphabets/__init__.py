@@ -1,4 +1,4 @@
-"""Alphabets: words to character ids or word ids. One module an alphabet, one table."""
+"""Alphabets: words to character ids or word ids. One module per alphabet, one table."""
 
 from collections.abc import Mapping
 from typing import Any
