@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from elmo_model.neighbours.centre import Centre
 from elmo_model.neighbours.index import NeighbourIndex
-from elmo_model.neighbours.store import Manifest, open_index
+from elmo_model.neighbours.manifest import Manifest
+from elmo_model.neighbours.store import open_index
 from elmo_model.neighbours.writer import IndexWriter
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from tests.support.engines import Bench

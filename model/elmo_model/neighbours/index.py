@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.neighbours.part import AVERAGE, Part
+from elmo_model.neighbours.manifest import Manifest
+from elmo_model.neighbours.part import AVERAGE, Part, word_matrix
 from elmo_model.neighbours.search import Ids, Search
 
 CANDIDATES: Final = 200
@@ -20,21 +21,6 @@ true neighbours of a mixture and take longer (`benchmarks/neighbours.py`)."""
 MAX_NEIGHBOURS: Final = 100
 """Largest number of neighbours of one search: half of the candidates of one layer, so that most of
 the true ones are among them. A long own sentence, which is left out, adds candidates."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexInfo:
-    """The description of an index. `text` is the name of the indexed text.
-
-    `model` and `revision` are those of the network that computed the vectors.
-    """
-
-    text: str
-    model: str
-    revision: str
-    tokens: int
-    sentences: int
-    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +57,11 @@ class FrequentWords:
 class NeighbourIndex:
     """Parts in the order of the text; `centre` (L + 1, 2P) is the mean of each layer.
 
+    `info` describes the index.
     A search only reads, so threads may share an index.
     """
 
-    info: IndexInfo
+    info: Manifest
     centre: NDArray[np.float32]
     parts: Sequence[Part]
     frequent: FrequentWords
@@ -201,13 +188,7 @@ class NeighbourIndex:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _word_vectors(self, numbers: Ids) -> NDArray[np.float32]:
-        found = np.empty((len(numbers), self.centre.shape[1]), np.float32)
-        parts = np.searchsorted(self._first_words, numbers, side="right") - 1
-        for number in np.unique(parts):
-            rows = np.flatnonzero(parts == number)
-            part = self.parts[number]
-            found[rows] = part.word_vectors[numbers[rows] - part.first_word]
-        return found
+        return word_matrix(self.parts, numbers).astype(np.float32)
 
     def _word(self, number: int) -> str:
         part = self.parts[bisect_right(self._first_words, number) - 1]

@@ -122,11 +122,12 @@ def most_frequent(parts: Sequence[Part], count: int = MAX_WORDS) -> NDArray[np.u
     return np.argsort(-counts, kind="stable")[:count].astype(np.uint32)
 
 
-def word_matrix(parts: Sequence[Part], numbers: NDArray[np.uint32]) -> NDArray[np.float16]:
+def word_matrix(parts: Sequence[Part], numbers: NDArray[np.uint32] | Ids) -> NDArray[np.float16]:
     """Map word numbers (n,) to their token layers (n, 2P)."""
     found = np.empty((len(numbers), parts[0].word_vectors.shape[1]), np.float16)
-    for part in parts:
-        own = numbers.astype(np.int64) - part.first_word
-        inside = (own >= 0) & (own < len(part.words))
-        found[inside] = part.word_vectors[own[inside]]
+    first_words = [part.first_word for part in parts]
+    owners = np.searchsorted(first_words, numbers, side="right") - 1
+    for owner in np.unique(owners):
+        rows, part = np.flatnonzero(owners == owner), parts[owner]
+        found[rows] = part.word_vectors[numbers[rows] - part.first_word]
     return found

@@ -16,104 +16,27 @@ average.npy            float16 (N, 2P), the mean of all layers, where there are 
 1.usearch              graphs to search a large part by: one a layer, and average.usearch
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.files.arrays import WordList, mapped_array
-from elmo_model.files.atomic import write_bytes
 from elmo_model.files.system_calls import usable_cores
-from elmo_model.neighbours.index import FrequentWords, IndexInfo, NeighbourIndex
+from elmo_model.neighbours.index import FrequentWords, NeighbourIndex
+from elmo_model.neighbours.manifest import IndexFolderError, Manifest, PartFacts
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
-from elmo_model.neighbours.text import IndexFolderError, PartFacts
-from elmo_model.validation import parsed
-
-FILE: Final = "index.json"
-VERSION: Final = 2
-"""Version of the layout of an index: one of another version is refused."""
 
 CENTRE: Final = "centre.npy"
 WORDS: Final = "words"
 
-_FORMAT: Final = "elmo-serve index of uses"
 _POSTINGS: Final = ("words", "starts", "tokens")
 _NO_ARRAY: Final = (OSError, ValueError, EOFError)
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What an index is of. `layers` is L + 1, `dimension` 2P.
-
-    `text` is the name of the text, `tokenizer` what its lines were split by. `words` has the files
-    of the frequent words, once all parts are there.
-    """
-
-    text: str
-    model: str
-    revision: str
-    layers: int
-    dimension: int
-    tokenizer: str
-    parts: tuple[PartFacts, ...] = ()
-    words: Mapping[str, int] | None = None
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the manifest of a folder. Raises IndexFolderError for a folder that is no index."""
-        path = folder / FILE
-        try:
-            text = path.read_text(encoding="utf-8")
-            facts = json.loads(text)
-        except OSError as error:
-            detail = f"{FILE} cannot be read: {error.strerror}"
-            raise IndexFolderError(f"{folder} is no index of uses: {detail}") from error
-        except (ValueError, RecursionError) as error:
-            raise IndexFolderError(f"{path} is no JSON: {error}") from error
-        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
-            raise IndexFolderError(f"{folder} is no index of uses: {FILE} is of something else")
-        version = facts.get("version")
-        if version != VERSION:
-            raise IndexFolderError(
-                f"{folder} is an index of version {version}, expected {VERSION}: make it anew"
-            )
-        try:
-            found = parsed(cls, text)
-        except ValueError as error:
-            raise IndexFolderError(f"{path} is damaged: {error}") from error
-        if found.words is not None and not found.parts:
-            raise IndexFolderError(f"{path} is damaged: it is finished and has no part")
-        return found
-
-    def write(self, folder: Path) -> None:
-        """Write the manifest, whole or not at all. Raises OSError."""
-        facts = {"format": _FORMAT, "version": VERSION, **asdict(self)}
-        write_bytes(folder / FILE, (json.dumps(facts, indent=1) + "\n").encode())
-
-    def with_part(self, part: PartFacts) -> "Manifest":
-        """Return the manifest with one more part."""
-        return replace(self, parts=(*self.parts, part))
-
-    def with_words(self, files: Mapping[str, int]) -> "Manifest":
-        """Return the manifest of the finished index."""
-        return replace(self, words=files)
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all parts."""
-        return sum(part.tokens for part in self.parts)
-
-    @property
-    def known_words(self) -> int:
-        """The words of all parts."""
-        return sum(part.words for part in self.parts)
 
 
 def part_folder(folder: Path, number: int) -> Path:
@@ -139,22 +62,7 @@ def open_index(folder: Path) -> NeighbourIndex:
         array(words / "numbers.npy"),
         open_search(words, "vectors", manifest.words),
     )
-    return index_of(manifest, read_centre(folder, manifest), parts, frequent)
-
-
-def index_of(
-    manifest: Manifest, centre: NDArray[np.float32], parts: Sequence[Part], frequent: FrequentWords
-) -> NeighbourIndex:
-    """Return the index of a manifest and its parts."""
-    info = IndexInfo(
-        manifest.text,
-        manifest.model,
-        manifest.revision,
-        manifest.tokens,
-        sum(part.sentences for part in manifest.parts),
-        manifest.known_words,
-    )
-    return NeighbourIndex(info, centre, tuple(parts), frequent)
+    return NeighbourIndex(manifest, read_centre(folder, manifest), tuple(parts), frequent)
 
 
 def index_of_part(manifest: Manifest, centre: NDArray[np.float32], part: Part) -> NeighbourIndex:
@@ -162,7 +70,7 @@ def index_of_part(manifest: Manifest, centre: NDArray[np.float32], part: Part) -
     numbers = most_frequent([part])
     frequent = FrequentWords(numbers, FlatSearch(word_matrix([part], numbers)))
     facts = PartFacts(part.tokens, part.sentences, len(part.words), part.sentences, "", {})
-    return index_of(manifest.with_part(facts), centre, [part], frequent)
+    return NeighbourIndex(manifest.with_part(facts), centre, (part,), frequent)
 
 
 def open_parts(folder: Path, manifest: Manifest) -> list[Part]:

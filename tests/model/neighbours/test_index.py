@@ -69,7 +69,7 @@ def test_the_description_counts_all_parts(index: NeighbourIndex) -> None:
     info = index.info
 
     assert (info.sentences, info.tokens) == (60, len(PLACES))
-    assert info.words == len({word for sentence in SENTENCES for word in sentence})
+    assert info.known_words == len({word for sentence in SENTENCES for word in sentence})
 
 
 def test_the_sentence_of_the_query_is_left_out(index: NeighbourIndex) -> None:
