@@ -89,8 +89,9 @@ def test_gradients_are_those_of_allennlp(elmo: Elmo) -> None:
     expected = golden.arrays("gradients_batch0")
     module = golden.arrays("elmo_module")
     _, _, sentences = next(golden.batches())
-    scalars = ScalarMix(3, initial=list(module["scalar_parameters"]))
+    scalars = ScalarMix(3)
     with torch.no_grad():
+        scalars.weights.copy_(torch.tensor([float(each) for each in module["scalar_parameters"]]))
         scalars.gamma.fill_(float(module["gamma"]))
 
     representations, _ = elmo(sentences)

@@ -52,36 +52,16 @@ def align(vectors: Tensor, matrix: Tensor | None) -> Tensor:
 
 
 class ScalarMix(nn.Module):
-    """A trainable mix of `layers` layers: raw `weights`, first zero, and `gamma`, first one.
+    """A trainable mix of `layers` layers: raw `weights`, first zero, and `gamma`, first one."""
 
-    `initial` gives other raw weights; with `trainable=False` neither weights nor gamma are trained.
-    Raises ValueError when `initial` has another number of weights than `layers`.
-    """
-
-    def __init__(
-        self,
-        layers: int,
-        *,
-        layer_norm: bool = False,
-        initial: Sequence[float] | None = None,
-        trainable: bool = True,
-    ) -> None:
+    def __init__(self, layers: int) -> None:
         super().__init__()
-        if initial is not None and len(initial) != layers:
-            raise ValueError(f"initial has {len(initial)} weights, expected {layers}")
-        start = torch.zeros(layers) if initial is None else torch.tensor([*map(float, initial)])
-        self.weights = nn.Parameter(start, requires_grad=trainable)
-        self.gamma = nn.Parameter(torch.ones(1), requires_grad=trainable)
-        self.layer_norm = layer_norm
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(1))
 
     def forward(self, layers: Tensor) -> Tensor:
-        """Map (L + 1, N, width) to (N, width).
-
-        With layer norm the statistics are those of the N tokens given: those of one sentence with
-        its boundaries, as in the service, or those of a whole batch, as AllenNLP trains.
-        """
-        normed = layer_norm(layers) if self.layer_norm else layers
-        return mix(normed, normalise(self.weights), self.gamma)
+        """Map (L + 1, N, width) to (N, width)."""
+        return mix(layers, normalise(self.weights), self.gamma)
 
 
 def _float_type(weights: Tensor | Sequence[float]) -> torch.dtype:

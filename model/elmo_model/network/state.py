@@ -69,10 +69,6 @@ class State:
             torch.cat((later.c, self.c[:, later.rows :]), dim=1),
         )
 
-    def detach(self) -> "State":
-        """Return the same values without their gradient history."""
-        return State(self.h.detach(), self.c.detach())
-
 
 @dataclass(frozen=True, slots=True)
 class Representations:

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from elmo_model.errors import ElmoError
 
 Kind = Literal["token", "sentence", "pair"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class FitError(ElmoError):

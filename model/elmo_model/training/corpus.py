@@ -81,18 +81,6 @@ class Corpus:
         return Vocabulary.of(zip(self.words, self.counts.tolist(), strict=True), size)
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]]) -> Self:
-        """Encode sentences in memory, as one shard."""
-        numbers, starts, lexicon = array("i"), [0], _Lexicon()
-        for sentence in sentences:
-            numbers.extend(lexicon.framed(sentence))
-            starts.append(len(numbers))
-        tokens = np.frombuffer(numbers, dtype=np.int32)
-        counts = np.bincount(tokens, minlength=len(lexicon))
-        shard = Shard("", 0, 0, len(sentences), len(numbers) - 2 * len(sentences))
-        return cls(tokens, np.array(starts), tuple(lexicon), counts, (shard,))
-
-    @classmethod
     def open(cls, folder: Path) -> Self:
         """Map a folder that `encode` wrote. Raises CorpusError if it is incomplete."""
         try:
@@ -186,11 +174,6 @@ class _Lexicon(dict[str, int]):
         number = self[word] = len(self)
         return number
 
-    def framed(self, sentence: Sequence[str]) -> Iterator[int]:
-        yield 0
-        yield from map(self.__getitem__, sentence)
-        yield 1
-
 
 def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:
     if not (folder / "corpus.json").exists():
@@ -241,9 +224,7 @@ def _read_shard(path: Path, stem: Path) -> _Part:
     tokens = 0
     with stem.with_suffix(".tokens").open("wb") as tokens_file:
         for sentence in sentences_of(path):
-            numbers.append(0)
-            numbers.extend(map(lexicon.__getitem__, sentence))
-            numbers.append(1)
+            numbers.extend((0, *map(lexicon.__getitem__, sentence), 1))
             lengths.append(len(sentence) + 2)
             if len(numbers) >= _BLOCK:
                 tokens += len(numbers)

@@ -51,7 +51,6 @@ class RunOptions:
     save_every: int = 5000
     save_seconds: float = 300.0
     seconds: float | None = None
-    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ class Trainer:
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
         log = Log(self._folder.log, self._step) if self._processes.first else None
-        title, shown = self._plan.name, self._options.shown and self._processes.first
-        with display(title, self._plan.steps, self._step, shown=shown) as shows:
+        shown = self._processes.first
+        with display(self._plan.name, self._plan.steps, self._step, shown=shown) as shows:
             stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)

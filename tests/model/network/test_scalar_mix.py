@@ -55,13 +55,6 @@ def test_a_trainable_mix_starts_even_and_learns() -> None:
     assert module.weights.grad is not None and module.gamma.grad is not None
 
 
-def test_a_fixed_mix_keeps_its_weights() -> None:
-    module = ScalarMix(2, initial=[0.0, 1.0], trainable=False)
-    assert not any(parameter.requires_grad for parameter in module.parameters())
-    with pytest.raises(ValueError, match="initial has 1 weights, expected 2"):
-        ScalarMix(2, initial=[0.0])
-
-
 def test_vectors_are_multiplied_by_the_matrix_from_the_left() -> None:
     matrix = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     assert align(torch.tensor([[3.0, 5.0]]), matrix).tolist() == [[5.0, 6.0]]

@@ -8,12 +8,13 @@ from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.batches import Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.vocabulary import Vocabulary
+from tests.support.corpora import corpus_of
 
 SENTENCES = [["a", "bb", "a"], ["cccc", "bb"], ["dd"]] * 4
 
 
 def table(chunk: int = 60) -> tuple[Corpus, CharacterTable]:
-    corpus = Corpus.of(SENTENCES)
+    corpus = corpus_of(SENTENCES)
     cnn = CharCNNConfig(262, 3, ((1, 3), (2, 3)), 1, "relu", 50)
     return corpus, CharacterTable(corpus, corpus.vocabulary(6), Utf8Alphabet(), cnn, chunk)
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from elmo_model.training.batches import Batches, CharacterTable
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.perplexity import per_token
 from tests.support import training_golden as golden
+from tests.support.corpora import corpus_of
 
 ROWS, STEPS = 3, 7
 
@@ -25,7 +25,7 @@ def test_losses_from_zero_state_are_those_of_the_served_network(
     # a text whose pairs fill the rows: every sentence ends within the batches that are read
     while (sum(map(len, sentences)) + len(sentences)) % (ROWS * STEPS):
         sentences.append(["the"] if len(sentences) % 2 else ["the", "of"])
-    corpus = Corpus.of(sentences)
+    corpus = corpus_of(sentences)
     cnn = model.elmo.config.char_cnn
     assert cnn is not None
     batches = Batches(

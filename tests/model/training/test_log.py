@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.log import Figures, Log, log_line, read
+from tests.support.corpora import corpus_of
 from tests.support.training_runs import options
 
 
@@ -24,7 +24,7 @@ def test_lines_after_the_snapshot_are_dropped(tmp_path: Path) -> None:
 
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run")
-    plan = chosen.plan(Corpus.of([["a"]]), 30, chosen.config())
+    plan = chosen.plan(corpus_of([["a"]]), 30, chosen.config())
     figures = Figures(plan, 2, 10.0)
     figures.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
     figures.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))

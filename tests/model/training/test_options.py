@@ -13,9 +13,9 @@ from elmo_model.checkpoints import load, save
 from elmo_model.errors import ElmoError
 from elmo_model.network.elmo import Elmo
 from elmo_model.training.command import train
-from elmo_model.training.corpus import Corpus
 from tests.support import golden
 from tests.support.checkpoints import write_pair, write_word_pair
+from tests.support.corpora import corpus_of
 from tests.support.training_runs import options
 
 
@@ -100,7 +100,7 @@ def test_a_wrong_choice_is_found_before_the_text_is_read(tmp_path: Path) -> None
 
 
 def test_a_plan_takes_steps_from_tokens_and_sizes_from_options(tmp_path: Path) -> None:
-    corpus = Corpus.of([["a", "b"]])
+    corpus = corpus_of([["a", "b"]])
     chosen = options(tmp_path, "run", steps=None, tokens=110, shape="tiny", cell=6, projection=4)
     plan = chosen.plan(corpus, 30, chosen.config())
     assert plan.steps == 5  # 20 tokens a step

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.optimiser import optimiser_for
@@ -17,6 +16,7 @@ from elmo_model.training.recipe import RECIPES
 from elmo_model.training.row_stream import RowStream
 from elmo_model.training.sampled_softmax import sampled_loss
 from tests.support import training_golden as golden
+from tests.support.corpora import corpus_of
 
 RECIPE = replace(RECIPES["reference"], clip_norm=1.0, unroll=golden.STEPS)
 CPU = torch.device("cpu")
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("backward", [False, True])
 def test_batches_are_those_of_bilm_tf(backward: bool) -> None:
     stored, vocabulary = golden.arrays("char/batches"), golden.vocabulary()
-    corpus = Corpus.of(golden.sentences("train.txt"))
+    corpus = corpus_of(golden.sentences("train.txt"))
     numbers = np.array(vocabulary.numbers(corpus.words))
     stream = RowStream(corpus, golden.ROWS, golden.STEPS, backward=backward, seed=None)
     side = "_reverse" if backward else ""
@@ -89,7 +89,7 @@ def test_the_sampled_softmax_is_that_of_tensorflow() -> None:
 @pytest.mark.parametrize("block", [1, 32])
 def test_the_perplexity_is_that_of_bilm_tf(tmp_path: Path, rows: int, block: int) -> None:
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
-    found = bilm_tf(model, vocabulary, Corpus.of(golden.sentences("heldout.txt")), rows, block)
+    found = bilm_tf(model, vocabulary, corpus_of(golden.sentences("heldout.txt")), rows, block)
     expected = golden.log()["heldout_perplexity_init"][str(rows)]
     assert found.both == pytest.approx(expected, rel=1e-5)
     assert model.training

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from tests.support import training_golden as golden
+from tests.support.corpora import corpus_of
 
 
 def test_it_is_independent_of_order_and_batches(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_of_one_sentence_both_kinds_agree(tmp_path: Path) -> None:
     model, vocabulary = golden.first_model(tmp_path), golden.vocabulary()
     sentence = golden.sentences("heldout.txt")[:1]
     ours = per_token(model, vocabulary, sentence)
-    theirs = bilm_tf(model, vocabulary, Corpus.of(sentence), rows=1)
+    theirs = bilm_tf(model, vocabulary, corpus_of(sentence), rows=1)
     assert ours.predictions == theirs.predictions
     assert ours.forward_loss == pytest.approx(theirs.forward_loss, abs=1e-6)
     assert ours.backward_loss == pytest.approx(theirs.backward_loss, abs=1e-6)

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.row_stream import Rows, RowStream
+from tests.support.corpora import corpus_of
 
 SENTENCES = [[f"w{s}.{t}" for t in range(length)] for s, length in enumerate([3, 1, 7, 2, 5] * 4)]
-CORPUS = Corpus.of(SENTENCES)
+CORPUS = corpus_of(SENTENCES)
 
 
 def stream(seed: int | None = 5, *, backward: bool = False, rows: int = 4) -> RowStream:
