@@ -51,14 +51,14 @@ class File:
     """A file of a published model.
 
     `path` is its path below a mirror, and below the address of AllenNLP's bucket where `addresses`
-    is empty. `addresses` are tried in their order. `least` and `most` bound its size in bytes.
+    is empty. `addresses` are tried in their order. `min_bytes` and `max_bytes` bound its size.
     `digests` are published checksums: the name of the algorithm for hashlib, and the hexadecimal
     digits. `members` are the files of an archive whose checksums are published.
     """
 
     path: str
-    least: int
-    most: int
+    min_bytes: int
+    max_bytes: int
     addresses: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
     members: tuple[Member, ...] = ()
@@ -118,7 +118,7 @@ def _file(values: Mapping[str, Any], weights: tuple[int, int]) -> File:
     path = values.get("path") or addresses[0].partition("://")[2]
     if "also" in values:
         addresses = (*File(path, 0, 0).urls(), *values["also"])
-    least, most = _BOUNDS.get(Path(path).suffix, weights)
+    min_bytes, max_bytes = _BOUNDS.get(Path(path).suffix, weights)
     digests = (("sha1", values["sha1"]),) if "sha1" in values else ()
     members = tuple(Member(**each) for each in values.get("member", ()))
-    return File(path, least, most, addresses, digests, members)
+    return File(path, min_bytes, max_bytes, addresses, digests, members)

@@ -46,12 +46,12 @@ def sentences() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(line.split(" ")) for line in _FILE.read_text(encoding="utf-8").splitlines())
 
 
-def centre_of(network: Network, most_tokens: int) -> Centre:
-    """Return the centre of a network, computed in batches of at most `most_tokens` tokens."""
+def centre_of(network: Network, max_tokens: int) -> Centre:
+    """Return the centre of a network, computed in batches of at most `max_tokens` tokens."""
     text = sentences()
     sums = [
         layers.double().sum(dim=1).cpu().numpy()
-        for batch in by_length(range(len(text)), text, most_tokens)
+        for batch in by_length(range(len(text)), text, max_tokens)
         for layers in network.embed([text[number] for number in batch])
     ]
     tokens = sum(map(len, text))

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_model.network.config import LSTMConfig
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.state import DirectionState, State
+
+Ids = NDArray[np.int64]
 
 
 class BiLM(nn.Module):
@@ -106,22 +109,30 @@ class Packing:
     def of(cls, lengths: Sequence[int], device: torch.device) -> "Packing":
         """Pack sentences of these lengths, each at least 1."""
         length = np.asarray(lengths, dtype=np.int64)
-        order = np.argsort(-length, kind="stable")
-        descending = length[order]
-        steps = int(descending[0]) if len(descending) else 0
-        # rows at step t = sentences longer than t
-        sizes = np.searchsorted(-descending, -np.arange(steps), side="left")
-        first = np.cumsum(sizes) - sizes
-        step = np.repeat(np.arange(steps), sizes)
-        row = np.arange(len(step)) - np.repeat(first, sizes)
-        start = (np.cumsum(length) - length)[order]
-        forward = start[row] + step
-        backward = start[row] + descending[row] - 1 - step
+        order, sizes, step, row = time_steps(length)
+        start = (np.cumsum(length) - length)[row]
+        forward = start + step
+        backward = start + length[row] - 1 - step
         indices = (order, np.argsort(order), forward, backward)
         return cls(
-            tuple(sizes.tolist()),
+            sizes,
             *(torch.from_numpy(index).to(device, non_blocking=True) for index in indices),
         )
+
+
+def time_steps(lengths: Ids) -> tuple[Ids, tuple[int, ...], Ids, Ids]:
+    """Cut rows, longest first, into time steps: step t holds the rows longer than t.
+
+    Returns the rows in that order (rows,), the number of rows of each step, and of each packed
+    position its step and its row, (N,) each.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    descending = lengths[order]
+    steps = int(descending[0]) if len(descending) else 0
+    sizes = np.searchsorted(-descending, -np.arange(steps), side="left")
+    step = np.repeat(np.arange(steps), sizes)
+    position = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order, tuple(sizes.tolist()), step, order[position]
 
 
 def _run(

@@ -7,9 +7,9 @@ BOUNDARIES = 2
 
 
 def by_length(
-    numbers: Iterable[int], sentences: Sequence[Sized], most_tokens: int
+    numbers: Iterable[int], sentences: Sequence[Sized], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield sentence numbers in order of length, in batches of at most `most_tokens` tokens.
+    """Yield sentence numbers in order of length, in batches of at most `max_tokens` tokens.
 
     The two boundary tokens of each sentence count. A longer sentence is a batch by itself.
     """
@@ -17,7 +17,7 @@ def by_length(
     tokens = 0
     for number in sorted(numbers, key=lambda number: len(sentences[number])):
         cost = len(sentences[number]) + BOUNDARIES
-        if batch and tokens + cost > most_tokens:
+        if batch and tokens + cost > max_tokens:
             yield batch
             batch, tokens = [], 0
         batch.append(number)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Alphabet
-from elmo_model.training.corpus import Corpus, Numbers
+from elmo_model.training.corpus import Corpus, Ids
 from elmo_model.training.direction import NO_CANDIDATES, Direction, Layout
 from elmo_model.training.row_stream import Cursor, Rows, RowStream
 from elmo_model.training.sampled_softmax import draw_candidates
@@ -76,7 +76,7 @@ class CharacterTable:
         )
         self._rank = np.empty(len(corpus.words), dtype=np.int64)
 
-    def look_up(self, words: Numbers) -> tuple[tuple[Tensor, ...], Numbers]:
+    def look_up(self, words: Ids) -> tuple[tuple[Tensor, ...], Ids]:
         """Map word numbers to the characters of the distinct words, and to their rows there."""
         marks = np.zeros(len(self._lengths), dtype=bool)
         marks[words] = True
@@ -85,7 +85,7 @@ class CharacterTable:
         self._rank[distinct] = np.arange(len(distinct))
         return tuple(self._chunks(distinct)), self._rank[words]
 
-    def _chunks(self, distinct: Numbers) -> Iterator[Tensor]:
+    def _chunks(self, distinct: Ids) -> Iterator[Tensor]:
         """Cut words sorted by length into chunks of about as many characters each."""
         widths = self._widths[distinct]
         start = 0
@@ -150,7 +150,7 @@ class Batches:
         cursors = tuple(stream.cursor() for stream in self._streams)
         return Batch(characters, directions, self._last - self._first, cursors)
 
-    def _direction(self, rows: Rows, index: Numbers, step: int, which: int) -> Direction:
+    def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
         layout = Layout.of(rows.begins, fresh=self._fresh)
         candidates, tries = NO_CANDIDATES, 0
         if self._samples:

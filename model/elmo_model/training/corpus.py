@@ -28,7 +28,7 @@ _BLOCK = 1 << 20  # numbers written at once; bounds memory
 _FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "words.txt"})
 """The files of an encoded corpus: a folder with any other file is never replaced."""
 
-Numbers = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 class CorpusError(ElmoError):
@@ -56,9 +56,9 @@ class Corpus:
     """
 
     tokens: NDArray[np.int32]
-    starts: Numbers
+    starts: Ids
     words: tuple[str, ...]
-    counts: Numbers
+    counts: Ids
     shards: tuple[Shard, ...]
 
     @property
@@ -161,7 +161,7 @@ class _Part:
     shard: Shard
     stem: Path
     words: tuple[str, ...]
-    counts: Numbers
+    counts: Ids
 
 
 class _Lexicon(dict[str, int]):

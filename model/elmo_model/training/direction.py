@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.training.corpus import Numbers
+from elmo_model.network.bilm import time_steps
+from elmo_model.training.corpus import Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ class Layout:
     `sizes`, `before` and `after` are those of `Direction`.
     """
 
-    order: Numbers
+    order: Ids
     sizes: tuple[int, ...]
-    before: Numbers
-    after: Numbers
+    before: Ids
+    after: Ids
 
     @classmethod
     def of(cls, begins: NDArray[np.bool_], *, fresh: bool) -> "Layout":
@@ -72,24 +73,15 @@ class Layout:
         breaks[:, 0] = True
         starts = np.flatnonzero(breaks)
         lengths = np.diff(starts, append=rows * steps)
-        by_length = np.argsort(-lengths, kind="stable")
-        rank = np.empty_like(by_length)
-        rank[by_length] = np.arange(len(by_length))
-
-        longest = lengths[by_length]
-        sizes = np.searchsorted(-longest, -np.arange(longest[0]), side="left")
-        step = np.repeat(np.arange(len(sizes)), sizes)
-        segment = np.arange(len(step)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        order = starts[by_length[segment]] + step
+        by_length, sizes, step, segment = time_steps(lengths)
+        order = starts[segment] + step
 
         row, column = starts // steps, starts % steps
         before = np.where((column == 0) & ~own[row], row, rows)
         last = np.searchsorted(starts, np.arange(1, rows + 1) * steps) - 1
-        return cls(order, tuple(sizes.tolist()), before[by_length], rank[last])
+        return cls(order, sizes, before[by_length], np.argsort(by_length)[last])
 
-    def direction(
-        self, index: Numbers, targets: Numbers, candidates: Numbers, tries: int
-    ) -> Direction:
+    def direction(self, index: Ids, targets: Ids, candidates: Ids, tries: int) -> Direction:
         """Pack word rows and targets, (rows, steps) each."""
         return Direction(
             torch.from_numpy(index.ravel()[self.order]),
@@ -102,4 +94,4 @@ class Layout:
         )
 
 
-NO_CANDIDATES: Numbers = np.zeros(0, dtype=np.int64)
+NO_CANDIDATES: Ids = np.zeros(0, dtype=np.int64)

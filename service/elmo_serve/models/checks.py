@@ -27,9 +27,9 @@ _KINDS: Final = (
 
 def check_size(label: str, size: int, file: File) -> None:
     """Raise DownloadError, whose message begins with `label`, if `size` (bytes) is out of range."""
-    if not file.least <= size <= file.most:
+    if not file.min_bytes <= size <= file.max_bytes:
         raise DownloadError(
-            f"{label}: has {size:,} bytes, expected {file.least:,} to {file.most:,}"
+            f"{label}: has {size:,} bytes, expected {file.min_bytes:,} to {file.max_bytes:,}"
         )
 
 

@@ -91,7 +91,7 @@ class Transfer:
             self._remember_version(response)
             with self.part.open("r+b" if start else "wb") as out:
                 out.seek(start)
-                self._copy(response, out, total or self.file.most)
+                self._copy(response, out, total or self.file.max_bytes)
         if total is None:
             check_size(self.url, self._size(), self.file)
         return total
@@ -121,9 +121,9 @@ class Transfer:
     def _copy(self, response: httpx.Response, out: BinaryIO, total: int) -> None:
         self.on_progress(self.file.name, out.tell(), total)
         for chunk in response.iter_raw():
-            if out.tell() + len(chunk) > self.file.most:
+            if out.tell() + len(chunk) > self.file.max_bytes:
                 raise DownloadError(
-                    f"{self.url}: has more bytes than expected, at most {self.file.most:,}"
+                    f"{self.url}: has more bytes than expected, at most {self.file.max_bytes:,}"
                 )
             out.write(chunk)
             self.on_progress(self.file.name, out.tell(), total)

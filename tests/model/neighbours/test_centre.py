@@ -30,19 +30,19 @@ class Lengths:
         return [torch.stack([column, column**2]).float() for column in columns]
 
 
-@pytest.mark.parametrize("most_tokens", [40, 512, 100_000])
-def test_it_is_the_mean_over_all_tokens(most_tokens: int) -> None:
+@pytest.mark.parametrize("max_tokens", [40, 512, 100_000])
+def test_it_is_the_mean_over_all_tokens(max_tokens: int) -> None:
     network = Lengths()
     lengths = np.array([len(token) for sentence in sentences() for token in sentence], float)
 
-    centre = centre_of(network, most_tokens)
+    centre = centre_of(network, max_tokens)
 
     assert centre.layers.dtype == np.float32
     np.testing.assert_allclose(
         centre.layers[:, 0], [lengths.mean(), (lengths**2).mean()], rtol=1e-6
     )
     assert centre.tokens == len(lengths)
-    assert max(network.batch_tokens) <= most_tokens
+    assert max(network.batch_tokens) <= max_tokens
 
 
 def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() -> None:

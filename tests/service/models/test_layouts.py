@@ -177,7 +177,12 @@ def elsewhere(mirror: Mirror) -> Iterator[Published]:
     """The tiny model at two addresses each; the first one has nothing."""
     base = mirror.address.rstrip("/")
     files = [
-        File(file.path, file.least, file.most, (f"{base}/gone/{file.name}", f"{base}/{file.path}"))
+        File(
+            file.path,
+            file.min_bytes,
+            file.max_bytes,
+            (f"{base}/gone/{file.name}", f"{base}/{file.path}"),
+        )
         for file in MODEL.files
     ]
     yield Published("tiny", "nothing", tuple(files))
@@ -221,7 +226,7 @@ def test_where_no_address_has_the_file_each_is_named(
 
 def with_digest(digest: str) -> Published:
     options, weights = MODEL.files
-    named = File(weights.path, weights.least, weights.most, (), (("sha1", digest),))
+    named = File(weights.path, weights.min_bytes, weights.max_bytes, (), (("sha1", digest),))
     return Published("tiny", "nothing", (options, named))
 
 

@@ -14,8 +14,8 @@ class EvaluationError(ElmoError):
 class Score:
     """The accuracy of each layer in percent, the token layer first, over `items` decisions.
 
-    `baseline` is what `guess`, which sees no vector, scores on the same items. `misses` names the
-    wrong items of each layer, in sets so small that they are listed.
+    `baseline` is the accuracy of `guess`, a method without vectors, on the same items. `misses`
+    names the wrong items of each layer, in sets so small that they are listed.
     """
 
     name: str
@@ -37,7 +37,7 @@ def layer_heads(layers: int) -> list[str]:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Return a text table of one score a line; a star marks the best layer of each."""
+    """Return a text table with one score per line; a star marks the best layer of each."""
     heads = layer_heads(max(len(score.layers) for score in scores))
     width = max(len(score.name) for score in scores)
     lines = [f"{'':{width}}" + "".join(f"{head:>13}" for head in heads) + f"{'items':>9}   without"]

@@ -138,7 +138,7 @@ def _compare(
 
 
 def stability_table(found: Sequence[Stability]) -> str:
-    """Return a text table of one set a line."""
+    """Return a text table with one set per line."""
     heads = [*layer_heads(len(found[0].layers)), "texts over", "after", "bfloat16"]
     width = max(len(each.name) for each in found)
     lines = [" " * width + "".join(f"{head:>13}" for head in heads)]

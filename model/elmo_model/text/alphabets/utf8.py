@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.text.alphabets.alphabet import AlphabetError
+from elmo_model.text.alphabets.vocabulary import BEGIN, END
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD = 257, 258, 259, 260, 261
 
@@ -29,8 +30,8 @@ class Utf8Alphabet:
     """
 
     kind: ClassVar[str] = "utf8"
-    begin: ClassVar[str] = "<S>"
-    end: ClassVar[str] = "</S>"
+    begin: ClassVar[str] = BEGIN
+    end: ClassVar[str] = END
     size: ClassVar[int] = 262
 
     max_characters: int = 50

@@ -68,7 +68,7 @@ def test_the_centre_is_the_mean_of_each_layer(client: httpx.Client) -> None:
     found = client.get("/info/centre").json()
 
     encoder = Encoder.of(checkpoints.load(SMALL))
-    expected = centre_of(encoder, most_tokens=512)
+    expected = centre_of(encoder, max_tokens=512)
     np.testing.assert_allclose(found.pop("layers"), expected.layers, atol=1e-5)
     assert found == {
         "model": info["model"],
