@@ -55,7 +55,7 @@ class Answers:
             for start in range(0, len(sentences), 16):
                 found, _ = elmo(self.sentences[start : start + 16])
                 self._layers += [layers.numpy().copy() for layers in found.sentences()]
-        self.layer_count = elmo.layers
+        self.layer_count = elmo.config.layers
 
     def expected(self, index: int, options: dict[str, Any]) -> Array:
         """Return the vectors of a sentence for the fields of a request, in float64."""

@@ -78,13 +78,13 @@ def load_pair(
     return _with_notes_logged(checkpoint).build().to(device)
 
 
-def describe(path: str | Path) -> tuple[ElmoConfig, Origin, int]:
-    """Return configuration, origin and number of parameters, without building a network.
+def describe(path: str | Path) -> tuple[ElmoConfig, Origin]:
+    """Return configuration and origin, without building a network.
 
     Raises CheckpointError as `load` does.
     """
     checkpoint = _with_notes_logged(read(path))
-    return checkpoint.config, checkpoint.origin(), checkpoint.config.parameter_count
+    return checkpoint.config, checkpoint.origin()
 
 
 def read(path: str | Path) -> Checkpoint:

@@ -42,7 +42,7 @@ def convert(
             written = Path(aside) / destination.name
             _write(elmo, written, destination, kind)
             on_step("Comparing")
-            _, origin, _ = describe(written)
+            _, origin = describe(written)
             if origin.revision != elmo.origin.revision:
                 raise OSError(f"revision {origin.revision} came back for {elmo.origin.revision}")
             size = _size(written)

@@ -44,15 +44,15 @@ def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") 
     return checkpoints.load(name, device=device)
 
 
-def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin, int]:
-    """Return configuration, origin and number of parameters of a built-in model or a checkpoint.
+def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin]:
+    """Return configuration and origin of a built-in model or a checkpoint.
 
     Raises CheckpointError as `open_model` does.
     """
     name = str(name_or_path)
     if canonical(name) in BUILT_IN:
         elmo = load_built_in(name)
-        return elmo.config, elmo.origin, elmo.parameter_count
+        return elmo.config, elmo.origin
     return checkpoints.describe(name)
 
 

@@ -28,7 +28,7 @@ class Elmo(nn.Module):
     """Token embedder and biLM (Peters et al. 2018): the network of the paper, which can be trained.
 
     `elmo_model.inference.encoder.Encoder` computes the same vectors many times as fast. The weights
-    are not initialised here: a checkpoint or `layers.initialise` sets them. `tasks` are the scalar
+    are not initialised here: a checkpoint or `network.initialise` sets them. `tasks` are the scalar
     mixes that came with the checkpoint.
     """
 
@@ -57,21 +57,6 @@ class Elmo(nn.Module):
         start = self.bilm.zero_state(torch.empty(0), 1) if config.warm_start else None
         self.register_buffer("start_h", None if start is None else start.h)
         self.register_buffer("start_c", None if start is None else start.c)
-
-    @property
-    def layers(self) -> int:
-        """L + 1: the token layer and the layers of the biLM."""
-        return self.config.layers
-
-    @property
-    def dimension(self) -> int:
-        """2P, the width of every vector."""
-        return self.config.dimension
-
-    @property
-    def parameter_count(self) -> int:
-        """The number of learnt parameters, as published figures count them."""
-        return self.config.parameter_count
 
     @property
     def start(self) -> State | None:

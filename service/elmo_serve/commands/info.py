@@ -30,14 +30,14 @@ def info(model: str, check: bool, as_json: bool) -> None:
     from elmo_model.models.opening import describe_model
 
     model = resolve_model(model)
-    config, origin, parameters = describe_model(model)
+    config, origin = describe_model(model)
     facts = {
         "name": origin.name,
         "format": origin.format,
         "revision": origin.revision,
         "layers": config.layers,
         "dimension": config.dimension,
-        "parameters": parameters,
+        "parameters": config.parameter_count,
     }
     if check:
         facts["rounding"] = _rounding(model)

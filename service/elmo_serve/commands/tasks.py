@@ -71,7 +71,7 @@ def _write(elmo: Elmo, folder: Path | None, force: bool) -> Path:
     from elmo_serve.tasks import registry as tasks
 
     origin = elmo.origin
-    owner = task_file.TaskOwner(elmo.layers, origin.name, origin.name, origin.revision)
+    owner = task_file.TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
     folder = folder or task_folder.default_folder()
     task_folder.open_folder(folder, "FOLDER")
     registry = tasks.TaskRegistry(folder, owner)

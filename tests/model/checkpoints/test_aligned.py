@@ -49,7 +49,7 @@ def test_layers_and_models_without_a_matrix_are_unchanged(tmp_path: Path) -> Non
     (one,), (two,) = plain.embed([["cat"]]), model.embed([["cat"]])
     assert torch.equal(one, two)
     assert plain.align(one) is one
-    assert plain.parameter_count == model.parameter_count
+    assert plain.config.parameter_count == model.config.parameter_count
     assert plain.origin.revision != model.origin.revision
 
 

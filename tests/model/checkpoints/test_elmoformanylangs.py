@@ -129,7 +129,7 @@ def test_the_native_format_keeps_every_bit(tmp_path: Path, variant: str) -> None
     assert again.origin.revision == elmo.origin.revision
     for one, two in zip(again.embed(sentences()), elmo.embed(sentences()), strict=True):
         assert torch.equal(one, two)
-    assert elmo.parameter_count == sum(p.numel() for p in elmo.parameters()) - (
+    assert elmo.config.parameter_count == sum(p.numel() for p in elmo.parameters()) - (
         elmo.config.char_cnn.embedding if elmo.config.char_cnn else 0
     )
 

@@ -121,7 +121,7 @@ def test_every_bit_is_kept_by_both_formats(
         assert other.alphabet == elmo.alphabet and other.config == elmo.config
         for one, two in zip(other.embed(SENTENCES), elmo.embed(SENTENCES), strict=True):
             assert torch.equal(one, two)
-    assert elmo.parameter_count == sum(parameter.numel() for parameter in elmo.parameters())
+    assert elmo.config.parameter_count == sum(parameter.numel() for parameter in elmo.parameters())
 
 
 def test_a_written_vocabulary_takes_the_place_of_a_compressed_one(

@@ -140,7 +140,7 @@ def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
     assert encoder.embed([]) == []
     assert encoder.encode_from([])[1].rows == 0
     assert (encoder.layers, encoder.dimension) == (4, 24)
-    assert encoder.parameter_count == elmo.parameter_count and encoder.origin == elmo.origin
+    assert encoder.parameter_count == elmo.config.parameter_count and encoder.origin == elmo.origin
 
 
 def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> None:

@@ -71,9 +71,9 @@ def test_the_documented_sense_scores_are_those_of_this_model(english: Elmo) -> N
 
 
 def test_the_card_names_this_network(english: Elmo) -> None:
-    _, origin, parameters = describe_model("english")
+    config, origin = describe_model("english")
     card = CARD.read_text(encoding="utf-8")
     assert (origin.name, origin.format) == ("english", "native")
-    assert f"`{origin.revision}`" in card and f"{parameters:,}" in card
+    assert f"`{origin.revision}`" in card and f"{config.parameter_count:,}" in card
     assert "CC BY-SA 4.0" in card
     assert WEIGHTS.stat().st_size < 30_000_000

@@ -44,7 +44,7 @@ def test_earlier_calls_change_no_vector(elmo: Elmo) -> None:
 def test_each_sentence_has_all_layers_of_its_tokens(elmo: Elmo) -> None:
     answers = elmo.embed([["a", "b"], [], [""]])
     assert [tuple(answer.shape) for answer in answers] == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
-    assert (elmo.layers, elmo.dimension) == (4, 24)
+    assert (elmo.config.layers, elmo.config.dimension) == (4, 24)
 
 
 def test_no_sentences_give_no_vectors(elmo: Elmo) -> None:
@@ -116,4 +116,4 @@ def test_parameters_are_counted_as_published(folder: Path) -> None:
     elmo = load(folder)
     learnt = sum(parameter.numel() for parameter in elmo.parameters())
     pad_row = elmo.get_parameter("token_embedder.char_cnn.characters").shape[1]
-    assert elmo.parameter_count == learnt - pad_row
+    assert elmo.config.parameter_count == learnt - pad_row
