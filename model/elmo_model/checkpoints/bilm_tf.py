@@ -1,15 +1,11 @@
 """Checkpoints of bilm-tf as TensorFlow saved them: `model.ckpt-N.index`, its data, options.json."""
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-
-import numpy as np
-from numpy.typing import NDArray
 
 from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import FolderSource, Source, only, source_at
 
 NAME = "bilm-tf"
@@ -47,52 +43,28 @@ def read(path: Path) -> Checkpoint:
     source, index = find(path)
     described = options.read(source, allennlp.options_in(source))
     with tensor_bundle.open_bundle(source, index) as bundle:
-        network = allennlp.network_of(described, Variables.of(bundle), source)
+        network = allennlp.network_of(described, variables_of(bundle), source)
     return Checkpoint(source.name, NAME, *network)
 
 
-@dataclass(frozen=True, slots=True)
-class Variables:
-    """The variables of the biLM in a bundle by their published names, without any others.
+def variables_of(bundle: Arrays) -> Arrays:
+    """Return the variables of the biLM in a bundle by their published names, without any others.
 
-    A checkpoint also holds the softmax and the state of the optimiser.
+    A checkpoint also holds the softmax and the state of the optimiser. Raises CheckpointError if
+    two variables map to one published name.
     """
-
-    bundle: tensor_bundle.Bundle
-    variables: dict[str, str]
-
-    @classmethod
-    def of(cls, bundle: tensor_bundle.Bundle) -> "Variables":
-        """Map the names. Raises CheckpointError if two variables map to one published name."""
-        variables: dict[str, str] = {}
-        for name in bundle.names():
-            published = _published_name(name)
-            if published is None:
-                continue
-            if published in variables:
-                raise CheckpointError(
-                    f"{bundle.label}: holds {variables[published]} and {name}, "
-                    f"expected one {published}"
-                )
-            variables[published] = name
-        return cls(bundle, variables)
-
-    @property
-    def label(self) -> str:
-        """The name of the file for messages."""
-        return self.bundle.label
-
-    def names(self) -> Collection[str]:
-        """Return the published names."""
-        return self.variables.keys()
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of a variable without reading it."""
-        return self.bundle.shape(self.variables[name])
-
-    def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return a variable. Raises CheckpointError if it is damaged."""
-        return self.bundle.numbers(self.variables[name])
+    variables: dict[str, str] = {}
+    for name in bundle.names():
+        published = _published_name(name)
+        if published is None:
+            continue
+        if published in variables:
+            raise CheckpointError(
+                f"{bundle.label}: holds {variables[published]} and {name}, expected one {published}"
+            )
+        variables[published] = name
+    shapes = {published: bundle.shape(name) for published, name in variables.items()}
+    return Arrays(bundle.label, shapes, lambda name: bundle.numbers(variables[name]))
 
 
 def _published_name(name: str) -> str | None:

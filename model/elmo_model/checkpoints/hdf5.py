@@ -1,8 +1,7 @@
 """HDF5 files: arrays by name. A dataset must store the bytes that it declares."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import MAX_RATIO, Source, head
 from elmo_model.files.hdf5_writer import hdf5_writer
 
@@ -22,34 +22,36 @@ def is_hdf5(path: Path) -> bool:
     return head(path, len(_MAGIC)) == _MAGIC
 
 
-@dataclass(frozen=True, slots=True)
-class Datasets:
-    """The datasets of an open file by path. External links and external data are not followed."""
+@contextmanager
+def datasets(source: Source, file: str) -> Iterator[Arrays]:
+    """Open a file: its datasets by path. External links and external data are not followed.
 
-    label: str
-    datasets: dict[str, h5py.Dataset]
+    Raises CheckpointError if it is damaged. Errors of the body are its own.
+    """
+    label = source.label(file)
+    found: dict[str, h5py.Dataset] = {}
 
-    def names(self) -> Collection[str]:
-        """Return the paths of all datasets."""
-        return self.datasets.keys()
+    def collect(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of a dataset; None for one without a shape."""
-        dataset = self.datasets[name]
-        with _reading(self.label):
-            shape: tuple[int, ...] | None = dataset.shape
-        return shape
+    with source.open(file) as stream:
+        with _reading(label):
+            content = h5py.File(stream, "r")
+        with content:
+            with _reading(label):
+                content.visititems(collect)
+                shapes = {name: dataset.shape for name, dataset in found.items()}
+            yield Arrays(label, shapes, lambda name: _numbers(found[name], label, name))
 
-    def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return a dataset. Raises CheckpointError for one of another type, or a damaged one.
 
-        A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
-        """
-        dataset = self.datasets[name]
-        with _reading(self.label):
-            return self._float32(dataset, f"{self.label}: {name}")
+def _numbers(dataset: h5py.Dataset, file: str, name: str) -> NDArray[np.float32]:
+    """Return a dataset. Raises CheckpointError for one of another type, or a damaged one.
 
-    def _float32(self, dataset: h5py.Dataset, label: str) -> NDArray[np.float32]:
+    A dataset of a few bytes may declare a shape of terabytes, which h5py would allocate.
+    """
+    label = f"{file}: {name}"
+    with _reading(file):
         if dataset.dtype.kind != "f" or dataset.dtype.itemsize != 4:
             raise CheckpointError(f"{label} is of type {dataset.dtype}, expected float32")
         stored = dataset.id.get_storage_size()
@@ -59,25 +61,7 @@ class Datasets:
             )
         array = np.empty(dataset.shape, dtype=np.float32)
         dataset.read_direct(array)
-        return array
-
-
-@contextmanager
-def datasets(source: Source, file: str) -> Iterator[Datasets]:
-    """Open a file. Raises CheckpointError if it is damaged. Errors of the body are its own."""
-    found = Datasets(source.label(file), {})
-
-    def collect(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            found.datasets[name] = item
-
-    with source.open(file) as stream:
-        with _reading(found.label):
-            content = h5py.File(stream, "r")
-        with content:
-            with _reading(found.label):
-                content.visititems(collect)
-            yield found
+    return array
 
 
 @contextmanager

@@ -11,7 +11,7 @@ bilm-tf wrote the first such files, AllenNLP reads and writes the same. Traps of
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,20 +27,25 @@ FORGET_BIAS = 1.0
 """bilm-tf adds this to the stored bias of the forget gate at run time."""
 
 
-class Arrays(Protocol):
-    """Arrays by their published names: an HDF5 file, or a TensorFlow checkpoint."""
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """The arrays of an HDF5 file or a TensorFlow checkpoint by name, each read on demand.
 
-    @property
-    def label(self) -> str:
-        """The name of the file for messages."""
+    `label` is the name of the file for messages. A shape is None where an array has none. `numbers`
+    reads an array; it raises CheckpointError for one that is not float32 or is damaged.
+    """
 
-    def names(self) -> Collection[str]: ...
+    label: str
+    shapes: Mapping[str, tuple[int, ...] | None]
+    numbers: Callable[[str], NDArray[np.float32]]
+
+    def names(self) -> Collection[str]:
+        """Return the names of all arrays."""
+        return self.shapes.keys()
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """Return the shape of an array without reading it."""
-
-    def numbers(self, name: str) -> NDArray[np.float32]:
-        """Return an array. Raises CheckpointError if it is not float32 or is damaged."""
+        return self.shapes[name]
 
 
 def decode(

@@ -5,7 +5,7 @@ The index is a LevelDB table that maps the name of an array to a protocol buffer
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
+from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.leveldb_table import masked_crc32c, pairs, varint
 from elmo_model.checkpoints.source import Source
 
@@ -37,8 +38,8 @@ class BundleEntry:
     sliced: bool
 
 
-class Bundle:
-    """The arrays of an open checkpoint by name; each is read on demand."""
+class _Bundle:
+    """The index of an open checkpoint, and its shards, which are opened on demand."""
 
     def __init__(self, source: Source, index: str, streams: ExitStack) -> None:
         self.label = source.label(index)
@@ -48,14 +49,6 @@ class Bundle:
         self._open: dict[int, BinaryIO] = {}
         content = source.read(index, _MAX_INDEX)
         self._shards, self.entries = _entries(self.label, content)
-
-    def names(self) -> Collection[str]:
-        """Return the names of all arrays."""
-        return self.entries.keys()
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of an array without reading it."""
-        return self.entries[name].shape
 
     def numbers(self, name: str) -> NDArray[np.float32]:
         """Return an array. Raises CheckpointError if it is not float32, is sliced or damaged."""
@@ -94,10 +87,12 @@ class Bundle:
 
 
 @contextmanager
-def open_bundle(source: Source, index: str) -> Iterator[Bundle]:
+def open_bundle(source: Source, index: str) -> Iterator[Arrays]:
     """Open a checkpoint by its index. Raises CheckpointError if the index is damaged."""
     with ExitStack() as streams:
-        yield Bundle(source, index, streams)
+        bundle = _Bundle(source, index, streams)
+        shapes = {name: entry.shape for name, entry in bundle.entries.items()}
+        yield Arrays(bundle.label, shapes, bundle.numbers)
 
 
 def _entries(label: str, content: bytes) -> tuple[int, dict[str, BundleEntry]]:

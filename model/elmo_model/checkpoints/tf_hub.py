@@ -7,7 +7,7 @@ characters a token are assumed to be those of the published models, from which m
 from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import layout, options, tars, tensor_bundle
-from elmo_model.checkpoints.bilm_tf import Variables
+from elmo_model.checkpoints.bilm_tf import variables_of
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.source import FolderSource, MemorySource, Source
 from elmo_model.network.config import ElmoConfig
@@ -36,7 +36,7 @@ def read(path: Path) -> Checkpoint:
     """Read the module at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = _source(path)
     with tensor_bundle.open_bundle(source, _INDEX) as bundle:
-        arrays = Variables.of(bundle)
+        arrays = variables_of(bundle)
         config = options.config_of(_options_of_shapes(arrays), arrays.names())
         tensors = layout.decode(arrays, config, "in the other variables")
         layout.refuse_unexpected(arrays, config, "in the other variables")
@@ -65,9 +65,9 @@ def _holds_variables(path: Path) -> bool:
     return False
 
 
-def _options_of_shapes(arrays: Variables) -> options.OptionsFile:
+def _options_of_shapes(arrays: layout.Arrays) -> options.OptionsFile:
     """Return the options file that these variables would have."""
-    shapes = options.Shapes(arrays.label, {name: arrays.shape(name) for name in arrays.names()})
+    shapes = options.Shapes(arrays.label, arrays.shapes)
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
     filters = [
         shapes.of(f"CNN/W_cnn_{number}", 4) for number in range(shapes.count("CNN/W_cnn_{}"))
@@ -83,7 +83,7 @@ def _options_of_shapes(arrays: Variables) -> options.OptionsFile:
     )
 
 
-def _tasks(bundle: tensor_bundle.Bundle, config: ElmoConfig) -> tuple[Task, ...]:
+def _tasks(bundle: layout.Arrays, config: ElmoConfig) -> tuple[Task, ...]:
     """Return the mix behind the module's output `elmo` as a task; none if it holds no mix."""
     if not {_WEIGHTS, _SCALING} <= set(bundle.names()):
         return ()

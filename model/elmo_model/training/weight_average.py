@@ -1,10 +1,11 @@
 """An exponential moving average of the weights: a better model than the last weights, for free."""
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar, cast
+from copy import deepcopy
+from typing import Generic, TypeVar
 
+import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -14,38 +15,36 @@ _INTERVAL = 8
 
 
 class WeightAverage(Generic[_Model]):
-    """The moving average of a model's weights, by torch.
+    """The moving average of a model's weights, in `model`, a copy of the trained one.
 
-    `decay` is the weight of the former average after one step; 0 switches the average off. Early in
-    a run the decay is at most (1 + step) / (10 + step), so that the first weights are forgotten.
+    `decay` is the weight of the former average after one step; 0 switches the average off: `model`
+    is the trained one then. Early in a run the decay is at most (1 + step) / (10 + step), so that
+    the first weights are forgotten.
     """
 
     def __init__(self, trained: _Model, decay: float) -> None:
         self._trained, self._decay = trained, decay
-        self._averaged = AveragedModel(trained) if decay else None
-        if self._averaged is not None:
-            # torch would replace the first weights by those of the first update
-            self._averaged.n_averaged.fill_(1)
+        self.model = deepcopy(trained) if decay else trained
 
-    @property
-    def model(self) -> _Model:
-        """A copy of the model with the average; without a decay the model itself."""
-        return self._trained if self._averaged is None else cast(_Model, self._averaged.module)
-
+    @torch.no_grad()
     def update(self, step: int) -> None:
         """Take the weights after `step` steps into the average, where an update is due."""
-        if self._averaged is None or step % _INTERVAL:
+        if not self._decay or step % _INTERVAL:
             return
         decay = min(self._decay, (1 + step) / (10 + step)) ** _INTERVAL
-        self._averaged.multi_avg_fn = get_ema_multi_avg_fn(decay)
-        self._averaged.update_parameters(self._trained)
+        pairs = zip(self.model.parameters(), self._trained.parameters(), strict=True)
+        for average, weight in pairs:
+            # Weights that do not learn keep their bits, and so their revision: lerp makes 0.0 of
+            # -0.0.
+            if not average.equal(weight):
+                average.lerp_(weight, 1 - decay)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the average by the names of the model's state; empty where it is switched off."""
-        state = {} if self._averaged is None else self.model.state_dict()
+        state = self.model.state_dict() if self._decay else {}
         return {name: value.cpu() for name, value in state.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Continue from an average that `state_dict` returned."""
-        if self._averaged is not None:
+        if self._decay:
             self.model.load_state_dict(state)

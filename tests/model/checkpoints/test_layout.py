@@ -1,7 +1,6 @@
 """The layout of published weights, and its traps."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -20,21 +19,9 @@ CONFIG = ElmoConfig(
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
 
 
-@dataclass
-class InMemory:
-    """Arrays by name."""
-
-    arrays: Mapping[str, NDArray[np.float32]]
-    label: str = "label"
-
-    def names(self) -> Collection[str]:
-        return self.arrays.keys()
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        return self.arrays[name].shape
-
-    def numbers(self, name: str) -> NDArray[np.float32]:
-        return self.arrays[name]
+def in_memory(arrays: Mapping[str, NDArray[np.float32]]) -> layout.Arrays:
+    shapes = {name: array.shape for name, array in arrays.items()}
+    return layout.Arrays("label", shapes, arrays.__getitem__)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +41,12 @@ def arrays(tensors: dict[str, torch.Tensor]) -> dict[str, NDArray[np.float32]]:
 def test_decoding_inverts_encoding(
     tensors: dict[str, torch.Tensor], arrays: dict[str, NDArray[np.float32]]
 ) -> None:
-    found = layout.decode(InMemory(arrays), CONFIG, "in the test")
+    found = layout.decode(in_memory(arrays), CONFIG, "in the test")
 
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert torch.equal(found[name], tensor), name
-    layout.refuse_unexpected(InMemory(arrays), CONFIG, "in the test")
+    layout.refuse_unexpected(in_memory(arrays), CONFIG, "in the test")
 
 
 def test_the_character_table_is_stored_without_row_zero(
@@ -76,11 +63,11 @@ def test_a_stored_row_zero_must_be_zero(arrays: dict[str, NDArray[np.float32]]) 
     with_zero = {**arrays, "char_embed": np.concatenate((np.zeros_like(table[:1]), table))}
     with_one = {**arrays, "char_embed": np.concatenate((np.ones_like(table[:1]), table))}
 
-    found = layout.decode(InMemory(with_zero), CONFIG, "")
+    found = layout.decode(in_memory(with_zero), CONFIG, "")
 
     assert found["token_embedder.char_cnn.characters"].shape == (262, 3)
     with pytest.raises(CheckpointError, match="262 rows and the first is not zero"):
-        layout.decode(InMemory(with_one), CONFIG, "")
+        layout.decode(in_memory(with_one), CONFIG, "")
 
 
 def test_carry_and_transform_keep_their_names_and_are_transposed(
@@ -108,10 +95,10 @@ def test_an_array_of_another_option_is_named(arrays: dict[str, NDArray[np.float3
         ("CNN_high_1/W_carry", r"char_cnn\.n_highway is 1 in the test"),
         ("CNN/W_cnn_2", r"char_cnn\.filters is \[\[1, 2\], \[2, 4\]\] in the test"),
     ):
-        more = InMemory({**arrays, name: np.zeros(1, np.float32)})
+        more = in_memory({**arrays, name: np.zeros(1, np.float32)})
         with pytest.raises(CheckpointError, match=f"{name} is found, but not expected: {option}"):
             layout.refuse_unexpected(more, CONFIG, "in the test")
-    strange = InMemory({**arrays, "strange": np.zeros(1, np.float32)})
+    strange = in_memory({**arrays, "strange": np.zeros(1, np.float32)})
     with pytest.raises(CheckpointError, match=r"label: strange is found, but not expected$"):
         layout.refuse_unexpected(strange, CONFIG, "in the test")
     layout.refuse_unexpected(strange, CONFIG, "in the test", {"strange"})

@@ -44,6 +44,12 @@ def test_the_first_weights_are_forgotten_early() -> None:
     assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([1.0] * 2, abs=0.02)
 
 
+def test_weights_that_do_not_learn_keep_their_bits() -> None:
+    average = WeightAverage(constant(-0.0), 0.998)
+    average.update(1008)
+    assert all(bool(value.signbit().all()) for value in average.state_dict().values())
+
+
 def test_the_trained_model_keeps_its_own_weights() -> None:
     model = constant(1.0)
     average = WeightAverage(model, 0.99)
