@@ -10,7 +10,7 @@ from torch.nn import functional
 from elmo_model.network.bilm import BiLM, Stack
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.lstm import ProjectedLSTM
-from elmo_model.network.state import State
+from elmo_model.network.state import DirectionState, State
 from elmo_model.network.token_encoder import CharCNN
 from elmo_model.training.batches import Batch
 from elmo_model.training.direction import Direction
@@ -60,8 +60,7 @@ class LanguageModel(nn.Module):
             batch.directions,
             (bilm.forward_stack, bilm.backward_stack),
             (None, None) if teacher is None else (teacher.forward_stack, teacher.backward_stack),
-            state.h.chunk(2, dim=2),
-            state.c.chunk(2, dim=2),
+            state.directions(),
             strict=True,
         )
         forward, backward = (partial(self._direction_loss, *half, softmax_alone) for half in halves)
@@ -73,8 +72,8 @@ class LanguageModel(nn.Module):
         else:
             (first, left), (second, right) = forward(vectors), backward(vectors)
             losses = first, second
-        h, c = (torch.cat(pair, dim=2) for pair in zip(left, right, strict=True))
-        return torch.stack(losses), State(h.to(state.h.dtype), c.to(state.c.dtype))
+        after = State.join(left, right)
+        return torch.stack(losses), State(after.h.to(state.h.dtype), after.c.to(state.c.dtype))
 
     @torch.no_grad()
     def shrink_recurrence(self, batch: Batch, noise: float) -> None:
@@ -88,12 +87,10 @@ class LanguageModel(nn.Module):
         vectors = self._vectors(batch.characters)
         stacks = self.elmo.bilm.forward_stack, self.elmo.bilm.backward_stack
         state = self.elmo.bilm.zero_state(vectors, batch.rows)
-        for direction, stack, h, c in zip(
-            batch.directions, stacks, state.h.chunk(2, dim=2), state.c.chunk(2, dim=2), strict=True
-        ):
+        halves = zip(batch.directions, stacks, state.directions(), strict=True)
+        for direction, stack, own_state in halves:
             tokens = functional.embedding(direction.index, vectors)
-            before = _pick(h, direction.before), _pick(c, direction.before)
-            layers, *_ = stack(tokens, direction.sizes, *before)
+            layers, *_ = stack(tokens, direction.sizes, *_pick(own_state, direction.before))
             for number, lstm in enumerate(stack.layers):
                 assert isinstance(lstm, ProjectedLSTM)
                 residual = layers[number - 1] if stack.skip and number else 0
@@ -122,14 +119,13 @@ class LanguageModel(nn.Module):
         direction: Direction,
         stack: Stack,
         teacher: Stack | None,
-        h: Tensor,
-        c: Tensor,
+        state: DirectionState,
         softmax_alone: bool,
         vectors: Tensor,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    ) -> tuple[Tensor, DirectionState]:
         """Map the vectors of the distinct words to the mean loss of one direction and its state."""
         tokens = functional.embedding(direction.index, vectors)
-        before = _pick(h, direction.before), _pick(c, direction.before)
+        before = _pick(state, direction.before)
         layers, h, c = stack(tokens, direction.sizes, *before)
         if teacher is not None and not softmax_alone:
             with torch.no_grad():
@@ -166,6 +162,7 @@ def _distance(layers: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
     return torch.stack(shares).mean()
 
 
-def _pick(state: Tensor, rows: Tensor) -> Tensor:
-    """Map (L, B, width) to (L, segments, width); row B is zero."""
-    return functional.pad(state, (0, 0, 0, 1))[:, rows]
+def _pick(state: DirectionState, rows: Tensor) -> DirectionState:
+    """Map h and c (L, B, width) to (L, segments, width); row B is zero."""
+    h, c = (functional.pad(values, (0, 0, 0, 1))[:, rows] for values in state)
+    return h, c

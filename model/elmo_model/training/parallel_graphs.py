@@ -2,26 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from elmo_model.inference.threads import ParallelDirections
 
-Graph = Callable[..., tuple[Tensor, tuple[Tensor, ...]]]
+Others = TypeVar("Others", bound=tuple[Tensor, ...])
+Graph = Callable[..., tuple[Tensor, Others]]
 """Map inputs to one tensor with a gradient, and to others without one."""
 
 
 def parallel_graphs(
-    first: Graph, second: Graph, inputs: Sequence[Tensor], parameters: Sequence[Tensor]
-) -> tuple[tuple[Tensor, Tensor], tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+    first: Graph[Others],
+    second: Graph[Others],
+    inputs: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+) -> tuple[tuple[Tensor, Tensor], tuple[Others, Others]]:
     """Call both functions with `inputs`; return the tensor of each, and the others of each.
 
     The tensor may depend on `inputs` and `parameters`, and on nothing else that needs a gradient.
     The functions must not draw random numbers: two threads draw in no fixed order.
     """
-    others: list[tuple[Tensor, ...]] = []
+    others: list[Others] = []
     outputs: tuple[Tensor, Tensor] = _ParallelGraphs.apply(  # type: ignore[no-untyped-call]
         (first, second), others, len(inputs), *inputs, *parameters
     )
@@ -44,8 +48,8 @@ class _ParallelGraphs(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        functions: tuple[Graph, Graph],
-        others: list[tuple[Tensor, ...]],
+        functions: tuple[Graph[Others], Graph[Others]],
+        others: list[Others],
         count: int,
         *tensors: Tensor,
     ) -> tuple[Tensor, Tensor]:
@@ -53,7 +57,7 @@ class _ParallelGraphs(torch.autograd.Function):
         precision = torch.get_autocast_dtype(device)
         mixed = torch.is_autocast_enabled(device)
 
-        def run(function: Graph) -> tuple[list[Tensor], Tensor, tuple[Tensor, ...]]:
+        def run(function: Graph[Others]) -> tuple[list[Tensor], Tensor, Others]:
             own = [values.detach().requires_grad_() for values in tensors[:count]]
             # these settings belong to a thread
             with torch.enable_grad(), torch.autocast(device, precision, enabled=mixed):
