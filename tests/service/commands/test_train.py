@@ -208,6 +208,25 @@ def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: li
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--recipe", "new", "'reference', 'modern'"),
+        ("--shape", "huge", "'huge' is none of tiny"),
+        ("--precision", "int4", "'float32', 'bfloat16'"),
+        ("--schedule", "linear", "'constant-decay'"),
+        ("--device", "tpu", "--device is 'tpu', expected cpu or cuda"),
+    ],
+)
+def test_a_wrong_choice_is_found_before_the_text_is_read(
+    tmp_path: Path, option: str, value: str, expected: str
+) -> None:
+    refused = elmo("train", tmp_path / "run", "--text", TEXT, option, value)
+
+    assert refused.exit_code in (1, 2) and expected in refused.stderr, refused.output
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
     text = " ".join(elmo("train", "--help").stdout.split())
 
