@@ -28,7 +28,8 @@ def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
     index = write_bundle(tmp_path / "model.ckpt-7", variables(write_pair(tmp_path / "pair")))
     whole, source = index.read_bytes(), FolderSource(tmp_path)
     with open_bundle(source, index.name) as bundle:
-        arrays = {name: bundle.numbers(name) for name in bundle.names()}
+        shapes = bundle.shapes
+        arrays = {name: bundle.numbers(name) for name in shapes if name != "global_step"}
     unnoticed = 0
     for position in range(0, len(whole), 11):
         broken = bytearray(whole)
@@ -36,7 +37,7 @@ def test_a_wrong_bit_anywhere_in_the_index_is_noticed(tmp_path: Path) -> None:
         index.write_bytes(broken)
         try:
             with open_bundle(source, index.name) as bundle:
-                assert bundle.names() == arrays.keys()
+                assert bundle.shapes == shapes
                 for name, array in arrays.items():
                     np.testing.assert_array_equal(bundle.numbers(name), array)
                 unnoticed += 1

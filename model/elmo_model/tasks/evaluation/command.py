@@ -74,8 +74,6 @@ def _check(options: EvaluateOptions) -> None:
             "no test set is given, expected --pos-train and --pos-test, --homographs-train and "
             "--homographs-test, --wic, --senses, or --stability"
         )
-    if options.tags not in ("upos", "xpos"):
-        raise EvaluationError(f"--tags is {options.tags!r}, expected upos or xpos")
     if options.device not in (None, *_devices()):
         raise EvaluationError(f"--device is {options.device!r}; there is {', '.join(_devices())}")
 

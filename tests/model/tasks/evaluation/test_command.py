@@ -19,7 +19,6 @@ from tests.support.steps import Steps
     [
         ({}, "no test set is given"),
         ({"pos_train": Path("a")}, "--pos-train and --pos-test are given together"),
-        ({"wic": Path("a"), "tags": "ner"}, "--tags is 'ner', expected upos or xpos"),
         ({"senses": True, "device": "gpu"}, "--device is 'gpu'; there is .*cpu"),
         ({"senses": True, "device": "cuda:99"}, "--device is 'cuda:99'; there is .*cpu"),
         ({"wic": Path("nowhere.tsv")}, "nowhere.tsv: cannot be read"),
