@@ -21,6 +21,7 @@ from elmo_model.files.atomic import publish
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
 from elmo_model.text.files import open_text
 from elmo_model.training.vocabulary import Vocabulary
+from elmo_model.validation import parsed
 
 _VERSION = 1
 _BLOCK = 1 << 20  # numbers written at once; bounds memory
@@ -83,16 +84,14 @@ class Corpus:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Map a folder that `encode` wrote. Raises CorpusError if it is incomplete."""
+        shards = _about(folder).shards
         try:
-            about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-            shards = tuple(Shard(**shard) for shard in about["shards"])
             lengths = np.fromfile(folder / "lengths.i32", dtype=np.int32)
             words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
             counts = np.fromfile(folder / "counts.i64", dtype=np.int64)
             tokens = np.memmap(folder / "tokens.i32", dtype=np.int32, mode="r")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            fault = f"corpus.json lacks {error}" if isinstance(error, KeyError) else error
-            raise CorpusError(f"{folder}: is no encoded corpus: {fault}") from error
+        except (OSError, ValueError) as error:
+            raise CorpusError(f"{folder}: is no encoded corpus: {error}") from error
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         if starts[-1] != len(tokens) or len(words) != len(counts):
             raise CorpusError(f"{folder}: holds {len(tokens):,} tokens, expected {starts[-1]:,}")
@@ -164,6 +163,14 @@ class _Part:
     counts: Ids
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    """The file corpus.json."""
+
+    version: int
+    shards: tuple[Shard, ...]
+
+
 class _Lexicon(dict[str, int]):
     """Maps words to numbers; a new word gets the next number."""
 
@@ -178,15 +185,18 @@ class _Lexicon(dict[str, int]):
 def _encoded(shards: Sequence[Path], folder: Path) -> Corpus | None:
     if not (folder / "corpus.json").exists():
         return None
-    try:
-        about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        found = [(each["name"], each["bytes"], each["changed"]) for each in about["shards"]]
-        version = about["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorpusError(f"{folder}: corpus.json is of no encoded corpus: {error!r}") from error
-    if version != _VERSION or found != [_signature(path) for path in shards]:
+    about = _about(folder)
+    found = [(shard.name, shard.bytes, shard.changed) for shard in about.shards]
+    if about.version != _VERSION or found != [_signature(path) for path in shards]:
         return None
     return Corpus.open(folder)
+
+
+def _about(folder: Path) -> "_About":
+    try:
+        return parsed(_About, (folder / "corpus.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{folder}: corpus.json is of no encoded corpus: {error}") from error
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -261,12 +271,12 @@ def _merge(parts: Iterator[_Part], folder: Path) -> None:
             lengths_file.write(part.stem.with_suffix(".lengths").read_bytes())
             for suffix in (".tokens", ".lengths"):
                 part.stem.with_suffix(suffix).unlink()
-            shards.append(asdict(part.shard))
+            shards.append(part.shard)
     counts.tofile(folder / "counts.i64")
     words = "".join(f"{word}\n" for word in lexicon)
     (folder / "words.txt").write_text(words, encoding="utf-8", newline="\n")
-    about = {"version": _VERSION, "shards": shards}
-    (folder / "corpus.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    about = _About(_VERSION, tuple(shards))
+    (folder / "corpus.json").write_text(json.dumps(asdict(about), indent=1), encoding="utf-8")
 
 
 def _blocks(stem: Path) -> Iterator[NDArray[np.int32]]:

@@ -116,7 +116,7 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
     whole = about.read_text()
     for content in ("[]", "{}", '{"shards": 1}', '{"shards": [{"name": "a.txt"}]}'):
         about.write_text(content)
-        with pytest.raises(CorpusError, match="corpus: is no encoded corpus"):
+        with pytest.raises(CorpusError, match=r"corpus: corpus\.json is of no encoded corpus"):
             Corpus.open(tmp_path / "corpus")
     about.write_text(whole)
     tokens = tmp_path / "corpus" / "tokens.i32"
