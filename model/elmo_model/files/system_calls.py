@@ -1,16 +1,32 @@
 """System calls that Linux alone has, each with its other case."""
 
+import math
 import os
+from pathlib import Path
 from typing import BinaryIO
 
 _ZEROS = bytes(1 << 20)
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use; without Linux all of the machine."""
+    """Return the cores that this process may use: by its affinity, and by a container's quota.
+
+    Without Linux these are all of the machine.
+    """
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, _quota() or count))
+
+
+def _quota() -> int | None:
+    """Return the whole cores of cgroup v2's cpu.max, which no affinity shows."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
+        return math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):  # no cgroup, or "max": no quota
+        return None
 
 
 def reserve(file: BinaryIO, start: int, stop: int) -> None:

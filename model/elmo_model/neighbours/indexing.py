@@ -7,8 +7,8 @@ from pathlib import Path
 
 from elmo_model.files.locks import locked_folder
 from elmo_model.neighbours.centre import Network, centre_of
-from elmo_model.neighbours.manifest import FILE, IndexFolderError, Manifest
-from elmo_model.neighbours.text import TextPart, TextParts
+from elmo_model.neighbours.manifest import FILE, Manifest
+from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
 from elmo_model.text.batches import by_length
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import write_bytes
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
 from elmo_model.validation import parsed
 
 FILE: Final = "index.json"
@@ -15,25 +15,6 @@ VERSION: Final = 2
 """Version of the layout of an index: one of another version is refused."""
 
 _FORMAT: Final = "elmo-serve index of uses"
-
-
-class IndexFolderError(ElmoError):
-    """A folder is no index, or the index does not fit; the message is one line that names it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartFacts:
-    """The size of a part. `words` counts those that it has first, `lines` the lines of the text.
-
-    `digest` is the SHA-256 of these lines, `files` has the size of each file in bytes.
-    """
-
-    tokens: int
-    sentences: int
-    words: int
-    lines: int
-    digest: str
-    files: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

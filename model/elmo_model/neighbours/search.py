@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from usearch.compiled import MetricKind, ScalarKind
 from usearch.index import Index, search
 
-from elmo_model.neighbours.manifest import IndexFolderError
+from elmo_model.neighbours.text import IndexFolderError
 
 GRAPH: Final = ".usearch"
 """The ending of the file of a graph."""

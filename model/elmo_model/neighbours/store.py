@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from elmo_model.files.arrays import WordList, mapped_array
 from elmo_model.files.system_calls import usable_cores
 from elmo_model.neighbours.index import FrequentWords, NeighbourIndex
-from elmo_model.neighbours.manifest import IndexFolderError, Manifest, PartFacts
+from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
 
 CENTRE: Final = "centre.npy"
 WORDS: Final = "words"

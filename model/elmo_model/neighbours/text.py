@@ -4,14 +4,14 @@
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from elmo_model.neighbours.manifest import IndexFolderError, PartFacts
+from elmo_model.errors import ElmoError
 from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
@@ -30,6 +30,25 @@ one, in whatever language it was trained."""
 _BUILT_IN_FILE: Final = Path(__file__).with_name("uses.tsv")
 
 _Lines = Iterator[tuple[int, bytes, str]]
+
+
+class IndexFolderError(ElmoError):
+    """A folder is no index, or the index does not fit; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """The size of a part. `words` counts those that it has first, `lines` the lines of the text.
+
+    `digest` is the SHA-256 of these lines, `files` has the size of each file in bytes.
+    """
+
+    tokens: int
+    sentences: int
+    words: int
+    lines: int
+    digest: str
+    files: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.arrays import WordList
 from elmo_model.neighbours import store
-from elmo_model.neighbours.manifest import IndexFolderError, Manifest, PartFacts
+from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import (
     AVERAGE,
     Part,
@@ -24,6 +24,7 @@ from elmo_model.neighbours.part import (
 )
 from elmo_model.neighbours.search import GRAPH, FlatSearch, build
 from elmo_model.neighbours.store import CENTRE, WORDS, part_folder
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
 
 GRAPH_FROM: Final = 16_384
 """Vectors from which a search gets a graph. An exact search among fewer takes 2 ms at the most for

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from elmo_model.neighbours.index import NeighbourIndex
-from elmo_model.neighbours.manifest import IndexFolderError
 from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_serve.settings import SettingsError, variable
 
 

@@ -17,9 +17,14 @@ import orjson
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.neighbours.index import NeighbourIndex
-from elmo_model.neighbours.manifest import IndexFolderError, Manifest
+from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.store import index_of_part, open_index
-from elmo_model.neighbours.text import BUILT_IN, built_in_digest, built_in_sentences
+from elmo_model.neighbours.text import (
+    BUILT_IN,
+    IndexFolderError,
+    built_in_digest,
+    built_in_sentences,
+)
 from elmo_model.neighbours.writer import IndexWriter, NewPart, PartWriter
 from elmo_model.text.batches import by_length
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece

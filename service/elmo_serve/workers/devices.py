@@ -1,16 +1,14 @@
-"""Which devices and how many cores there are, found without torch."""
+"""The devices of this machine, found without torch."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.metadata
-import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Self
 
+from elmo_model.files.system_calls import usable_cores
 from elmo_serve.settings import SettingsError
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
@@ -24,7 +22,8 @@ class Hardware:
     """The devices that this installation of torch can use, and the cores of the CPU.
 
     `cuda_devices` is the number that the driver shows to one process. `visible` is the value of
-    `CUDA_VISIBLE_DEVICES`, None where it is not set. `cores` is by default what `cores()` finds.
+    `CUDA_VISIBLE_DEVICES`, None where it is not set. `cores` are by default those that this process
+    may use.
 
     The driver shows at most one MIG slice to a process, also where the variable lists several. Each
     slice of the list is a device all the same: its worker is a process that sees this slice alone.
@@ -33,7 +32,7 @@ class Hardware:
     cuda_devices: int
     visible: str | None = None
     is_cpu_build: bool = False
-    cores: int = field(default_factory=lambda: cores())  # noqa: PLW0108 - see below
+    cores: int = field(default_factory=usable_cores)
 
     @classmethod
     def here(cls, visible: str | None = None) -> Self:
@@ -82,24 +81,6 @@ class Hardware:
         if self.visible is not None:
             return f"no such device, and {VISIBLE} is {self.visible!r}"
         return "no such device"
-
-
-def cores() -> int:
-    """Return the cores that this process may use: by its affinity, and by a container's quota."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    return max(1, min(count, _quota() or count))
-
-
-def _quota() -> int | None:
-    """Return the whole cores of cgroup v2's cpu.max, which no affinity shows."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError):  # no cgroup, or "max": no quota
-        return None
 
 
 def _is_cpu_build() -> bool:

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from elmo_model.neighbours.indexing import index_text
-from elmo_model.neighbours.manifest import IndexFolderError
 from elmo_model.neighbours.search import GraphSearch
 from elmo_model.neighbours.store import open_index
-from elmo_model.neighbours.text import TextParts
+from elmo_model.neighbours.text import IndexFolderError, TextParts
 from elmo_model.text.tokenizers import tokenizer
 from tests.support.neighbours import made_up, manifest_of
 

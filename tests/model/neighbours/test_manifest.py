@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from elmo_model.neighbours.manifest import FILE, IndexFolderError, Manifest, PartFacts
+from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.store import part_folder
+from elmo_model.neighbours.text import IndexFolderError, PartFacts
 from tests.support.neighbours import manifest_of
 
 PART = PartFacts(5, 2, 3, 2, "0f", {"words.bin": 7})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.neighbours import store
-from elmo_model.neighbours.manifest import IndexFolderError
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import LAYERS, centre_of, made_up
 

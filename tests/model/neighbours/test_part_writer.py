@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.manifest import IndexFolderError
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import LAYERS, WIDTH, centre_of, made_up
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.manifest import IndexFolderError
 from elmo_model.neighbours.search import FlatSearch, GraphSearch, build, rounded
+from elmo_model.neighbours.text import IndexFolderError
 from tests.support.full_disk import full_disk
 
 

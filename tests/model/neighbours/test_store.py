@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.neighbours.manifest import IndexFolderError
 from elmo_model.neighbours.store import index_of_part, open_index
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_model.neighbours.writer import PartWriter
 from tests.support.neighbours import centre_of, made_up, manifest_of, write_index
 

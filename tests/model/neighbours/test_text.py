@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.neighbours.manifest import IndexFolderError, PartFacts
-from elmo_model.neighbours.text import TextPart, TextParts
+from elmo_model.neighbours.text import IndexFolderError, PartFacts, TextPart, TextParts
 from elmo_model.text.files import TextError
 from elmo_model.text.tokenizers import tokenizer
 

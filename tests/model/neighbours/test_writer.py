@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.neighbours.manifest import IndexFolderError
 from elmo_model.neighbours.store import open_index
+from elmo_model.neighbours.text import IndexFolderError
 from elmo_model.neighbours.writer import IndexWriter
 from tests.support.neighbours import centre_of, made_up, manifest_of, write_index
 

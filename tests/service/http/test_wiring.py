@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from elmo_model.files.system_calls import usable_cores
 from elmo_serve.errors import TooLarge
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings
-from elmo_serve.workers import devices
 from elmo_serve.workers.messages import RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
@@ -38,7 +38,7 @@ async def test_the_cores_are_divided_among_the_workers_of_a_device() -> None:
     assert [(each.model, each.device, each.precision) for each in made] == [
         (str(SMALL), "cpu", "float32")
     ] * 2
-    assert {each.threads for each in made} == {max(1, devices.cores() // 2)}
+    assert {each.threads for each in made} == {max(1, usable_cores() // 2)}
     assert {each.warm_up_tokens for each in made} == {server.settings.batch_tokens("cpu")}
     await server.engine.stop()
 

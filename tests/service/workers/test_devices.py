@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from elmo_serve.settings import SettingsError
@@ -74,10 +72,6 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
         hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES")
 
     assert str(caught.value) == f"ELMO_DEVICES='cpu,cuda:1' is not allowed: {cause}"
-
-
-def test_there_is_a_core() -> None:
-    assert 1 <= devices.cores() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(

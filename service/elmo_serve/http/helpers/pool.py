@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from elmo_model.files.system_calls import usable_cores
 from elmo_serve.errors import ServiceError, Unavailable
 from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part, work
-from elmo_serve.workers.devices import cores
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
@@ -111,7 +111,7 @@ class HelperPool:
             minimum_size=kind.minimum_size,
         )
         self._slots: list[Slot[Pending]] = []
-        for _ in range(count or default_count(cores())):
+        for _ in range(count or default_count(usable_cores())):
             Slot(spec, self, self._slots, clock)  # it adds itself to the slots
 
     def start(self) -> None:
