@@ -42,9 +42,14 @@ def options(tmp_path: Path, run: str, **changed: Any) -> TrainOptions:
         measure_every=6,
         save_every=4,
     )
+    return with_changes(usual, **changed)
+
+
+def with_changes(chosen: TrainOptions, **changed: Any) -> TrainOptions:
+    """Return options with others of their own or of their recipe."""
     names = {field.name for field in fields(Recipe)} & changed.keys()
-    overrides = {**usual.overrides, **{name: changed.pop(name) for name in names}}
-    return replace(usual, **changed, overrides=overrides)
+    overrides = {**chosen.overrides, **{name: changed.pop(name) for name in names}}
+    return replace(chosen, **changed, overrides=overrides)
 
 
 def arguments(chosen: TrainOptions) -> list[str]:

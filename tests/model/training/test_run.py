@@ -15,14 +15,14 @@ from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.run import Folder, Plan, RunError, trained_model
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
-from tests.support.training_runs import SENTENCES, options
+from tests.support.training_runs import SENTENCES, options, with_changes
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run", steps=2, schedule="cosine", heldout=None)
     train(chosen)
     with pytest.raises(ElmoError, match=r"recipe\.dropout 0\.1, found 0\.2"):
-        train(replace(chosen, dropout=0.2))
+        train(with_changes(chosen, dropout=0.2))
     with pytest.raises(ElmoError, match="steps 2, found 3"):
         train(replace(chosen, steps=3))
     with pytest.raises(ElmoError, match=r"has done 2 steps, found --steps 1"):

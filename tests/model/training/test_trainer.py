@@ -13,7 +13,7 @@ from elmo_model.errors import ElmoError
 from elmo_model.training import snapshot
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.recipe import SOFTMAX_BIASES
-from tests.support.training_runs import lines, losses, options, weights
+from tests.support.training_runs import lines, losses, options, weights, with_changes
 
 
 @pytest.mark.parametrize("recipe", ["reference", "modern"])
@@ -50,7 +50,7 @@ def test_both_recipes_learn(tmp_path: Path, recipe: str, softmax: str) -> None:
     rare = {"heldout": None, "save_every": 80, "log_every": 10}
     chosen = options(tmp_path, "run", recipe=recipe, softmax=softmax, steps=80, **rare)
     # a run that starts from the unigram model has less to learn
-    assert train(replace(chosen, dropout=0.0, softmax_bias="zero")) == 0
+    assert train(with_changes(chosen, dropout=0.0, softmax_bias="zero")) == 0
     first, *_, last = losses(chosen.run)
     assert sum(last[1:]) < sum(first[1:]) - 0.3
 
