@@ -19,7 +19,7 @@ _FORMAT: Final = "elmo-serve index of uses"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an index is of. `layers` is L + 1, `dimension` 2P.
+    """The description of an index. `layers` is L + 1, `dimension` 2P.
 
     `text` is the name of the text, `tokenizer` what its lines were split by. `words` has the files
     of the frequent words, once all parts are there.

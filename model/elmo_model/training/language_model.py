@@ -144,7 +144,7 @@ class LanguageModel(nn.Module):
         return cnn
 
     def zero_state(self, rows: int) -> State:
-        """Return the zero state of so many rows."""
+        """Return the state of `rows` rows before their first words: zeros."""
         return self.elmo.bilm.zero_state(self.softmax.weight, rows)
 
     def _loss(self, top: Tensor, direction: Direction) -> Tensor:

@@ -126,7 +126,7 @@ class TrainOptions:
     def plan(
         self, corpus: Corpus, words: int, config: ElmoConfig, network: Elmo | None = None
     ) -> Plan:
-        """Return the plan of a run on `corpus` with a vocabulary of so many words.
+        """Return the plan of a run on `corpus`; its vocabulary has `words` words.
 
         `config` and `network` are those of the functions above. Raises CommandError for a sample
         that is larger than the vocabulary.

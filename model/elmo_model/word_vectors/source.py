@@ -16,7 +16,7 @@ GZIP = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 20
 """Bytes that are read at once, and the most that `Source.peek` shows."""
 
-_MOST_WIDTH = 1 << 20
+_MAX_WIDTH = 1 << 20
 """Largest width of a vector: a larger one means that the file has another format."""
 
 
@@ -26,8 +26,8 @@ class WordVectorsError(ElmoError):
 
 def check_width(place: object, width: int) -> None:
     """Raise WordVectorsError for a width that no vector has; `place` is the file, or its line."""
-    if not 1 <= width <= _MOST_WIDTH:
-        raise WordVectorsError(f"{place}: the width is {width}, expected from 1 to {_MOST_WIDTH:,}")
+    if not 1 <= width <= _MAX_WIDTH:
+        raise WordVectorsError(f"{place}: the width is {width}, expected from 1 to {_MAX_WIDTH:,}")
 
 
 class Source:
@@ -50,17 +50,17 @@ class Source:
             )
         return data
 
-    def until(self, end: bytes, most: int, what: str) -> bytes:
+    def until(self, end: bytes, max_bytes: int, what: str) -> bytes:
         """Return the bytes before the next `end`, one byte, and step behind it.
 
-        Raises WordVectorsError where it is not among the next `most` bytes.
+        Raises WordVectorsError where it is not among the next `max_bytes` bytes.
         """
         found = bytearray()
         # Byte by byte: `peek` copies the rest of the buffer, which takes longer than a short word.
         while (byte := self._stream.read(1)) != end:
             found += byte
-            if not byte or len(found) > most:
-                raise WordVectorsError(f"{self.path}: {what} has no end within {most} bytes")
+            if not byte or len(found) > max_bytes:
+                raise WordVectorsError(f"{self.path}: {what} has no end within {max_bytes} bytes")
         return bytes(found)
 
     def rest(self) -> bytes:
