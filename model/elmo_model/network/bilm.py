@@ -39,11 +39,17 @@ class BiLM(nn.Module):
         if not lengths:
             return token_layer.expand(self.config.layers + 1, -1, -1), before
         packing = Packing.of(lengths, tokens.device)
-        forward, backward = before.take(len(lengths)).directions()
-        left, forward = _run(self.forward_stack, tokens, packing, packing.forward, forward)
-        right, backward = _run(self.backward_stack, tokens, packing, packing.backward, backward)
-        upper = [torch.cat(both, dim=1) for both in zip(left, right, strict=True)]  # L x (N, 2P)
-        return torch.stack([token_layer, *upper]), before.carry(State.join(forward, backward))
+        forward_state, backward_state = before.take(len(lengths)).directions()
+        forward, forward_state = _run(
+            self.forward_stack, tokens, packing, packing.forward, forward_state
+        )
+        backward, backward_state = _run(
+            self.backward_stack, tokens, packing, packing.backward, backward_state
+        )
+        # L layers, (N, 2P) each
+        upper = [torch.cat(both, dim=1) for both in zip(forward, backward, strict=True)]
+        after = State.join(forward_state, backward_state)
+        return torch.stack([token_layer, *upper]), before.carry(after)
 
     def zero_state(self, like: Tensor, rows: int) -> State:
         """Return the state before the first token, of the type and on the device of `like`."""
