@@ -49,7 +49,8 @@ class Vocabulary(WordVocabulary):
 
     def numbers(self, words: Iterable[str]) -> list[int]:
         """Map words to their numbers, unknown words to the number of `<UNK>`."""
-        return self.word_ids(list(words)).tolist()
+        numbers: list[int] = self.word_ids(list(words)).tolist()
+        return numbers
 
     def counts(self, words: Iterable[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map the counts of `words` to those of the vocabulary (V,); `<UNK>` has all others."""
