@@ -99,13 +99,15 @@ def compare_features(
     train: Features,
     test: Features | None,
     options: FitOptions,
+    on_row: Callable[[Row], None] = lambda _: None,
     on_fit: Callable[[int, int], None] = lambda _done, _total: None,
     fixed: Mapping[str, tuple[float, ...]] | None = None,
 ) -> Comparison:
     """Fit every mixture from every seed, as `compare` does, on vectors that are there.
 
-    `on_fit` is called after each fit with the number of fits so far and of all. `fixed` are the
-    weights of the other mixtures, by default those of `fixed_mixtures`.
+    `on_row` is called with each mixture, the learned one first, and `on_fit` after each seed of it
+    with the number of fits so far and of all.
+    `fixed` are the weights of the other mixtures, by default those of `fixed_mixtures`.
     Raises FitError where a validation part leaves nothing to learn from.
     """
     splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
@@ -128,6 +130,7 @@ def compare_features(
             done += 1
             on_fit(done, total)
         rows.append(Row(name, tuple(learned), tuple(scores)))
+        on_row(rows[-1])
     assert best is not None  # the learned mixture is one of them
     return Comparison(
         tuple(rows),

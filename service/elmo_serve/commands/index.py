@@ -59,7 +59,8 @@ def index(
       $ elmo index corpus.txt uses --model english
       $ ELMO_INDEX=uses elmo serve --model english
     """
-    from elmo_model.neighbours import indexing, store
+    from elmo_model.neighbours import indexing
+    from elmo_model.neighbours.manifest import Manifest
     from elmo_serve.models.opening import open_network
 
     if tokenised and tokenizer:
@@ -72,9 +73,7 @@ def index(
     info = network.info
     split_by = tokenizer or (_TOKENISED if tokenised else info.tokenizer)
     parts = TextParts(text, tokenizer_of(split_by, info.language), part_tokens)
-    manifest = store.Manifest(
-        text.name, info.name, info.revision, info.layers, info.dimension, split_by
-    )
+    manifest = Manifest(text.name, info.name, info.revision, info.layers, info.dimension, split_by)
     try:
         with steps() as step:
             found = indexing.index_text(
