@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from elmo_model.errors import ElmoError
 
@@ -18,6 +18,9 @@ _BUFFER_BYTES = 1 << 20
 
 _MAX_WIDTH = 1 << 20
 """Largest width of a vector: a larger one means that the file has another format."""
+
+
+_FAULTS = (OSError, EOFError, zlib.error)
 
 
 class WordVectorsError(ElmoError):
@@ -39,11 +42,15 @@ class Source:
 
     def peek(self, size: int) -> bytes:
         """Return up to `size` bytes, at most 1 MiB, without a step forward."""
-        return self._stream.peek(size)[:size]
+        with _reading(self.path):
+            return self._stream.peek(size)[:size]
 
     def exactly(self, size: int, what: str) -> bytes:
         """Return the next `size` bytes. Raises WordVectorsError where the file ends before."""
-        data = self._stream.read(size)
+        try:  # `_reading` takes longer than a short word
+            data = self._stream.read(size)
+        except _FAULTS as error:
+            raise _unreadable(self.path, error) from error
         if len(data) < size:
             raise WordVectorsError(
                 f"{self.path}: ends after {len(data):,} of {size:,} bytes of {what}"
@@ -56,42 +63,27 @@ class Source:
         Raises WordVectorsError where it is not among the next `max_bytes` bytes.
         """
         found = bytearray()
-        # Byte by byte: `peek` copies the rest of the buffer, which takes longer than a short word.
-        while (byte := self._stream.read(1)) != end:
-            found += byte
-            if not byte or len(found) > max_bytes:
-                raise WordVectorsError(f"{self.path}: {what} has no end within {max_bytes} bytes")
+        try:
+            # Byte by byte: `peek` copies the rest of the buffer, which takes longer than a word.
+            while (byte := self._stream.read(1)) != end:
+                found += byte
+                if not byte or len(found) > max_bytes:
+                    raise WordVectorsError(
+                        f"{self.path}: {what} has no end within {max_bytes} bytes"
+                    )
+        except _FAULTS as error:
+            raise _unreadable(self.path, error) from error
         return bytes(found)
 
     def rest(self) -> bytes:
         """Return everything that is left."""
-        return self._stream.read()
+        with _reading(self.path):
+            return self._stream.read()
 
     def lines(self) -> Iterator[bytes]:
         """Yield the rest line by line, each with its newline."""
-        return iter(self._stream)
-
-
-class _Bytes(io.RawIOBase):
-    """The bytes of an open file, decompressed. Reads raise WordVectorsError, never OSError."""
-
-    def __init__(self, path: Path, plain: io.BufferedIOBase) -> None:
-        self._path = path
-        self._plain = plain
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a writable buffer; return how many bytes it has got, 0 at the end."""
-        with _reading(self._path):
-            return self._plain.readinto(buffer)
-
-    def readall(self) -> bytes:
-        """Return everything that is left."""
-        with _reading(self._path):
-            return self._plain.read()
+        with _reading(self.path):
+            yield from self._stream
 
 
 @contextmanager
@@ -103,11 +95,12 @@ def open_source(path: Path) -> Iterator[Source]:
     """
     with ExitStack() as stack:
         with _reading(path):
-            file = stack.enter_context(path.open("rb"))
-            is_packed = file.read(len(GZIP)) == GZIP
-            file.seek(0)
-        plain = stack.enter_context(gzip.open(file)) if is_packed else file
-        yield Source(path, io.BufferedReader(_Bytes(path, plain), _BUFFER_BYTES))
+            file = stack.enter_context(path.open("rb", _BUFFER_BYTES))
+            is_packed = file.peek(len(GZIP)).startswith(GZIP)
+        if is_packed:
+            packed = stack.enter_context(gzip.open(file))
+            file = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
+        yield Source(path, file)
 
 
 @contextmanager
@@ -115,5 +108,9 @@ def _reading(path: Path) -> Iterator[None]:
     """Raise WordVectorsError where a file cannot be read, or its gzip is damaged."""
     try:
         yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise WordVectorsError(f"{path}: cannot be read: {error}") from error
+    except _FAULTS as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> WordVectorsError:
+    return WordVectorsError(f"{path}: cannot be read: {error}")
