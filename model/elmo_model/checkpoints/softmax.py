@@ -37,15 +37,28 @@ _LARGEST = 127.0  # of a signed byte
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordSoftmax:
-    """The output layer that both directions share: `weight` (V, P) and `bias` (V,), float32.
+    """The output layer that both directions share: `weight` (V, P) and `bias` (V,).
 
-    `vocabulary` names the V rows. `total` is their number before any cut.
+    `vocabulary` names the V rows. `total` is their number before any cut. `weight` is float32, or
+    int8 to be multiplied by `scale` (V,); the rest is float32.
     """
 
     weight: Tensor
     bias: Tensor
     vocabulary: WordVocabulary
     total: int
+    scale: Tensor | None = None
+
+    def rows(self, which: slice | Tensor) -> Tensor:
+        """Return some rows (n, P) as float32; a slice of float32 is a view."""
+        rows = self.weight[which].float()
+        return rows if self.scale is None else rows * self.scale[which][:, None]
+
+    def to(self, device: torch.device) -> "WordSoftmax":
+        """Return it on a device."""
+        scale = None if self.scale is None else self.scale.to(device)
+        weight, bias = self.weight.to(device), self.bias.to(device)
+        return replace(self, weight=weight, bias=bias, scale=scale)
 
     def cut(self, words: int | None) -> "WordSoftmax":
         """Return the softmax over the first words; None and more than V mean all.
@@ -59,7 +72,11 @@ class WordSoftmax:
         except AlphabetError as error:
             raise CheckpointError(f"the first {words:,} words: {error}") from error
         return replace(
-            self, weight=self.weight[:words], bias=self.bias[:words], vocabulary=vocabulary
+            self,
+            weight=self.weight[:words],
+            bias=self.bias[:words],
+            vocabulary=vocabulary,
+            scale=None if self.scale is None else self.scale[:words],
         )
 
 
@@ -143,7 +160,7 @@ def save(softmax: WordSoftmax, path: Path, revision: str, dtype: torch.dtype = t
     An int8 row has a scale of its own: its largest number is 127. Raises OSError where the disk is
     full, CheckpointError for a word that cannot stand on a line.
     """
-    weight, tensors = softmax.weight.detach().cpu(), {}
+    weight, tensors = softmax.rows(slice(None)).detach().cpu(), {}
     if dtype == torch.int8:
         tensors["scale"] = weight.abs().amax(dim=1).clamp(min=1e-30) / _LARGEST
         weight = (weight / tensors["scale"][:, None]).round()
@@ -175,12 +192,12 @@ def _native(path: Path) -> StoredSoftmax:
     def load() -> WordSoftmax:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        weight = tensors["weight"].float()
-        if "scale" in tensors:
-            weight *= tensors["scale"][:, None]
+        weight, scale = tensors["weight"], tensors.get("scale")
+        if scale is None:
+            weight = weight.float()
         text = tensors["words"].numpy().tobytes().decode()
         vocabulary = _vocabulary(vocabulary_file.lines(text), words, str(path))
-        return WordSoftmax(weight, tensors["bias"].clone(), vocabulary, total)
+        return WordSoftmax(weight, tensors["bias"], vocabulary, total, scale)
 
     return StoredSoftmax(str(path), total, words, width, header.get("revision"), load)
 

@@ -1,7 +1,7 @@
 """The language model for inference: surprisal of words, and the most probable ones at a place."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import orjson
@@ -11,17 +11,23 @@ from torch.nn import functional
 
 from elmo_model.checkpoints.softmax import WordSoftmax
 from elmo_model.inference.encoder import Encoder
+from elmo_model.inference.linear import PlainLinear, QuantisedLinear, has_eight_bits
 
 Direction = Literal["forward", "backward", "both"]
 
 MAX_WORD_BYTES = 128
 """Longest word, in bytes of its JSON text, that is offered as a substitute."""
 
-_LOGITS = 1 << 20
-"""Logits in memory at once where only their sum is kept: 4 MiB, which stay in the caches."""
+_WORDS, _ROWS = 4096, 128
+"""Words and vectors of one product, whose float32 results are in memory, 2 MiB, or 4 MiB with two
+bytes a number: more cost fewer calls, and leave the cache of a core."""
+_LARGEST, _SMALLEST = 127.0, 1e-30  # of a signed byte; the least number that rows are divided by
 _WHOLE_LOGITS = 1 << 23
-"""Likewise where all words of a place are compared; one place has at least one row of them."""
-_ROWS = 1024  # vectors of one product
+"""Logits in memory at once where all words of a place are compared; one place has at least one row
+of them."""
+_SAFE = 60.0
+"""Largest magnitude of a logarithm of a sum that is added up without regard to its largest term:
+exp of a float32 is 0 below -87 and infinite above 88."""
 
 
 class Scorer:
@@ -33,10 +39,17 @@ class Scorer:
 
     def __init__(self, encoder: Encoder, softmax: WordSoftmax) -> None:
         ends = encoder.encode_whole([[]], bounded=True).layers[-1]  # (2, 2P)
-        self._width = ends.shape[1] // 2
+        self._width, self._directions = ends.shape[1] // 2, encoder.bilm.directions
         # The vectors of the boundaries are the same for all sentences.
         self._begin, self._end = ends[:1, : self._width], ends[1:, self._width :]
-        self._weight, self._bias = softmax.weight.to(ends.device), softmax.bias.to(ends.device)
+        self._softmax = softmax.to(ends.device)
+        self._has_bytes = (
+            softmax.scale is not None and ends.device.type == "cpu" and has_eight_bits()
+        )
+        form = QuantisedLinear if self._has_bytes else PlainLinear
+        starts = range(0, len(softmax.bias), _WORDS)
+        self._products = [form(self._softmax.rows(slice(i, i + _WORDS))) for i in starts]
+        self._factors = torch.split(self._softmax.bias.exp(), _WORDS)
         self.vocabulary = softmax.vocabulary
         words = self.vocabulary.words
         begin, end, self._unknown = self.vocabulary.word_ids(
@@ -80,7 +93,7 @@ class Scorer:
         are no substitutes.
         """
         vectors = [each[list(places)] for each in self._around(found[-1])]
-        step = max(1, _WHOLE_LOGITS // len(self._weight))
+        step = max(1, _WHOLE_LOGITS // len(self._softmax.bias))
         lists = []
         for start in range(0, len(places), step):
             ahead, behind = (each[start : start + step] for each in vectors)
@@ -105,7 +118,7 @@ class Scorer:
     def _log_probabilities(self, ahead: Tensor, behind: Tensor, direction: Direction) -> Tensor:
         """Map the vectors (m, P) of both directions to logarithms (m, V) that sum to 1 as exp."""
         logs = [
-            functional.linear(each, self._weight, self._bias).log_softmax(dim=1)
+            self._logits(each).log_softmax(dim=1)
             for name, each in (("forward", ahead), ("backward", behind))
             if direction in (name, "both")
         ]
@@ -113,21 +126,57 @@ class Scorer:
 
     def _bits(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Map vectors (N, P) and N words to their surprisal in bits (N,)."""
-        own = (rows * self._weight[targets]).sum(dim=1) + self._bias[targets]
-        sums = torch.cat([self._log_sums(part) for part in torch.split(rows, _ROWS)])
-        return (sums - own) / math.log(2)
+        own = (rows * self._softmax.rows(targets)).sum(dim=1) + self._softmax.bias[targets]
+        half = len(rows) // 2
+        sums = self._directions.run(
+            lambda: self._log_sums(rows[:half]), lambda: self._log_sums(rows[half:])
+        )
+        return (torch.cat(sums) - own) / math.log(2)
 
     def _log_sums(self, rows: Tensor) -> Tensor:
-        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits, block by block."""
-        step = max(1, _LOGITS // len(rows))
-        highest, total = rows.new_full((len(rows),), -torch.inf), rows.new_zeros(len(rows))
-        blocks = zip(torch.split(self._weight, step), torch.split(self._bias, step), strict=True)
-        for weight, bias in blocks:
-            logits = torch.addmm(bias, rows, weight.T)
-            before, highest = highest, torch.maximum(highest, logits.amax(dim=1))
-            total.mul_((before - highest).exp_())
-            total.add_(logits.sub_(highest[:, None]).exp_().sum(dim=1))
-        return highest + total.log_()
+        """Map (N, P) to the logarithms (N,) of the sums of exp over all logits."""
+        return torch.cat([self._log_sum(part) for part in torch.split(rows, _ROWS)])
+
+    def _log_sum(self, rows: Tensor) -> Tensor:
+        """Map a few rows (n, P) to the logarithms (n,) of their sums, block by block.
+
+        A sum is that of exp of each product times exp of its bias: no pass over the products looks
+        for the largest one. Rows where exp comes near the limits of float32 are computed again.
+        """
+        total = rows.new_zeros(len(rows))
+        for products, factors in zip(self._blocks(rows), self._factors, strict=True):
+            total.addmv_(products.exp_(), factors)
+        sums = total.log_()
+        if (unsafe := ~(sums.abs() < _SAFE)).any():
+            again = torch.split(rows[unsafe], max(1, _WHOLE_LOGITS // len(self._softmax.bias)))
+            sums[unsafe] = torch.cat([self._logits(part).logsumexp(dim=1) for part in again])
+        return sums
+
+    def _logits(self, rows: Tensor) -> Tensor:
+        """Map (m, P) to all logits (m, V)."""
+        return torch.cat(list(self._blocks(rows)), dim=1).add_(self._softmax.bias)
+
+    def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
+        """Yield the products of (m, P) with the rows of each block of words, without the bias."""
+        if not self._has_bytes:
+            for product in self._products:
+                yield product.linear(rows)
+            return
+        halves = _halves(rows)
+        for product in self._products:
+            coarse, rest = product.linear(halves).chunk(2)
+            yield coarse.add_(rest)
+
+
+def _halves(rows: Tensor) -> Tensor:
+    """Map (m, P) to (2m, P): rows that bytes hold exactly, and the rest of each.
+
+    Bytes with a scale a row hold the rest to 1/254 of a step of the first, so that their sum has 15
+    bits.
+    """
+    step = rows.abs().amax(dim=1, keepdim=True).clamp_(min=_SMALLEST).div_(_LARGEST)
+    coarse = (rows / step).round_().mul_(step)
+    return torch.cat((coarse, rows - coarse))
 
 
 def _three_rows(part: Tensor) -> Tensor:

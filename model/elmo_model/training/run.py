@@ -192,7 +192,7 @@ def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
         )
     found = stored.read()
     layer = Softmax(*found.weight.shape)
-    layer.load_state_dict({"weight": found.weight, "bias": found.bias})
+    layer.load_state_dict({"weight": found.rows(slice(None)), "bias": found.bias})
     return LanguageModel(elmo, layer, 0.0).eval(), Vocabulary(tuple(found.vocabulary.words))
 
 

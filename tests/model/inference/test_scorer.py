@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from elmo_model.checkpoints.softmax import WordSoftmax
+from elmo_model.checkpoints.softmax import ENDING, WordSoftmax, open_file, save
 from elmo_model.inference import scorer as scorer_module
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
@@ -74,7 +75,7 @@ def test_a_sentence_has_the_surprisal_that_it_has_alone(
     elmo = golden.first_model(tmp_path).elmo
     together = score(elmo, softmax, SENTENCES)
     # blocks of a few words and a few rows
-    monkeypatch.setattr(scorer_module, "_LOGITS", 64)
+    monkeypatch.setattr(scorer_module, "_WORDS", 7)
     monkeypatch.setattr(scorer_module, "_ROWS", 5)
     for sentence, found in zip(SENTENCES, together, strict=True):
         assert found.shape == (3, len(sentence) + 1)
@@ -82,6 +83,35 @@ def test_a_sentence_has_the_surprisal_that_it_has_alone(
         torch.testing.assert_close(alone, found, rtol=1e-5, atol=1e-5)
     assert together[-1][2].tolist() == [1, 1, 0, 0]  # of `unheard-of`, the empty word, `the`, end
     assert score(elmo, softmax, []) == []
+
+
+def test_bytes_are_scored_as_the_floats_that_they_stand_for(
+    tmp_path: Path, softmax: WordSoftmax
+) -> None:
+    path = tmp_path / f"a{ENDING}"
+    save(softmax, path, "0123456789ab")
+    stored = open_file(path).read()
+    floats = replace(stored, weight=stored.rows(slice(None)), scale=None)
+    elmo = golden.first_model(tmp_path).elmo
+    assert stored.weight.dtype == torch.int8
+    for found, expected in zip(
+        score(elmo, stored, SENTENCES), score(elmo, floats, SENTENCES), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)  # vectors have 15 bits
+
+
+@pytest.mark.parametrize("factor", [1e3, -1e3])
+def test_sums_beyond_the_range_of_float32_are_those_of_logarithms(
+    tmp_path: Path, softmax: WordSoftmax, factor: float
+) -> None:
+    elmo, far = golden.first_model(tmp_path).elmo, replace(softmax, weight=softmax.weight * factor)
+    (layers,) = found = Encoder.of(elmo).embed([["the", "of"]])
+    (bits,) = Scorer(Encoder.of(elmo), far).surprisal([["the", "of"]], found)
+    top = layers[-1, 0, : far.weight.shape[1]].double()  # predicts `of`
+    logits = far.weight.double() @ top + far.bias.double()
+    assert logits.abs().max() > 100
+    expected = -logits.log_softmax(0)[golden.vocabulary().words.index("of")] / math.log(2)
+    assert bits[0, 1].item() == pytest.approx(expected.item(), rel=1e-4, abs=1e-3)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
