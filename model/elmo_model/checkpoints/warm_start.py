@@ -4,7 +4,6 @@ Published models were trained with state carried from sentence to sentence, and 
 zero state. A constant state keeps the vectors of a sentence independent of all others.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,16 +13,14 @@ from elmo_model.checkpoints.checkpoint import CheckpointError, checkpoint_of
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.files import numbered_lines
 
-PASSES = 4
-"""How often a text is read. More passes take longer; bio_embeddings reads its text four times."""
-
+_PASSES = 4  # as often as bio_embeddings reads its text; for more, the text may repeat itself
 _MAX_TOKENS = 100_000  # of a text; more would take minutes
 
 
-def warmed(elmo: Elmo, text: Path, passes: int = PASSES) -> Elmo:
+def warmed(elmo: Elmo, text: Path) -> Elmo:
     """Return a network that starts every sentence from the state after a text, on the same device.
 
-    `text` has one tokenised sentence a line, which are read in order, `passes` times, with state
+    `text` has one tokenised sentence a line, which are read in order, four times, with state
     carried. The revision covers the state. Raises CheckpointError for a text without tokens or with
     too many, TextError for one that cannot be read.
     """
@@ -33,16 +30,11 @@ def warmed(elmo: Elmo, text: Path, passes: int = PASSES) -> Elmo:
         raise CheckpointError(
             f"{text}: holds {tokens:,} tokens, expected 1 to {_MAX_TOKENS:,} for a warm start"
         )
-    return _with_start(elmo, sentences, passes)
-
-
-def _with_start(elmo: Elmo, sentences: Sequence[Sequence[str]], passes: int) -> Elmo:
     like = next(elmo.parameters())
     state = elmo.bilm.zero_state(like, 1)
     with torch.inference_mode():
-        for _ in range(passes):
-            for sentence in sentences:
-                _, state = elmo([sentence], state)
+        for sentence in sentences * _PASSES:
+            _, state = elmo([sentence], state)
     cold = checkpoint_of(elmo)
     start = {"start_h": state.h.cpu().clone(), "start_c": state.c.cpu().clone()}
     config = replace(cold.config, warm_start=True)

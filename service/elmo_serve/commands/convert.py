@@ -46,14 +46,8 @@ _FILE_ENDINGS: Final = (
     "--warm-start",
     type=click.Path(path_type=Path),
     metavar="TEXT",
-    help="Start every sentence from the state after this text, one tokenised sentence a line.",
-)
-@click.option(
-    "--warm-start-passes",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    help="How often that text is read.",
+    help="Start every sentence from the state after this text, one tokenised sentence a line, "
+    "which is read four times.",
 )
 @click.option("--force", is_flag=True, help="Replace a checkpoint at DESTINATION.")
 def convert(
@@ -64,7 +58,6 @@ def convert(
     softmax: str,
     softmax_words: int | None,
     warm_start: Path | None,
-    warm_start_passes: int,
     force: bool,
 ) -> None:
     """Write a model in another format.
@@ -99,7 +92,7 @@ def convert(
         elmo = open_model(resolved)
         stored = None if softmax == "none" else find_softmax(resolved, elmo, words=softmax_words)
         if warm_start is not None:
-            elmo = warmed(elmo, warm_start, warm_start_passes)
+            elmo = warmed(elmo, warm_start)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
         kept = stored.read() if stored is not None and native else None

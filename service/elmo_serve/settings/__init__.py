@@ -83,12 +83,9 @@ class Settings(BaseModel):
     )
     warm_start: Path | None = Field(
         None,
-        description="Text, one tokenised sentence a line, after whose state every sentence starts; "
-        "unset: zeros, or the state that is kept with the model.",
+        description="Text, one tokenised sentence a line, read four times, after whose state every "
+        "sentence starts; unset: zeros, or the state that is kept with the model.",
         json_schema_extra={"allowed": "the path of a file"},
-    )
-    warm_start_passes: int = Field(
-        4, ge=1, le=100, description="How often that text is read when the model is loaded."
     )
     index: tuple[Path, ...] = Field(
         (),

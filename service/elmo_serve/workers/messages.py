@@ -143,7 +143,6 @@ class RunnerSettings:
     softmax: str = ""
     softmax_words: int | None = None
     warm_start: str = ""
-    warm_start_passes: int = 1
     cuda_slice: str = ""
     known: ModelInfo | None = None
 

@@ -110,7 +110,7 @@ def _encoder(
         file = Path(settings.softmax) if settings.softmax else None
         softmax = find_softmax(settings.model, elmo, file, settings.softmax_words)
         if settings.warm_start:
-            elmo = warmed(elmo, Path(settings.warm_start), settings.warm_start_passes)
+            elmo = warmed(elmo, Path(settings.warm_start))
     except (CheckpointError, TextError, OSError) as error:
         raise ModelLoadError(str(error)) from error
     expected = known_vectors(elmo)

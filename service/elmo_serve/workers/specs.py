@@ -69,7 +69,6 @@ def worker_specs(
             softmax=str((is_first and settings.softmax) or ""),
             softmax_words=settings.softmax_words,
             warm_start=str(settings.warm_start or ""),
-            warm_start_passes=settings.warm_start_passes,
             cuda_slice=hardware.slice_of(name),
         )
         spec = SlotSpec(

@@ -71,7 +71,7 @@ def test_a_converted_model_keeps_its_warm_start(bundle: Path, tmp_path: Path) ->
     text, cold, warm = (tmp_path / name for name in ("text.txt", "a.safetensors", "b.safetensors"))
     text.write_text("The bank of the river\n")
     assert elmo("convert", bundle, cold).exit_code == 0
-    made = elmo("convert", bundle, warm, "--warm-start", text, "--warm-start-passes", "2")
+    made = elmo("convert", bundle, warm, "--warm-start", text)
     assert made.exit_code == 0, made.stderr
     assert len({open_model(path).origin.revision for path in (bundle, cold, warm)}) == 2
     # its softmax is that of the network

@@ -100,9 +100,8 @@ async def substitutes(request: Request) -> Response:
     with EmbeddingCall(request) as call:
         body = await call.body(SubstitutesRequest)
         asked = body.request
-        _check_positions(asked, len(body.sentences))
         model, texts = await _prepared(call, body)
-        _check_tokens(asked, texts)
+        _check_positions(asked, texts.lengths)
         outputs: list[Wanted] = [
             Substitutes(tuple(places), asked.k, asked.direction) for places in asked.positions
         ]
@@ -133,19 +132,15 @@ def _choose(accept: tuple[str, ...]) -> Encoder:
     return media_types.choose(accept, _SCORE_TYPES)
 
 
-def _check_positions(asked: SubstitutesRequest, sentences: int) -> None:
-    """Raise InvalidRequest unless each sentence has a list of distinct places."""
-    if len(asked.positions) != sentences:
-        detail = f"must have a list for each of {sentences} sentences; found {len(asked.positions)}"
+def _check_positions(asked: SubstitutesRequest, lengths: Sequence[int]) -> None:
+    """Raise InvalidRequest unless each sentence has a list of distinct places in it."""
+    if (found := len(asked.positions)) != len(lengths):
+        detail = f"must have a list for each of {len(lengths)} sentences; found {found}"
         raise InvalidRequest.of(FieldError("/positions", detail))
-    for index, places in enumerate(asked.positions):
+    for index, (places, length) in enumerate(zip(asked.positions, lengths, strict=True)):
         if len(set(places)) != len(places):
             detail = "must not have a place twice"
             raise InvalidRequest.of(FieldError(pointer("positions", index), detail))
-
-
-def _check_tokens(asked: SubstitutesRequest, texts: TokenizedTexts) -> None:
-    for index, (places, length) in enumerate(zip(asked.positions, texts.lengths, strict=True)):
         for number, place in enumerate(places):
             check_token(place, length, pointer("positions", index, number))
 

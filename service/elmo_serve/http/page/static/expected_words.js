@@ -65,10 +65,14 @@ export class ExpectedWords {
 
   #show(tokens, place, score, words, direction) {
     const bits = score[direction];
+    const highest = Math.max(...bits);
     const surprisal = tokens.map((token, i) => {
       const word = element(i === place.token ? "strong" : "span", {}, element("bdi", {}, token));
       const unknown = score.unknown[i] ? " (unknown)" : "";
-      return element("li", {}, element("span", { class: "cosine" }, fixed(bits[i], 1)), word, unknown);
+      const track = element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "bar" }));
+      track.style.setProperty("--similarity", bits[i] / highest);
+      return element("li", {}, element("span", { class: "cosine" }, fixed(bits[i], 1)),
+        element("span", {}, track, word, unknown));
     });
     const expected = words.map(({ word, probability }) =>
       element("li", {}, element("span", { class: "cosine" }, fixed(probability, 3)), element("bdi", {}, word)));
