@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import describe_model, load_built_in
+from elmo_model.models.opening import describe_model, find_softmax, load_built_in
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.score import table
 from elmo_model.tasks.evaluation.senses import senses
@@ -77,3 +77,13 @@ def test_the_card_names_this_network(english: Elmo) -> None:
     assert f"`{origin.revision}`" in card and f"{config.parameter_count:,}" in card
     assert "CC BY-SA 4.0" in card
     assert WEIGHTS.stat().st_size < 30_000_000
+
+
+def test_its_softmax_lies_in_a_file_of_its_own_and_names_this_network(english: Elmo) -> None:
+    found = find_softmax("english", english)
+    assert found is not None
+    assert (found.words, found.total, found.width) == (50_000, 50_000, 256)
+    assert found.revision == english.origin.revision  # which it does not change
+    path = Path(found.label)
+    assert f"`{path.name}`, {path.stat().st_size / 1e6:.1f} MB" in CARD.read_text(encoding="utf-8")
+    assert found.read().weight.dtype == torch.int8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elmo_model.models import opening
 from elmo_model.training.perplexity import per_token
 from elmo_serve.output import Output, Scores
 from tests.support import training_golden as golden
+from tests.support.command_line import elmo
 from tests.support.engines import until
 from tests.support.in_process import in_process
 from tests.support.language_models import write_bundle
@@ -50,6 +53,24 @@ async def test_the_mean_of_all_scores_is_the_perplexity(tmp_path: Path, model: s
     }  # fmt: skip
     both = np.mean([scores[0]["forward"], scores[0]["backward"]], axis=0)
     np.testing.assert_allclose(scores[0]["both"], both, rtol=1e-6)
+
+
+async def test_the_default_model_agrees_with_elmo_perplexity(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    card = Path(opening.__file__).with_name("english.txt")
+    sentences = [line.split() for line in card.read_text().splitlines()[:8]]
+    text.write_text("".join(f"{' '.join(tokens)}\n" for tokens in sentences))
+    measured = elmo("perplexity", "english", text, "--sentences", len(sentences), "--json")
+    expected = json.loads(measured.stdout)["per_token"]
+    async with in_process(has_model=True, model="english") as serving:
+        response = await serving.client.post("/score", json={"sentences": sentences})
+    body = response.raise_for_status().json()
+    assert body["vocabulary"] == 50_000
+    for name in ("forward", "backward"):
+        bits = [bit for each in body["scores"] for bit in (*each[name], each["end"][name])]
+        assert len(bits) == expected["predictions"]
+        # Vectors meet the softmax with 15 bits here, with 24 there.
+        assert np.mean(bits) == pytest.approx(math.log2(expected[name]), abs=1e-4)
 
 
 async def test_text_is_split_and_npz_has_three_rows_a_sentence(model: str) -> None:
