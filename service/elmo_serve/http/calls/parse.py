@@ -31,11 +31,6 @@ MAX_TOKEN_CHARACTERS: Final = 64
 """Longest text, in characters for each token that a sentence may have. Words have 5 on average and
 48 bytes of one reach the network. A larger value lets one text keep a process busy for longer."""
 
-_EITHER: Final = ("sentences", "text")
-
-_BETWEEN: Final = b"],["
-"""Bytes between two lists in a JSON text."""
-
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
@@ -264,21 +259,4 @@ def _pointer(member: str, depth: int, index: int) -> str:
 
 def _dumped(items: Sequence[str | list[str]]) -> list[bytes | str]:
     """Return texts as they are, and the JSON text of each list of tokens."""
-    lists = [item for item in items if not isinstance(item, str)]
-    dumped: list[bytes | str] = list(_json_texts(lists))
-    if len(lists) == len(items):
-        return dumped
-    rest = iter(dumped)
-    return [item if isinstance(item, str) else next(rest) for item in items]
-
-
-def _json_texts(lists: Sequence[list[str]]) -> list[bytes]:
-    """Return the JSON text of each list.
-
-    All of them are written at once and cut, which takes a tenth of the time of a call for each
-    list. A token may hold the bytes between two lists: there would be too many pieces then.
-    """
-    pieces = orjson.dumps(lists)[2:-2].split(_BETWEEN)
-    if len(pieces) == len(lists):
-        return [b"[" + piece + b"]" for piece in pieces]
-    return [orjson.dumps(each) for each in lists]
+    return [item if isinstance(item, str) else orjson.dumps(item) for item in items]
