@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from elmo_model.inference.caches import KnownProjections, Projections
+from elmo_model.inference.linear import form_of
 from elmo_model.inference.lstm import InferenceLSTM, InferenceStack
 from elmo_model.inference.precision import Precision
 from elmo_model.inference.threads import ParallelDirections
@@ -112,6 +113,8 @@ class InferenceBiLM:
 
     def __init__(self, trained: BiLM, precision: Precision, directions: ParallelDirections) -> None:
         self.config = trained.config
+        weights = [weight.detach() for weight in trained.parameters() if weight.dim() == 2]
+        precision = form_of(precision, weights)
         self.forward_stack = InferenceStack(trained.forward_stack, precision, directions)
         self.backward_stack = InferenceStack(trained.backward_stack, precision, directions)
         self.directions = directions

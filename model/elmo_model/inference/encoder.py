@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
 from elmo_model.inference.caches import InputProjectionCache, WordCache
+from elmo_model.inference.choice import fastest, furthest, sample
 from elmo_model.inference.linear import has_eight_bits
-from elmo_model.inference.precision import precision_of
+from elmo_model.inference.precision import Precision, precision_of
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.inference.word_encoder import DistinctWords, ExactLinear, WordEncoder
 from elmo_model.network.config import ElmoConfig
@@ -27,9 +29,7 @@ GATE_CACHE_BYTES = 256 * 1024**2
 More memory saves more products of the first layer (benchmarks/network.py, "text" cached)."""
 
 
-# The sentence, and the least mean cosine in each layer, with which int8 is accepted on processors
-# without VNNI.
-_SAMPLE = ("The", "quick", "brown", "fox", "walked", "along", "the", "bank", "in", "1987", ",", ".")
+# The least mean cosine in each layer with which int8 is accepted on processors without VNNI.
 _LEAST_COSINE = 0.999
 
 
@@ -40,6 +40,7 @@ class Encoder:
     `Encoder.of` builds one. It owns the packed weights, the caches and the threads, and always
     computes in inference mode. Thread-safe. The parts are:
 
+    precision: the one it computes in, also where it was chosen.
     words: the token embedder behind a cache of word vectors.
     bilm: the biLM with fast products.
     projections: the cache of the first layer's input products.
@@ -51,6 +52,7 @@ class Encoder:
     config: ElmoConfig
     alphabet: Alphabet
     origin: Origin
+    precision: Precision
     words: WordEncoder
     bilm: InferenceBiLM
     projections: InputProjectionCache
@@ -72,8 +74,10 @@ class Encoder:
         """Return an encoder for a network, on the device of the network, which stays as it is.
 
         The products of the biLM have 16-bit factors with `precision` "bfloat16" or "float16" and
-        8-bit factors with "int8"; the rest stays float32. `token_cache_size` words keep their
-        vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent words.
+        8-bit factors with "int8"; the rest stays float32. "auto" builds and times an encoder in
+        each precision and keeps the fastest that is close to float32. `token_cache_size` words
+        keep their vectors, and on a CPU `gate_cache_bytes` bytes hold input products of frequent
+        words.
         `threads` is the number of torch threads for the biLM on a CPU, by default that of the
         calling thread. `owns_process` is for a process that does nothing besides, see
         `ParallelDirections`.
@@ -86,10 +90,23 @@ class Encoder:
         Raises ValueError for an unknown precision, for a weight that float16 cannot hold, and for
         int8 without an exact product, or too far from float32 on a processor without VNNI.
         """
+        choice = precision_of(precision)
+        directions = ParallelDirections(threads, owns_process=owns_process)
+        build = partial(cls._build, elmo, token_cache_size, gate_cache_bytes, directions)
+        return fastest(build) if choice == "auto" else build(choice)
+
+    @classmethod
+    def _build(
+        cls,
+        elmo: Elmo,
+        token_cache_size: int,
+        gate_cache_bytes: int,
+        directions: ParallelDirections,
+        precision: Precision,
+    ) -> "Encoder":
         with torch.inference_mode():
-            directions = ParallelDirections(threads, owns_process=owns_process)
             words = WordEncoder(elmo.token_embedder, elmo.config, token_cache_size, directions)
-            bilm = InferenceBiLM(elmo.bilm, precision_of(precision), directions)
+            bilm = InferenceBiLM(elmo.bilm, precision, directions)
             boundaries = _boundaries(words, elmo.alphabet)
             alignment = None
             if elmo.alignment is not None:
@@ -101,6 +118,7 @@ class Encoder:
             elmo.config,
             elmo.alphabet,
             elmo.origin,
+            precision,
             words,
             bilm,
             InputProjectionCache.of_size(gate_cache_bytes, like),
@@ -111,6 +129,11 @@ class Encoder:
         if precision == "int8" and not has_eight_bits():
             _refuse_inexact(encoder, elmo)
         return encoder
+
+    @property
+    def kernel(self) -> str:
+        """The product of the time steps, in words."""
+        return self.bilm.forward_stack.layers[0].recurrent.kernel
 
     @property
     def layers(self) -> int:
@@ -216,13 +239,11 @@ class Encoder:
 
 def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:
     """Raise ValueError when weights of seven bits turn the vectors of a layer too far."""
-    found, expected = (network.embed([_SAMPLE])[0] for network in (encoder, elmo))
-    cosines = torch.cosine_similarity(found, expected, dim=2).mean(dim=1)
-    worst = int(cosines.argmin())
-    if not cosines[worst] >= _LEAST_COSINE:
+    layer, cosine = furthest(sample(encoder), sample(elmo))
+    if cosine < _LEAST_COSINE:
         raise ValueError(
-            f"int8 has weights of 7 bits on a CPU without VNNI, and the cosine of layer {worst} "
-            f"with float32 is {float(cosines[worst]):.5f}; it takes {_LEAST_COSINE} or more"
+            f"int8 has weights of 7 bits on a CPU without VNNI, and the cosine of layer {layer} "
+            f"with float32 is {cosine:.5f}; it takes {_LEAST_COSINE} or more"
         )
 
 

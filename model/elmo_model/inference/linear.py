@@ -5,7 +5,7 @@ so each of them is tried before it is used.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -15,6 +15,13 @@ from torch.nn import functional
 from elmo_model.inference.precision import Precision
 
 _LARGEST_HALF = 65_504.0
+# Numbers of a part of a matrix with float16 weights that FBGEMM reads once for every 14 rows of
+# inputs: 1 MiB stays in the second cache (2 cores of an Intel Xeon, Sapphire Rapids). It reads 512
+# inputs at a time.
+_PART, _INPUTS_AT_ONCE = 1 << 19, 512
+# Numbers of a matrix up to which float16 weights are the faster float32 product for any number of
+# rows on a processor with AVX-512: 2 MiB. With larger ones it is faster for up to eight rows alone.
+_MOST_NEAR = 1 << 20
 # Signed bytes go up to 127. Bytes are sent as unsigned ones with 128 for zero. The smallest scale
 # keeps a row of zeros from being divided by zero.
 _LARGEST, _ZERO, _SMALLEST = 127.0, 128, 1e-30
@@ -22,7 +29,12 @@ _LARGEST_7 = 63.0
 
 
 class Linear(ABC):
-    """A matrix (outputs, inputs) that is never trained, in a form that multiplies fast."""
+    """A matrix (outputs, inputs) that is never trained, in a form that multiplies fast.
+
+    `kernel` says in words which product it is.
+    """
+
+    kernel: str
 
     @abstractmethod
     def linear(self, inputs: Tensor) -> Tensor:
@@ -70,6 +82,8 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
 class PlainLinear(Linear):
     """torch's own product in the type of its weights, on any device; they are used in place."""
 
+    kernel = "float32 by torch"
+
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
 
@@ -85,6 +99,7 @@ class ReducedLinear(Linear):
 
     def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
         self.weight = weight.to(dtype)
+        self.kernel = f"{str(dtype).removeprefix('torch.')} by torch"
 
     def linear(self, inputs: Tensor) -> Tensor:
         return self._product(inputs).to(inputs.dtype)
@@ -104,6 +119,8 @@ class PackedLinear(Linear):
     (benchmarks/RESULTS.md).
     """
 
+    kernel = "float32 by oneDNN, packed"
+
     def __init__(self, weight: Tensor) -> None:
         self._packed = _packed(weight)
 
@@ -122,6 +139,8 @@ class PackedBFloat16Linear(Linear):
 
     The result of `with_bias` is bfloat16, and so is the addend of `addmm`.
     """
+
+    kernel = "bfloat16 by oneDNN, packed"
 
     def __init__(self, weight: Tensor) -> None:
         self._packed = _packed(weight.to(torch.bfloat16))
@@ -158,17 +177,24 @@ class HalfWeightLinear(Linear):
     all where the checkpoint is kept in float16. Raises ValueError for weights above 65,504.
     """
 
+    kernel = "float32 with weights in float16 by FBGEMM"
+
     def __init__(self, weight: Tensor) -> None:
         largest = float(weight.abs().max()) if weight.numel() else 0.0
         if largest > _LARGEST_HALF:
             raise ValueError(
                 f"float16 takes weights up to {_LARGEST_HALF:,.0f}, and there is one of {largest:g}"
             )
-        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.contiguous(), None)
+        width = min(weight.shape[1], _INPUTS_AT_ONCE)
+        outputs = max(1, _PART // width) if len(weight) * width > 2 * _PART else len(weight)
+        self._parts = [
+            torch.ops.quantized.linear_prepack_fp16(part.contiguous(), None)
+            for part in weight.split(outputs)
+        ]
 
     def linear(self, inputs: Tensor) -> Tensor:
-        product: Tensor = torch.ops.quantized.linear_dynamic_fp16(inputs, self._packed)
-        return product
+        products = [torch.ops.quantized.linear_dynamic_fp16(inputs, part) for part in self._parts]
+        return products[0] if len(products) == 1 else torch.cat(products, dim=1)
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
         return self.linear(inputs).add_(addend)
@@ -185,6 +211,7 @@ class QuantisedLinear(Linear):
         scales = weight.abs().amax(dim=1).clamp_(min=_SMALLEST).div_(largest)
         rounded = (weight / scales[:, None]).round_().to(torch.int8)
         self._packed: Tensor = torch.ops.onednn.qlinear_prepack(rounded.contiguous(), None)
+        self.kernel = f"int8 with weights of {7 if largest < _LARGEST else 8} bits by oneDNN"
         self._scales = scales
         self._zeros = torch.zeros(len(weight), dtype=torch.int32)
 
@@ -227,6 +254,26 @@ def packs_bfloat16() -> bool:
 def packs_float16() -> bool:
     """Tell whether this build of torch multiplies by packed float16 weights on this processor."""
     return gives_the_product(HalfWeightLinear, 1e-2)
+
+
+def form_of(precision: Precision, weights: Sequence[Tensor]) -> Precision:
+    """Return the precision whose form multiplies by `weights` fastest and gives the same numbers.
+
+    It is float16 in place of float32 on a CPU where that rounds no weight, nor twice a weight, and
+    was measured to be faster on this kind of processor. Nothing is timed: the sums are added in
+    another order, and the next start has to give the same bits.
+    """
+    if precision != "float32" or any(weight.device.type != "cpu" for weight in weights):
+        return precision
+    far = any(weight.numel() > _MOST_NEAR for weight in weights)
+    faster = not far or torch.backends.cpu.get_cpu_capability() == "AVX2"
+    exact = faster and packs_float16() and all(_is_half(weight) for weight in weights)
+    return "float16" if exact else precision
+
+
+def _is_half(weight: Tensor) -> bool:
+    is_small = float(weight.abs().max()) <= _LARGEST_HALF / 2 if weight.numel() else True
+    return weight.dtype == torch.float32 and is_small and torch.equal(weight.half().float(), weight)
 
 
 @cache

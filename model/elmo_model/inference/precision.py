@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
+Choice = Literal["float32", "bfloat16", "float16", "int8", "auto"]
+"""A precision, or `auto`: the fastest one that is close to float32, chosen by trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,12 @@ FORMATS: dict[Precision, Format] = {
 
 PRECISIONS: tuple[Precision, ...] = tuple(FORMATS)
 
+CHOICES: tuple[Choice, ...] = (*PRECISIONS, "auto")
 
-def precision_of(name: str) -> Precision:
+
+def precision_of(name: str) -> Choice:
     """Return the precision of this name. Raises ValueError, with the names, for an unknown one."""
-    for precision in PRECISIONS:
-        if precision == name:
-            return precision
-    raise ValueError(f"precision is {name!r}, expected one of {', '.join(PRECISIONS)}")
+    for choice in CHOICES:
+        if choice == name:
+            return choice
+    raise ValueError(f"precision is {name!r}, expected one of {', '.join(CHOICES)}")

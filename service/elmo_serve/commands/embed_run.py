@@ -167,7 +167,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         server=options.server,
         api_key=options.api_key,
         device=options.device,
-        precision=options.precision,
+        precision=_precision(options),
         word_vectors=words,
         normalize=options.normalize,
         input_format=options.input_format,
@@ -179,6 +179,15 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         rules=_rules(options, layout or Layout()) if options.is_fasta else None,
         protein=options.protein,
     )
+
+
+def _precision(options: Options) -> str:
+    """Return the precision; a run that continues keeps the one that `auto` has chosen."""
+    if options.precision != "auto":
+        return options.precision
+    from elmo_serve.files.resume import begun
+
+    return str(begun(Path(options.output)).get("precision", "auto"))
 
 
 def _rules(options: Options, layout: Layout) -> Rules:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from elmo_model.inference.precision import PRECISIONS
+from elmo_model.inference.precision import CHOICES
 from elmo_model.text.tokenizers import TOKENIZERS
 
 ORDER: Final = (
@@ -107,10 +107,10 @@ def precision_option(text: str = "Precision of the weights.") -> Callable[[Comma
     """Add --precision (`precision`)."""
     return click.option(
         "--precision",
-        type=click.Choice(PRECISIONS),
+        type=click.Choice(CHOICES),
         default="float32",
         show_default=True,
-        help=f"{text} int8: on a CPU.",
+        help=f"{text} int8: on a CPU. auto: the fastest, by trial, that is close to float32.",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -73,7 +73,10 @@ def embed_folder(job: FolderJob, actors: Actors, step: OnStep, *, force: bool = 
     Raises:
         FileError, Interrupted: as `FolderJob.run`; FileError for a model that cannot be loaded.
     """
-    return job.run(_described(job, actors), partial(_attempts, job, actors), step, force=force)
+    model = _described(job, actors)
+    # every actor computes in the precision of the first one, also where that was chosen
+    job = replace(job, options=replace(job.options, precision=model.precision))
+    return job.run(model, partial(_attempts, job, actors), step, force=force)
 
 
 def _attempts(job: FolderJob, actors: Actors, parts: Sequence[Part]) -> Attempts:

@@ -63,7 +63,7 @@ class InProcess:
             token_cache_size=token_cache_size,
             owns_process=owns_process,
         )
-        info = model_info(encoder, precision, path=model if isinstance(model, str) else "")
+        info = model_info(encoder, path=model if isinstance(model, str) else "")
         batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
         if words is not None:
             info = replace(info, word_vectors=words.info)

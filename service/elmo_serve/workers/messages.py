@@ -6,6 +6,7 @@ Every kind of work is a dataclass of its own, and a worker handles it by its cla
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from elmo_model.neighbours.centre import Centre
@@ -32,7 +33,8 @@ class ModelInfo:
 
     `dimension` is the width of a vector. `tokenizer` and `language` are those of the training text;
     `token_limit` is the length of a token that reaches the network, None where none is cut. The
-    server's own process never opens a checkpoint. `centre` has the mean of each layer.
+    server's own process never opens a checkpoint. `precision` is the one that it is computed in,
+    `kernel` are the products of its time steps in words. `centre` has the mean of each layer.
     `word_vectors` are the static vectors that can be appended, `softmax` the words that the model
     predicts; None where it has none.
     """
@@ -44,6 +46,7 @@ class ModelInfo:
     dimension: int
     parameters: int
     precision: str
+    kernel: str = ""
     tokenizer: str = "moses"
     language: str = "en"
     token_limit: TokenLimit | None = BILM_TOKEN_LIMIT
@@ -75,12 +78,14 @@ class Ready:
     """The model is loaded, warmed up and has passed its self-test.
 
     `seconds_per_token` was measured with the largest batch, its words in the cache, and
-    `seconds_per_step` with a single sentence; 0 if they were not measured.
+    `seconds_per_step` with a single sentence; 0 if they were not measured. `trials` are those of
+    `elmo_model.inference.row_buckets`, for the next worker on the machine.
     """
 
     info: ModelInfo
     seconds_per_token: float = 0.0
     seconds_per_step: float = 0.0
+    trials: Mapping[Hashable, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +131,8 @@ class RunnerSettings:
     `device` is the name of the device in the server. `cuda_slice` is the MIG slice that it is, for
     `CUDA_VISIBLE_DEVICES` of the worker's process; empty for any other device. `word_vectors`
     is the folder of a map of word vectors, `softmax` the path of a softmax that does not lie with
-    the model and `warm_start` that of a text; empty for none. `known` is the description that the
-    worker before this one gave, which was lost; None for the first one.
+    the model and `warm_start` that of a text; empty for none. `known` is the report of an earlier
+    worker on the device; None for the first one.
     """
 
     model: str
@@ -144,7 +149,7 @@ class RunnerSettings:
     softmax_words: int | None = None
     warm_start: str = ""
     cuda_slice: str = ""
-    known: ModelInfo | None = None
+    known: Ready | None = None
 
     @property
     def torch_device(self) -> str:

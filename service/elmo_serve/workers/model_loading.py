@@ -11,9 +11,10 @@ from torch import Tensor
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.checkpoints.warm_start import warmed
+from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.malloc import keep_freed_memory
-from elmo_model.inference.precision import FORMATS, precision_of
+from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.network.elmo import Elmo
@@ -21,7 +22,7 @@ from elmo_model.text.files import TextError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.source import WordVectorsError
 from elmo_serve.workers.language import LanguageModel
-from elmo_serve.workers.messages import LoadFailed, Message, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, one_line
 
 _SENTENCE = ("A", "bank", "by", "the", "river", "naïve", "東京", "")
@@ -50,14 +51,15 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
         runner = load(settings, owns_process=owns_process)
     except ModelLoadError as error:
         return None, LoadFailed(one_line(error))
-    return runner, Ready(runner.info, runner.seconds_per_token, runner.seconds_per_step)
+    seconds = runner.seconds_per_token, runner.seconds_per_step
+    return runner, Ready(runner.info, *seconds, row_buckets.found())
 
 
 def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     """Load the model, build its encoder, test it, warm it up and compute its centre.
 
-    In place of a worker that was lost, a worker on a CPU is not warmed up, and the centre is known:
-    together they are more than half of the time for which requests wait.
+    After another worker a worker on a CPU is not warmed up, and the results of trials and the
+    centre are known: together they are more than half of the time for which requests wait.
 
     Raises:
         ModelLoadError: when the model cannot be served from this device.
@@ -70,13 +72,14 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     self_test(encoder, expected, settings)
     device = torch.device(settings.torch_device)
     known = _known(encoder, settings)
-    is_warm = known is not None and device.type == "cpu"
-    seconds = (0.0, 0.0) if is_warm else _warm_up(encoder, settings.warm_up_tokens)
-    centre = known.centre if known is not None else None
+    if known is not None and device.type == "cpu":
+        seconds = known.seconds_per_token, known.seconds_per_step
+    else:
+        seconds = _warm_up(encoder, settings.warm_up_tokens)
+    centre = known.info.centre if known is not None else None
     centre = centre or centre_of(encoder, settings.warm_up_tokens)
     return Runner(
         encoder,
-        settings.precision,
         device,
         seconds,
         centre,
@@ -86,10 +89,11 @@ def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
     )
 
 
-def _known(encoder: Encoder, settings: RunnerSettings) -> ModelInfo | None:
-    """Return the description that the worker before gave, if it was of the same weights."""
+def _known(encoder: Encoder, settings: RunnerSettings) -> Ready | None:
+    """Return the report of the worker before, if it was of the same weights."""
     known = settings.known
-    return known if known is not None and known.revision == encoder.origin.revision else None
+    is_same = known is not None and known.info.revision == encoder.origin.revision
+    return known if is_same else None
 
 
 def _word_vectors(settings: RunnerSettings) -> WordVectors | None:
@@ -114,6 +118,8 @@ def _encoder(
     except (CheckpointError, TextError, OSError) as error:
         raise ModelLoadError(str(error)) from error
     expected = known_vectors(elmo)
+    if settings.known is not None:
+        row_buckets.learn(settings.known.trials)
     try:
         encoder = Encoder.of(
             elmo.to(torch.device(settings.torch_device)),
@@ -144,10 +150,10 @@ def self_test(encoder: Encoder, expected: Tensor, settings: RunnerSettings) -> N
         raise ModelLoadError(f"{settings.model}: the weights give vectors that are not finite")
     scale = expected.abs().max().clamp(min=1e-6)
     difference = float(((found - expected).abs().max() / scale).nan_to_num(torch.inf))
-    allowed = FORMATS[precision_of(settings.precision)].tolerance
+    allowed = FORMATS[encoder.precision].tolerance
     if difference > allowed:
         raise ModelLoadError(
-            f"self-test on {settings.device} in {settings.precision}: vectors differ by "
+            f"self-test on {settings.device} in {encoder.precision}: vectors differ by "
             f"{difference:.2g} of the largest value, allowed is {allowed:.2g}"
         )
 

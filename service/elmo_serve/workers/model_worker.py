@@ -40,6 +40,14 @@ class ServedNetwork(Network, Protocol):
         """Where the weights come from."""
 
     @property
+    def precision(self) -> str:
+        """The precision that it computes in."""
+
+    @property
+    def kernel(self) -> str:
+        """The products of the time steps, in words."""
+
+    @property
     def layers(self) -> int:
         """L + 1: the token layer and the layers of the biLM."""
 
@@ -70,7 +78,6 @@ class Runner:
     def __init__(
         self,
         network: ServedNetwork,
-        precision: str,
         device: torch.device,
         seconds: tuple[float, float] = (0.0, 0.0),
         centre: Centre | None = None,
@@ -79,7 +86,7 @@ class Runner:
         language: LanguageModel | None = None,
     ) -> None:
         self.info = replace(
-            model_info(network, precision, centre, path),
+            model_info(network, centre, path),
             word_vectors=None if words is None else words.info,
             softmax=None if language is None else language.info,
         )
@@ -160,13 +167,8 @@ def is_memory_short(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
 
 
-def model_info(
-    network: ServedNetwork,
-    precision: str,
-    centre: Centre | None = None,
-    path: str = "",
-) -> ModelInfo:
-    """Describe a network that is served in a precision; `path` is where it was loaded from."""
+def model_info(network: ServedNetwork, centre: Centre | None = None, path: str = "") -> ModelInfo:
+    """Describe a network that is served; `path` is where it was loaded from."""
     origin = network.origin
     tokenizer, language = tokenization(origin.name, path)
     return ModelInfo(
@@ -176,7 +178,8 @@ def model_info(
         layers=network.layers,
         dimension=network.dimension,
         parameters=network.parameter_count,
-        precision=precision,
+        precision=network.precision,
+        kernel=network.kernel,
         tokenizer=tokenizer,
         language=language,
         token_limit=_token_limit(network.alphabet),

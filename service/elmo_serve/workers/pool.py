@@ -69,6 +69,7 @@ class WorkerPool:
     Attributes:
         ready_count: the number of workers that can answer.
         info: the model's description in its checkpoint, once a worker is or was ready.
+        kernels: the products of each device in words, once a worker is or was ready there.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class WorkerPool:
         self._fault = fault
         self.ready_count = 0
         self.info: ModelInfo | None = None
+        self.kernels: dict[str, str] = {}
         self.slots: list[WorkerSlot] = []
+        self._waiting: dict[str, list[WorkerSlot]] = {}  # by device, for its first worker
         for spec in specs:
             metrics.worker_up.labels(**spec.labels)
             metrics.worker_restarts.labels(**spec.labels)
@@ -93,15 +96,24 @@ class WorkerPool:
                 WorkerSlot(spec, self, self.slots, clock)  # it adds itself to the slots
 
     def start(self, listener: BatchListener) -> None:
-        """Start a worker in every slot, and report them and their batches to `listener`."""
+        """Start a worker on every device, and report all and their batches to `listener`.
+
+        The first worker of a device finds the form of the products, without another one that takes
+        processor time meanwhile. The others are given what it has found, and start then.
+        """
         self._listener = listener
         for slot in self.slots:
-            slot.start()
+            device = slot.labels["device"]
+            if device in self._waiting:
+                self._waiting[device].append(slot)
+            else:
+                self._waiting[device] = []
+                slot.start()
 
     def submit(self, batch: Batch, slot: WorkerSlot) -> None:
         """Give a worker a batch; it runs behind those it already has."""
         slot.assign(batch, batch.padded_tokens)
-        slot.child.send(batch, batch.segment)
+        slot.send(batch, batch.segment)
 
     def kill(self) -> None:
         """End every worker now, whatever it does."""
@@ -117,7 +129,7 @@ class WorkerPool:
         while True:
             if self.is_ready:
                 return None
-            if all(slot.failed_starts for slot in self.slots):
+            if all(slot.failed_starts for slot in self._started()):
                 return self._fault or self.slots[0].start_failure
             self._changes.clear()
             await self._changes.wait()
@@ -130,7 +142,7 @@ class WorkerPool:
     @property
     def can_recover(self) -> bool:
         """Tell whether a worker may still recover without a restart of this process."""
-        return not all(slot.has_given_up for slot in self.slots)
+        return not all(slot.has_given_up for slot in self._started())
 
     @property
     def reason(self) -> str:
@@ -156,6 +168,11 @@ class WorkerPool:
         if slot is None or not _can_prefetch(slot, queued_tokens):
             return None
         return max(_SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
+
+    def _started(self) -> list[WorkerSlot]:
+        """Return the slots that do not wait for the first worker of their device."""
+        waiting = [slot for slots in self._waiting.values() for slot in slots]
+        return [slot for slot in self.slots if slot not in waiting]
 
     def _least_busy(self) -> WorkerSlot | None:
         ready = [slot for slot in self.slots if slot.is_ready]
@@ -188,11 +205,14 @@ class WorkerPool:
 
     def _on_ready(self, slot: WorkerSlot, ready: Ready) -> None:
         self.info = ready.info
+        self.kernels[slot.labels["device"]] = ready.info.kernel
         slot.mark_ready(ready, ready.seconds_per_token)
         self._metrics.worker_up.labels(**slot.labels).inc()
         _log.info("worker ready", extra=slot.labels)
         self._count_ready()
         self._listener.on_ready(ready)
+        for other in self._waiting.pop(slot.labels["device"], ()):
+            other.start(ready)
 
     def _on_batch_end(self, slot: WorkerSlot, message: Done | Failed) -> None:
         batch = slot.finish()

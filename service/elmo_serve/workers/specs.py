@@ -88,7 +88,8 @@ def _bind(
     make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool
 ) -> Callable[[Ready | None], Child]:
     def make_one(last: Ready | None) -> Child:
-        return make(replace(runner, known=last.info if last else None), segments)
+        precision = last.info.precision if last else runner.precision
+        return make(replace(runner, known=last, precision=precision), segments)
 
     return make_one
 

@@ -10,7 +10,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.linear import has_eight_bits, quantises
+from elmo_model.inference.linear import has_eight_bits, packs_float16, quantises
 from elmo_model.inference.precision import PRECISIONS
 from elmo_model.network.elmo import Elmo
 from tests.support import golden
@@ -45,6 +45,20 @@ def test_vectors_are_those_of_the_network(elmo: Elmo, precision: str) -> None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
     else:
         assert not torch.equal(found, expected)
+
+
+def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(elmo: Elmo) -> None:
+    """As any float32 product: only the order of adding differs from that of the network."""
+    with torch.no_grad():
+        for values in elmo.bilm.parameters():
+            values.copy_(values.half())
+    expected = torch.cat(elmo.embed(SENTENCES), dim=1)
+    encoder = Encoder.of(elmo)
+
+    assert encoder.precision == "float32"
+    assert ("float16" in encoder.kernel) == packs_float16()
+    found = torch.cat(encoder.embed(SENTENCES), dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.cuda

@@ -11,6 +11,7 @@ from elmo_model.inference.linear import (
     PlainLinear,
     QuantisedLinear,
     ReducedLinear,
+    form_of,
     gives_the_product,
     has_eight_bits,
     linear_of,
@@ -159,3 +160,27 @@ def test_the_right_product_is_used() -> None:
 @pytest.mark.parametrize("form", [Wrong, WrongSum, Missing])
 def test_another_product_is_not_used(form: type[PlainLinear]) -> None:
     assert not gives_the_product(form, 1e-5)
+
+
+@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+def test_a_matrix_with_float16_weights_is_multiplied_in_parts_with_the_same_bits() -> None:
+    weight, inputs = drawn(3000, 512), drawn(33, 512)
+    parts = [HalfWeightLinear(part).linear(inputs) for part in weight.split(1000)]
+    assert torch.equal(HalfWeightLinear(weight).linear(inputs), torch.cat(parts, dim=1))
+
+
+@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+def test_float32_products_have_float16_weights_where_these_are_not_rounded() -> None:
+    """A float32 product adds the same numbers, in any order: 1e-5 of numbers of about 5."""
+    weight = weights().half().float()
+    assert form_of("float32", [weight]) == "float16"
+    assert form_of("bfloat16", [weight]) == "bfloat16"
+    inputs = drawn(3, 24)
+    found, expected = HalfWeightLinear(weight).linear(inputs), inputs @ weight.T
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+    for other in (weights(), weight.double(), torch.full((2, 2), 40_000.0)):
+        assert form_of("float32", [weight, other]) == "float32"
+    far = torch.zeros(2048, 1024)
+    on_avx2 = torch.backends.cpu.get_cpu_capability() == "AVX2"
+    assert form_of("float32", [far]) == ("float16" if on_avx2 else "float32")

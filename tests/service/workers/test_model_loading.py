@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import load
+from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
 from elmo_serve.workers.messages import Ready, RunnerSettings
 from elmo_serve.workers.model_loading import ModelLoadError, known_vectors, self_test, start
@@ -33,19 +34,22 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     own = settings(write_pair(tmp_path))
     first, message = start(own)
     assert first is not None and first.info.centre is not None
-    assert message == Ready(first.info, first.seconds_per_token, first.seconds_per_step)
+    seconds = first.seconds_per_token, first.seconds_per_step
+    assert message == Ready(first.info, *seconds, row_buckets.found())
     assert (first.info.layers, first.info.precision) == (3, "float32")
     assert first.seconds_per_token > 0 and first.seconds_per_step > 0
-    known = replace(first.info, centre=replace(first.info.centre, tokens=1))
+    info = replace(first.info, centre=replace(first.info.centre, tokens=1))
+    known = Ready(info, 1.0, 2.0, {"a trial": (2, 4)})
 
-    second, message = start(replace(own, known=known))
-    assert second is not None and second.info.centre is known.centre
-    assert second.seconds_per_token == second.seconds_per_step == 0
-    assert message == Ready(first.info)
+    second, _ = start(replace(own, known=known))
+    assert second is not None and second.info.centre is info.centre
+    assert (second.seconds_per_token, second.seconds_per_step) == (1.0, 2.0)
+    assert row_buckets.found()["a trial"] == (2, 4)
 
-    third, _ = start(replace(own, known=replace(known, revision="of other weights")))
-    assert third is not None and third.info.centre is not known.centre
-    assert third.seconds_per_token > 0
+    other = replace(known, info=replace(info, revision="of other weights"))
+    third, _ = start(replace(own, known=other))
+    assert third is not None and third.info.centre is not info.centre
+    assert third.seconds_per_token not in (0, 1.0)
 
 
 def test_an_unknown_precision_and_a_missing_model_are_one_line(tmp_path: Path) -> None:

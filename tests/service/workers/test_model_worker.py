@@ -34,6 +34,7 @@ class FailingNetwork:
 
     origin = Origin("failing", "none", "0")
     layers, dimension, parameter_count = 3, 8, 0
+    precision, kernel = "float32", "none"
     alphabet = Utf8Alphabet()
 
     def __init__(self, error: Exception) -> None:
@@ -51,7 +52,7 @@ class FailingNetwork:
 
 def run(error: Exception) -> object:
     """Run a batch of one sentence in a worker whose network raises this error."""
-    runner = Runner(FailingNetwork(error), "float32", torch.device("cpu"))
+    runner = Runner(FailingNetwork(error), torch.device("cpu"))
     segment, memory = SharedMemoryPool().acquire(1024)
     batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
     return runner.run(batch, memory)
@@ -101,7 +102,7 @@ def test_a_lack_of_memory_on_a_cpu_is_recognised_by_its_text() -> None:
 
 def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -> None:
     encoder = Encoder.of(load(write_pair(tmp_path)))
-    runner = Runner(encoder, "float32", torch.device("cpu"))
+    runner = Runner(encoder, torch.device("cpu"))
     outputs = (Output(layers=(2,)), Output(layers=(0, 1, 2), stacked=True, dtype="float16"))
     segment, memory = SharedMemoryPool().acquire(1024)
     texts = (b'["one","two"]', b'["two"]')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -71,20 +71,27 @@ class Scheduler:
 class Bench:
     """A pool of fake workers on a fake clock."""
 
-    def __init__(self, count: int = 1, batch_tokens: int = 1_000, fault: str = "") -> None:
+    def __init__(
+        self,
+        count: int = 1,
+        batch_tokens: int = 1_000,
+        fault: str = "",
+        devices: Sequence[str] = ("cpu",),
+    ) -> None:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
         self.workers: list[FakeWorker] = []
-        self.known: list[ModelInfo | None] = []
+        self.known: list[Ready | None] = []
         self.memory = SharedMemoryPool()
         timeouts = Timeouts(load=100, first_batch=50, batch=5)
         spec = SlotSpec(
             *("worker", "the model is loading", self._make, timeouts, 256, batch_tokens, LABELS)
         )
-        self.pool = WorkerPool([spec] * count, self.metrics, self.clock, fault)
+        specs = [replace(spec, labels={**LABELS, "device": device}) for device in devices]
+        self.pool = WorkerPool(specs * count, self.metrics, self.clock, fault)
         self.pool.start(self.scheduler)
 
     def _make(self, last: Ready | None) -> FakeWorker:
-        self.known.append(last.info if last else None)
+        self.known.append(last)
         self.workers.append(FakeWorker())
         return self.workers[-1]
 
@@ -123,13 +130,37 @@ async def test_a_pool_reports_its_workers_and_their_batches_in_order() -> None:
     assert bench.pool.info == INFO
 
 
-async def test_the_next_worker_is_told_the_description_that_the_lost_one_gave() -> None:
+async def test_the_next_worker_is_told_what_the_lost_one_reported() -> None:
     bench = Bench()
     bench.workers[0].say(Ready(INFO))
     bench.workers[0].end("exited with status 1")
     bench.clock.advance(1)
 
-    assert bench.known == [None, INFO]
+    assert bench.known == [None, Ready(INFO)]
+
+
+async def test_the_first_worker_of_a_device_is_ready_before_the_others_start() -> None:
+    """They are given the form of the products that it has found, so all give the same bits."""
+    bench = Bench(2, devices=("cpu", "cuda:0"))
+    assert bench.known == [None, None]
+    bench.workers[0].end("exited with status 1")
+    bench.clock.advance(1)
+    assert bench.known == [None] * 3
+    found = Ready(INFO, trials={"step": (2, 4)})
+    bench.workers[2].say(found)
+
+    assert bench.known == [None] * 3 + [found]
+    bench.workers[3].end("exited with status 1")
+    bench.clock.advance(1)
+    assert bench.known[3:] == [found, found]
+
+
+async def test_a_worker_that_waits_for_the_first_one_is_not_started_when_the_pool_stops() -> None:
+    bench = Bench(2)
+    await bench.pool.stop()
+    bench.workers[0].say(Ready(INFO))
+
+    assert len(bench.workers) == 1
 
 
 async def test_metrics_follow_the_state() -> None:
@@ -181,8 +212,8 @@ async def test_a_model_with_a_fault_gets_no_worker_and_counts_as_down() -> None:
 
 def ready(count: int = 1, seconds_per_token: float = 0.0) -> Bench:
     bench = Bench(count)
-    for worker in list(bench.workers):
-        worker.say(Ready(INFO, seconds_per_token))
+    for number in range(count):
+        bench.workers[number].say(Ready(INFO, seconds_per_token))
     return bench
 
 
@@ -231,7 +262,7 @@ async def test_no_batch_is_given_ahead_of_a_long_one() -> None:
 
 
 async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:
-    bench = Bench(2)
+    bench = Bench(devices=("cpu", "cuda:0"))
     outcome = asyncio.ensure_future(bench.pool.wait_for_start())
     await asyncio.sleep(0)
     bench.workers[0].end("exited with status 1")
@@ -245,12 +276,12 @@ async def test_the_wait_for_start_is_the_first_worker_that_is_ready() -> None:
 
 
 async def test_the_wait_for_start_is_a_reason_when_every_start_fails() -> None:
-    bench = Bench(2)
+    bench = Bench(2, devices=("cpu", "cuda:0"))
     for worker in list(bench.workers):
         worker.end("exited with status 1")
 
     assert await bench.pool.wait_for_start() == "the worker exited with status 1"
-    assert bench.pool.reason == "cpu: the worker exited with status 1"
+    assert bench.pool.reason.startswith("cpu: the worker exited with status 1; cuda:0: ")
 
 
 async def test_a_pool_is_fit_until_every_slot_has_given_up() -> None:

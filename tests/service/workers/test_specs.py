@@ -22,6 +22,7 @@ from elmo_serve.workers.messages import (
     Done,
     Failed,
     Message,
+    ModelInfo,
     Ready,
     RunnerSettings,
 )
@@ -35,7 +36,7 @@ TOP = Output(layers=(2,))
 SENTENCES = [["a", "b"], ["c", "d"], ["Zürich", ""]]
 
 
-def made_with(cores: int, **settings: object) -> list[RunnerSettings]:
+def made_with(cores: int, known: Ready | None = None, **settings: object) -> list[RunnerSettings]:
     """Return the settings of each worker that is made for a model on the CPU."""
     made: list[RunnerSettings] = []
 
@@ -47,7 +48,7 @@ def made_with(cores: int, **settings: object) -> list[RunnerSettings]:
     spec = ModelSpec("small", str(SMALL))
     hardware = Hardware(0, cores=cores)
     for worker in worker_specs(spec, found, SharedMemoryPool(), hardware, make):
-        worker.make(None)
+        worker.make(known)
     return made
 
 
@@ -59,6 +60,14 @@ def test_the_workers_of_a_share_of_a_machine_use_its_cores_alone() -> None:
 
 def test_a_worker_has_at_least_one_thread() -> None:
     assert [each.threads for each in made_with(1, workers_per_device=2)] == [1, 1]
+
+
+def test_a_worker_after_another_one_computes_in_the_precision_that_was_chosen() -> None:
+    known = Ready(ModelInfo("small", "0", "fake", 3, 4, 0, "bfloat16"), trials={"step": (2, 4)})
+
+    assert [each.precision for each in made_with(1, precision="auto")] == ["auto"]
+    (later,) = made_with(1, known, precision="auto")
+    assert (later.precision, later.known) == ("bfloat16", known)
 
 
 class Front:

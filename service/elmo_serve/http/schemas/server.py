@@ -63,7 +63,10 @@ class InfoResponse(BaseModel):
     layers: int = Field(description="L + 1: the token layer and the biLSTM layers.")
     dimension: int = Field(description="Width of a vector: 2P.")
     parameters: Int64
-    precision: str
+    precision: str = Field(description="The one that was asked for.")
+    kernel: dict[str, str] = Field(
+        description="The products that compute it on each device, chosen at the start."
+    )
     tokenizer: str = Field(description="The tokenizer of the training text: the default for text.")
     language: str = Field(description="Code of the language, by which `moses` splits.")
     devices: list[str] = Field(description="One entry a worker.")

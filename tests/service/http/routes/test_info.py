@@ -22,6 +22,8 @@ def test_info_names_the_model(client: httpx.Client) -> None:
     assert info["dimension"] == 32
     assert info["parameters"] > 100_000
     assert info["precision"] == "float32"
+    assert set(info["kernel"]) == set(info["devices"])
+    assert info["kernel"]["cpu"].startswith("float32")
     assert info["devices"] == ["cpu"]
     assert info["version"] == importlib.metadata.version("elmo-serve")
     assert info["media_types"][0] == "application/json"
