@@ -1,6 +1,7 @@
 """The projected LSTM for inference: fewer passes over the gates, faster products, its loop."""
 
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from itertools import accumulate
 
 import torch
@@ -14,9 +15,9 @@ from elmo_model.inference.row_buckets import (
     IN_STRIDES,
     RowCounts,
     Sample,
+    cancelling,
     filled_up,
     in_parts,
-    product_sample,
     same_bits,
     telltale,
 )
@@ -140,28 +141,31 @@ class InferenceLSTM:
             own = torch.full((rows, gates), telltale(torch.sigmoid))
             return [own.chunk(4, dim=1)[1].sigmoid(), own.sigmoid_()]
 
-        # small beside the products, and of the type of input products
-        addend = self.input.with_bias(torch.zeros(IN_STEPS.largest, width), 1e-6 * self.bias)
+        @cache
+        def wide() -> tuple[Linear, Tensor]:
+            return cancelling(form, (gates, width), IN_STRIDES.largest)
 
-        def biased(linear: Linear, inputs: Tensor) -> Tensor:
-            return linear.with_bias(inputs, 1e-6 * self.bias)
-
-        def added(linear: Linear, inputs: Tensor) -> Tensor:
-            return linear.addmm(addend[: len(inputs)], inputs)
-
-        def of_inputs() -> list[Sample]:
-            return [product_sample(form, (gates, width), IN_STRIDES.largest, biased)]
+        def inputs(rows: int) -> list[Tensor]:
+            linear, sample = wide()
+            return [linear.with_bias(sample[:rows], 1e-6 * self.bias)]
 
         def of_steps() -> list[Sample]:
-            own = [functions, product_sample(form, (gates, width), IN_STEPS.largest, added)]
+            recurrent, state = wide()
+            # small beside the products, and of the type of input products
+            addend = recurrent.with_bias(torch.zeros(IN_STEPS.largest, width), 1e-6 * self.bias)
+            own: list[Sample] = [
+                functions,
+                lambda rows: [recurrent.addmm(addend[:rows], state[:rows])],
+            ]
             if self.projection is not None:
-                own.append(product_sample(form, (width, cell), IN_STEPS.largest))
+                linear, sample = cancelling(form, (width, cell), IN_STEPS.largest)
+                own.append(lambda rows: [linear.linear(sample[:rows])])
             return own
 
         key = (precision, cell, width, self.projection is None)
         enough = RowCounts(tuple(rows for rows in IN_STEPS.counts if rows >= least))
-        self.input_rows = same_bits((key, "input"), of_inputs, IN_STRIDES, directions)
-        self.step_rows = same_bits((key, "step"), of_steps, enough, directions)
+        self.input_rows = same_bits((key, "input"), lambda: [inputs], IN_STRIDES, directions.counts)
+        self.step_rows = same_bits((key, "step"), of_steps, enough, directions.step_counts)
 
 
 class InferenceStack:

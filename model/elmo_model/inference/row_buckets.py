@@ -77,36 +77,36 @@ def same_bits(
     key: Hashable,
     samples: Callable[[], Sequence[Sample]],
     candidates: RowCounts,
-    directions: ParallelDirections,
+    threads: tuple[int, ...],
 ) -> RowCounts:
     """Return the row counts, of some candidates, that give each row the same bits.
 
     The bits are those of the largest count in one thread, and a count is kept if it gives them with
-    every number of threads of `directions`. Where that leaves too little, smaller references are
+    every number of `threads`. Where that leaves too little, smaller references are
     tried; where nothing is left, rows are computed one by one. The result is kept for `key` as long
     as the process; `samples` is called only for a new key.
     """
-    place = (key, candidates.counts, directions.counts)
+    place = (key, candidates.counts, threads)
     if place not in _FOUND:
         own = samples()
 
         def compute(rows: int) -> list[Tensor]:
             return [result for sample in own for result in sample(rows)]
 
-        _FOUND[place] = _trial(compute, candidates, directions).counts
+        _FOUND[place] = _trial(compute, candidates, threads).counts
     return RowCounts(_FOUND[place])
 
 
-def _trial(compute: Sample, candidates: RowCounts, directions: ParallelDirections) -> RowCounts:
+def _trial(compute: Sample, candidates: RowCounts, threads: tuple[int, ...]) -> RowCounts:
     left = candidates
     while left.counts:
-        (reference,) = directions.with_each_count(partial(compute, left.largest), (1,))
+        (reference,) = ParallelDirections.with_each_count(partial(compute, left.largest), (1,))
         good = set(left.counts)
 
         def kept(good: set[int] = good, reference: Sequence[Tensor] = reference) -> set[int]:
             return {rows for rows in good if _agree(compute(rows), reference)}
 
-        good.intersection_update(*directions.with_each_count(kept, directions.counts))
+        good.intersection_update(*ParallelDirections.with_each_count(kept, threads))
         if good and min(good) <= _LEAST_WASTE:
             return RowCounts(tuple(sorted(good)))
         left = left.up_to(left.largest // 2)
@@ -136,13 +136,10 @@ def filled_up(values: Tensor, rows: int) -> Tensor:
     return torch.cat((values, values.new_zeros(missing, *values.shape[1:])))
 
 
-def product_sample(
-    form: Callable[[Tensor], Linear],
-    shape: tuple[int, int],
-    rows: int,
-    multiply: Callable[[Linear, Tensor], Tensor] = lambda linear, inputs: linear.linear(inputs),
-) -> Sample:
-    """Return products of a matrix of `shape` (outputs, inputs) in a form.
+def cancelling(
+    form: Callable[[Tensor], Linear], shape: tuple[int, int], rows: int
+) -> tuple[Linear, Tensor]:
+    """Return a matrix of `shape` (outputs, inputs) in a form, and inputs (rows, inputs) for it.
 
     In every other row the second half of each sum cancels the first one, so that nothing is left
     but the rounding of the partial sums: two orders of adding differ nearly everywhere, also when
@@ -155,8 +152,7 @@ def product_sample(
     weight[:, half : 2 * half] = weight[:, :half][:, order]
     sample[:, :half] = torch.randn(rows, half, generator=generator)
     sample[::2, half : 2 * half] = -sample[::2, :half][:, order]
-    made = form(weight)
-    return lambda count: [multiply(made, sample[:count])]
+    return form(weight), sample
 
 
 @cache

@@ -39,6 +39,13 @@ class ParallelDirections:
         """The different numbers of torch threads that computations are given, from 1 up."""
         return tuple(sorted({1, self._caller, self.threads, self._first.count, self._second.count}))
 
+    @property
+    def step_counts(self) -> tuple[int, ...]:
+        """The different numbers of torch threads that the directions are given, from 1 up."""
+        if self.threads < 2:
+            return self.counts
+        return tuple(sorted({1, self._first.count, self._second.count}))
+
     @staticmethod
     def with_each_count(compute: Callable[[], Result], counts: Sequence[int]) -> list[Result]:
         """Run `compute` with each number of torch threads, one after another, in new threads."""

@@ -13,8 +13,9 @@ from elmo_model.inference.linear import Linear, linear_of
 from elmo_model.inference.row_buckets import (
     IN_STRIDES,
     RowCounts,
+    Sample,
+    cancelling,
     in_parts,
-    product_sample,
     same_bits,
     telltale,
 )
@@ -88,15 +89,14 @@ class ExactLinear(nn.Module):
         outputs, inputs = weight.shape
         bias = torch.full((outputs,), 1e-6)
 
-        def multiply(linear: Linear, sample: Tensor) -> Tensor:
-            return linear.linear(sample) if self._bias is None else linear.with_bias(sample, bias)
+        def samples() -> list[Sample]:
+            linear, sample = cancelling(_packed, (outputs, inputs), rows.largest)
+            if self._bias is None:
+                return [lambda count: [linear.linear(sample[:count])]]
+            return [lambda count: [linear.with_bias(sample[:count], bias)]]
 
-        self._counts = same_bits(
-            (outputs, inputs, self._bias is None),
-            lambda: [product_sample(_packed, (outputs, inputs), rows.largest, multiply)],
-            rows,
-            directions,
-        )
+        key = (outputs, inputs, self._bias is None)
+        self._counts = same_bits(key, samples, rows, directions.counts)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs)."""
@@ -153,4 +153,4 @@ def _word_counts(width: int, directions: ParallelDirections) -> RowCounts:
         ]
         return [*ends, torch.lerp(*numbers[:, :rows])]
 
-    return same_bits(("words", width), lambda: [functions], IN_STRIDES, directions)
+    return same_bits(("words", width), lambda: [functions], IN_STRIDES, directions.counts)
