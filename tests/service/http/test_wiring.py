@@ -15,6 +15,7 @@ from elmo_serve.settings import Settings
 from elmo_serve.workers.messages import RunnerSettings
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
+from tests.support.engines import until
 from tests.support.gated_worker import GatedWorker
 from tests.support.servers import SMALL
 
@@ -34,6 +35,7 @@ async def started(**settings: Any) -> tuple[Server, list[RunnerSettings]]:
 
 async def test_the_cores_are_divided_among_the_workers_of_a_device() -> None:
     server, made = await started(model=str(SMALL), workers_per_device=2, precision="float32")
+    await until(lambda: len(made) == 2)  # the second one is told what the first one has found
 
     assert [(each.model, each.device, each.precision) for each in made] == [
         (str(SMALL), "cpu", "float32")
