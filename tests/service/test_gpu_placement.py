@@ -100,7 +100,8 @@ async def test_every_gpu_has_its_workers() -> None:
 
         assert (await client.get("/info")).json()["devices"] == [g for g in gpus for _ in "12"]
         await until(lambda: len(machine.runners) == 8)
-        assert sorted(runner.device for runner in machine.runners) == [g for g in gpus for _ in "12"]
+        placed = sorted(runner.device for runner in machine.runners)
+        assert placed == [g for g in gpus for _ in "12"]
         assert {runner.torch_device for runner in machine.runners} == set(gpus)
         assert {runner.threads for runner in machine.runners} == {1}
 

@@ -6,7 +6,7 @@ so each of them is tried before it is used.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -70,7 +70,7 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
                 )
             return QuantisedLinear(weight) if has_eight_bits() else _seven_bits(weight)
         case "bfloat16" if packs and packs_bfloat16():
-            return PackedBFloat16Linear(weight)
+            return PackedLinear(weight, torch.bfloat16)
         case "float16" if packs and packs_float16():
             return HalfWeightLinear(weight)
         case "bfloat16" | "float16":
@@ -99,7 +99,7 @@ class ReducedLinear(Linear):
 
     def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
         self.weight = weight.to(dtype)
-        self.kernel = f"{str(dtype).removeprefix('torch.')} by torch"
+        self.kernel = f"{_name(dtype)} by torch"
 
     def linear(self, inputs: Tensor) -> Tensor:
         return self._product(inputs).to(inputs.dtype)
@@ -113,61 +113,40 @@ class ReducedLinear(Linear):
 
 
 class PackedLinear(Linear):
-    """The float32 product on a CPU, with weights in the order in which oneDNN reads them.
+    """The product on a CPU, with weights in the order in which oneDNN reads them.
 
-    For the few rows of a time step it is two to eight times as fast as the plain product
+    Factors are float32 or bfloat16. Sums are float32, and rounded when they are written: in
+    bfloat16 the result of `with_bias` is bfloat16, and so is the addend of `addmm`. For the few
+    rows of a time step it is two to eight times as fast as the plain product
     (benchmarks/RESULTS.md).
     """
 
-    kernel = "float32 by oneDNN, packed"
-
-    def __init__(self, weight: Tensor) -> None:
-        self._packed = _packed(weight)
-
-    def linear(self, inputs: Tensor) -> Tensor:
-        return _linear(inputs, self._packed, None)
-
-    def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
-        return _linear(inputs, self._packed, bias)
-
-    def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
-        return _addmm(addend, inputs, self._packed)
-
-
-class PackedBFloat16Linear(Linear):
-    """As `PackedLinear` with bfloat16 factors; sums are float32, and rounded when they are written.
-
-    The result of `with_bias` is bfloat16, and so is the addend of `addmm`.
-    """
-
-    kernel = "bfloat16 by oneDNN, packed"
-
-    def __init__(self, weight: Tensor) -> None:
-        self._packed = _packed(weight.to(torch.bfloat16))
+    def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float32) -> None:
+        self._dtype = dtype
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous())
+        self.kernel = f"{_name(dtype)} by oneDNN, packed"
 
     def linear(self, inputs: Tensor) -> Tensor:
-        return _linear(inputs.to(torch.bfloat16), self._packed, None).to(inputs.dtype)
+        return self._product(inputs, None).to(inputs.dtype)
 
     def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
-        return _linear(inputs.to(torch.bfloat16), self._packed, bias.to(torch.bfloat16))
+        return self._product(inputs, bias.to(self._dtype))
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
-        return _addmm(addend, inputs.to(torch.bfloat16), self._packed).to(inputs.dtype)
+        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            inputs.to(self._dtype), addend, self._packed, None, "add"
+        )
+        return total.to(inputs.dtype)
+
+    def _product(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            inputs.to(self._dtype), self._packed, bias, "none", [], ""
+        )
+        return product
 
 
-def _packed(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-    return packed
-
-
-def _linear(inputs: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, packed, bias, "none", [], "")
-    return product
-
-
-def _addmm(addend: Tensor, inputs: Tensor, packed: Tensor) -> Tensor:
-    total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(inputs, addend, packed, None, "add")
-    return total
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 class HalfWeightLinear(Linear):
@@ -247,7 +226,7 @@ def packs_float32() -> bool:
 @cache
 def packs_bfloat16() -> bool:
     """Tell whether this build of torch multiplies packed bfloat16."""
-    return gives_the_product(PackedBFloat16Linear, 0.05)
+    return gives_the_product(partial(PackedLinear, dtype=torch.bfloat16), 0.05)
 
 
 @cache

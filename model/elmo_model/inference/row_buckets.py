@@ -9,7 +9,7 @@ the shape, so they are found by trial when an encoder is built, and then not use
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -60,17 +60,8 @@ IN_STRIDES = RowCounts((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 
 Sample = Callable[[int], Sequence[Tensor]]
 """Map n to what a computation gives for the first n rows of a sample."""
 
-_FOUND: dict[Hashable, tuple[int, ...]] = {}
-
-
-def found() -> dict[Hashable, tuple[int, ...]]:
-    """Return the results of all trials of this process: plain values, for another one."""
-    return dict(_FOUND)
-
-
-def learn(results: Mapping[Hashable, tuple[int, ...]]) -> None:
-    """Take over the results of trials of another process on this machine."""
-    _FOUND.update(results)
+TRIALS: dict[Hashable, tuple[int, ...]] = {}
+"""The results of all trials of this process: plain values, which another one may take over."""
 
 
 def same_bits(
@@ -87,14 +78,14 @@ def same_bits(
     as the process; `samples` is called only for a new key.
     """
     place = (key, candidates.counts, threads)
-    if place not in _FOUND:
+    if place not in TRIALS:
         own = samples()
 
         def compute(rows: int) -> list[Tensor]:
             return [result for sample in own for result in sample(rows)]
 
-        _FOUND[place] = _trial(compute, candidates, threads).counts
-    return RowCounts(_FOUND[place])
+        TRIALS[place] = _trial(compute, candidates, threads).counts
+    return RowCounts(TRIALS[place])
 
 
 def _trial(compute: Sample, candidates: RowCounts, threads: tuple[int, ...]) -> RowCounts:

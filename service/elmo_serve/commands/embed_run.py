@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from elmo_model.models.catalogue import path_fault, published_model
-from elmo_serve.commands.options import (
-    model_of_server,
-)
+from elmo_serve.commands.options import model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map

@@ -52,7 +52,7 @@ def start(settings: RunnerSettings, *, owns_process: bool = False) -> tuple[Runn
     except ModelLoadError as error:
         return None, LoadFailed(one_line(error))
     seconds = runner.seconds_per_token, runner.seconds_per_step
-    return runner, Ready(runner.info, *seconds, row_buckets.found())
+    return runner, Ready(runner.info, *seconds, dict(row_buckets.TRIALS))
 
 
 def load(settings: RunnerSettings, *, owns_process: bool = False) -> Runner:
@@ -119,7 +119,7 @@ def _encoder(
         raise ModelLoadError(str(error)) from error
     expected = known_vectors(elmo)
     if settings.known is not None:
-        row_buckets.learn(settings.known.trials)
+        row_buckets.TRIALS.update(settings.known.trials)
     try:
         encoder = Encoder.of(
             elmo.to(torch.device(settings.torch_device)),

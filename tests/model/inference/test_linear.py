@@ -6,7 +6,6 @@ from torch import Tensor
 
 from elmo_model.inference.linear import (
     HalfWeightLinear,
-    PackedBFloat16Linear,
     PackedLinear,
     PlainLinear,
     QuantisedLinear,
@@ -85,7 +84,7 @@ def test_packing_takes_weights_in_any_memory_order() -> None:
 
 @pytest.mark.skipif(not packs_bfloat16(), reason="torch without packed bfloat16")
 def test_only_the_operand_of_a_sum_is_bfloat16() -> None:
-    form, inputs = PackedBFloat16Linear(drawn(4, 3)), drawn(2, 3)
+    form, inputs = PackedLinear(drawn(4, 3), torch.bfloat16), drawn(2, 3)
     addend = form.with_bias(inputs, torch.zeros(4))
     assert addend.dtype == torch.bfloat16
     assert form.addmm(addend, inputs).dtype == form.linear(inputs).dtype == torch.float32

@@ -35,7 +35,7 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     first, message = start(own)
     assert first is not None and first.info.centre is not None
     seconds = first.seconds_per_token, first.seconds_per_step
-    assert message == Ready(first.info, *seconds, row_buckets.found())
+    assert message == Ready(first.info, *seconds, row_buckets.TRIALS)
     assert (first.info.layers, first.info.precision) == (3, "float32")
     assert first.seconds_per_token > 0 and first.seconds_per_step > 0
     info = replace(first.info, centre=replace(first.info.centre, tokens=1))
@@ -44,7 +44,7 @@ def test_a_start_reports_the_model_and_the_next_one_repeats_neither_warm_up_nor_
     second, _ = start(replace(own, known=known))
     assert second is not None and second.info.centre is info.centre
     assert (second.seconds_per_token, second.seconds_per_step) == (1.0, 2.0)
-    assert row_buckets.found()["a trial"] == (2, 4)
+    assert row_buckets.TRIALS["a trial"] == (2, 4)
 
     other = replace(known, info=replace(info, revision="of other weights"))
     third, _ = start(replace(own, known=other))
