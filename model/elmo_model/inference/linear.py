@@ -99,7 +99,7 @@ class ReducedLinear(Linear):
 
     def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
         self.weight = weight.to(dtype)
-        self.kernel = f"{_name(dtype)} by torch"
+        self.kernel = f"{str(dtype).removeprefix('torch.')} by torch"
 
     def linear(self, inputs: Tensor) -> Tensor:
         return self._product(inputs).to(inputs.dtype)
@@ -124,7 +124,7 @@ class PackedLinear(Linear):
     def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self._dtype = dtype
         self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous())
-        self.kernel = f"{_name(dtype)} by oneDNN, packed"
+        self.kernel = f"{str(dtype).removeprefix('torch.')} by oneDNN, packed"
 
     def linear(self, inputs: Tensor) -> Tensor:
         return self._product(inputs, None).to(inputs.dtype)
@@ -143,10 +143,6 @@ class PackedLinear(Linear):
             inputs.to(self._dtype), self._packed, bias, "none", [], ""
         )
         return product
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 class HalfWeightLinear(Linear):

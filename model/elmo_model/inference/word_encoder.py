@@ -87,25 +87,22 @@ class ExactLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
         rows = IN_STRIDES.up_to(_MOST_ROWS)
         outputs, inputs = weight.shape
-        bias = torch.full((outputs,), 1e-6)
+        small = None if bias is None else torch.full((outputs,), 1e-6)
 
         def samples() -> list[Sample]:
             linear, sample = cancelling(_packed, (outputs, inputs), rows.largest)
-            if self._bias is None:
-                return [lambda count: [linear.linear(sample[:count])]]
-            return [lambda count: [linear.with_bias(sample[:count], bias)]]
+            return [lambda count: [_product(linear, sample[:count], small)]]
 
         key = (outputs, inputs, self._bias is None)
         self._counts = same_bits(key, samples, rows, directions.counts)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (rows, inputs) to (rows, outputs)."""
-        return in_parts(self._product, inputs, self._counts)
+        return in_parts(lambda part: _product(self._linear, part, self._bias), inputs, self._counts)
 
-    def _product(self, inputs: Tensor) -> Tensor:
-        if self._bias is None:
-            return self._linear.linear(inputs)
-        return self._linear.with_bias(inputs, self._bias)
+
+def _product(linear: Linear, inputs: Tensor, bias: Tensor | None) -> Tensor:
+    return linear.linear(inputs) if bias is None else linear.with_bias(inputs, bias)
 
 
 def _packed(weight: Tensor) -> Linear:

@@ -146,7 +146,11 @@ def gpus_of(device: str, resources: Mapping[str, float]) -> float:
 def _embed_options(options: Options, form: str) -> EmbedOptions:
     """Return the options of the run; a published model and word vectors are fetched."""
     from elmo_serve.files.options import EmbedOptions
+    from elmo_serve.files.resume import begun
 
+    precision = options.precision
+    if precision == "auto":  # a run that continues keeps the choice
+        precision = begun(Path(options.output)).get("precision", precision)
     flags = options.forget_sentences or options.use_sentence_keys
     if flags and form != "allennlp":
         fail(f"--forget-sentences and --use-sentence-keys belong to allennlp, not {form}", code=2)
@@ -165,7 +169,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         server=options.server,
         api_key=options.api_key,
         device=options.device,
-        precision=_precision(options),
+        precision=precision,
         word_vectors=words,
         normalize=options.normalize,
         input_format=options.input_format,
@@ -177,15 +181,6 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         rules=_rules(options, layout or Layout()) if options.is_fasta else None,
         protein=options.protein,
     )
-
-
-def _precision(options: Options) -> str:
-    """Return the precision; a run that continues keeps the one that `auto` has chosen."""
-    if options.precision != "auto":
-        return options.precision
-    from elmo_serve.files.resume import begun
-
-    return str(begun(Path(options.output)).get("precision", "auto"))
 
 
 def _rules(options: Options, layout: Layout) -> Rules:

@@ -113,7 +113,7 @@ def parse(
             warnings.check(index, sentence, limit)
     return Parsed(
         request.model_copy(update={found.member: ()}),
-        _dumped(items),
+        [item if isinstance(item, str) else orjson.dumps(item) for item in items],
         [0 if isinstance(item, str) else len(item) for item in items],
         found.member,
         found.depth,
@@ -255,8 +255,3 @@ def _check_lengths(found: _Found, limits: RequestLimits) -> None:
 
 def _pointer(member: str, depth: int, index: int) -> str:
     return pointer(member, *((), (index,), divmod(index, 2))[depth])
-
-
-def _dumped(items: Sequence[str | list[str]]) -> list[bytes | str]:
-    """Return texts as they are, and the JSON text of each list of tokens."""
-    return [item if isinstance(item, str) else orjson.dumps(item) for item in items]
