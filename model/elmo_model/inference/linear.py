@@ -164,7 +164,7 @@ class HalfWeightLinear(Linear):
         outputs = max(1, _PART // width) if len(weight) * width > 2 * _PART else len(weight)
         self._parts = [
             torch.ops.quantized.linear_prepack_fp16(part.contiguous(), None)
-            for part in weight.split(outputs)
+            for part in torch.split(weight, outputs)
         ]
 
     def linear(self, inputs: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_model.files.locks import locked_folder
-from elmo_model.neighbours.centre import Network, centre_of
+from elmo_model.inference.choice import Network
+from elmo_model.neighbours.centre import centre_of
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
 from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
