@@ -192,7 +192,7 @@ class FitChild:
     def _submit(self) -> None:
         assert self._task is not None
         self._slot.assign(self._task, 1)
-        self._slot.send(self._task, self._task.vectors)
+        self._slot.child.send(self._task, self._task.vectors)
 
     def _fail(self, reason: str) -> None:
         if not self._end.done():

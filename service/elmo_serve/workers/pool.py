@@ -113,7 +113,7 @@ class WorkerPool:
     def submit(self, batch: Batch, slot: WorkerSlot) -> None:
         """Give a worker a batch; it runs behind those it already has."""
         slot.assign(batch, batch.padded_tokens)
-        slot.send(batch, batch.segment)
+        slot.child.send(batch, batch.segment)
 
     def kill(self) -> None:
         """End every worker now, whatever it does."""

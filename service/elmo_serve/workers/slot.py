@@ -178,12 +178,12 @@ class Slot(Generic[TaskT]):
         self.start_failure = ""  # why the last start failed
         self.seconds = 0.0  # of the last task, its way to the child and back included
         self.labels = spec.labels
+        self.child = spec.make(None)
         self._spec = spec
         self._listener = listener
         self._all_slots = all_slots
         self._clock = clock
         self._report: Any = None  # with which a child was ready
-        self._child: Child | None = None  # from the start
         self._budget = BatchBudget(spec.largest_size)
         self._full_pace = 0.0  # seconds a unit, of the last task that was about full
         self._tasks: deque[tuple[TaskT, int]] = deque()
@@ -241,20 +241,14 @@ class Slot(Generic[TaskT]):
         if self._is_stopping:
             return
         if report is not None:
-            self._report = report
+            self._report, self.child = report, self._spec.make(report)
         self.state, self.reason = "loading", self._spec.loading
         self._watchdog.wait(self._spec.timeouts.load)
-        self._child = child = self._spec.make(self._report)
-        listener = self._listener
+        child, listener = self.child, self._listener
         child.start(
-            lambda message: listener.on_message(self, message) if child is self._child else None,
-            lambda reason: self._on_exit(reason) if child is self._child else None,
+            lambda message: listener.on_message(self, message) if child is self.child else None,
+            lambda reason: self._on_exit(reason) if child is self.child else None,
         )
-
-    def send(self, message: Any, *segments: Segment) -> None:
-        """Send the child a message that names these segments."""
-        if self._child is not None:
-            self._child.send(message, *segments)
 
     def mark_ready(self, report: Any = None, seconds_per_unit: float = 0.0) -> None:
         """Note that the child has started; its warm-up took so long per unit of size, if known.
@@ -315,7 +309,7 @@ class Slot(Generic[TaskT]):
     def kill(self) -> None:
         """End the child now, without a replacement."""
         self._is_stopping = True
-        self._kill()
+        self.child.kill()
 
     async def stop(self) -> None:
         """Let the child end, and start no other."""
@@ -325,18 +319,13 @@ class Slot(Generic[TaskT]):
             self._restart.cancel()
             return
         if self.state == "loading":
-            self._kill()
-        if self._child is not None:
-            await self._child.stop()
+            self.child.kill()
+        await self.child.stop()
 
     def _kill_hung(self, seconds: float) -> None:
         self._log(logging.ERROR, "hangs", silent_seconds=round(seconds, 1))
         self._silence = seconds
-        self._kill()
-
-    def _kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
+        self.child.kill()
 
     def _on_exit(self, reason: str) -> None:
         self._watchdog.cancel()
@@ -385,6 +374,7 @@ class Slot(Generic[TaskT]):
 
     def _replace(self) -> None:
         self._restart = None
+        self.child = self._spec.make(self._report)
         self._listener.on_restart(self)
         self.start()
 

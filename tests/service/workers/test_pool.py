@@ -31,11 +31,14 @@ LABELS = {"model": "m", "device": "cpu"}
 class FakeWorker:
     """A worker that does only what a test makes it do."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Ready | None, started: list[FakeWorker]) -> None:
         self.batches: list[Batch] = []
+        self.known, self._started = known, started
+        self.end: Callable[[str], None] = lambda _reason: None
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self.say, self.end = on_message, on_exit
+        self._started.append(self)
 
     def send(self, batch: Batch, /, *segments: Segment) -> None:
         assert segments == (batch.segment,)
@@ -79,8 +82,7 @@ class Bench:
         devices: Sequence[str] = ("cpu",),
     ) -> None:
         self.clock, self.metrics, self.scheduler = FakeClock(), Metrics(), Scheduler()
-        self.workers: list[FakeWorker] = []
-        self.known: list[Ready | None] = []
+        self.workers: list[FakeWorker] = []  # in the order of their starts
         self.memory = SharedMemoryPool()
         timeouts = Timeouts(load=100, first_batch=50, batch=5)
         spec = SlotSpec(
@@ -91,9 +93,12 @@ class Bench:
         self.pool.start(self.scheduler)
 
     def _make(self, last: Ready | None) -> FakeWorker:
-        self.known.append(last)
-        self.workers.append(FakeWorker())
-        return self.workers[-1]
+        return FakeWorker(last, self.workers)
+
+    @property
+    def known(self) -> list[Ready | None]:
+        """The reports that the workers were given, in the order of their starts."""
+        return [worker.known for worker in self.workers]
 
     @property
     def slot(self) -> WorkerSlot:

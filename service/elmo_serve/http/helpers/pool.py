@@ -161,7 +161,7 @@ class HelperPool:
             pending = waiting.popleft()
             if not pending.future.done():
                 slot.assign(pending, pending.size)
-                slot.send(pending.call, *pending.segments)
+                slot.child.send(pending.call, *pending.segments)
 
     def on_message(self, slot: Slot[Pending], message: object) -> None:
         """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
