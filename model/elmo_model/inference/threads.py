@@ -42,9 +42,8 @@ class ParallelDirections:
     @property
     def step_counts(self) -> tuple[int, ...]:
         """The different numbers of torch threads that the directions are given, from 1 up."""
-        if self.threads < 2:
-            return self.counts
-        return tuple(sorted({1, self._first.count, self._second.count}))
+        parallel = tuple(sorted({1, self._first.count, self._second.count}))
+        return self.counts if self.threads < 2 else parallel
 
     @staticmethod
     def with_each_count(compute: Callable[[], Result], counts: Sequence[int]) -> list[Result]:

@@ -87,7 +87,7 @@ class WorkerPool:
         self.info: ModelInfo | None = None
         self.kernels: dict[str, str] = {}
         self.slots: list[WorkerSlot] = []
-        self._waiting: dict[str, list[WorkerSlot]] = {}  # by device, for its first worker
+        self._started: list[WorkerSlot] = []  # the others wait for the first one of their device
         for spec in specs:
             metrics.worker_up.labels(**spec.labels)
             metrics.worker_restarts.labels(**spec.labels)
@@ -102,13 +102,10 @@ class WorkerPool:
         processor time meanwhile. The others are given what it has found, and start then.
         """
         self._listener = listener
-        for slot in self.slots:
-            device = slot.labels["device"]
-            if device in self._waiting:
-                self._waiting[device].append(slot)
-            else:
-                self._waiting[device] = []
-                slot.start()
+        first = {slot.labels["device"]: slot for slot in reversed(self.slots)}
+        self._started += [slot for slot in self.slots if slot in first.values()]
+        for slot in self._started:
+            slot.start()
 
     def submit(self, batch: Batch, slot: WorkerSlot) -> None:
         """Give a worker a batch; it runs behind those it already has."""
@@ -129,7 +126,7 @@ class WorkerPool:
         while True:
             if self.is_ready:
                 return None
-            if all(slot.failed_starts for slot in self._started()):
+            if all(slot.failed_starts for slot in self._started):
                 return self._fault or self.slots[0].start_failure
             self._changes.clear()
             await self._changes.wait()
@@ -142,7 +139,7 @@ class WorkerPool:
     @property
     def can_recover(self) -> bool:
         """Tell whether a worker may still recover without a restart of this process."""
-        return not all(slot.has_given_up for slot in self._started())
+        return not all(slot.has_given_up for slot in self._started)
 
     @property
     def reason(self) -> str:
@@ -168,11 +165,6 @@ class WorkerPool:
         if slot is None or not _can_prefetch(slot, queued_tokens):
             return None
         return max(_SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
-
-    def _started(self) -> list[WorkerSlot]:
-        """Return the slots that do not wait for the first worker of their device."""
-        waiting = [slot for slots in self._waiting.values() for slot in slots]
-        return [slot for slot in self.slots if slot not in waiting]
 
     def _least_busy(self) -> WorkerSlot | None:
         ready = [slot for slot in self.slots if slot.is_ready]
@@ -211,8 +203,10 @@ class WorkerPool:
         _log.info("worker ready", extra=slot.labels)
         self._count_ready()
         self._listener.on_ready(ready)
-        for other in self._waiting.pop(slot.labels["device"], ()):
-            other.start(ready)
+        for other in self.slots:
+            if other not in self._started and other.labels == slot.labels:
+                self._started.append(other)
+                other.start(ready)
 
     def _on_batch_end(self, slot: WorkerSlot, message: Done | Failed) -> None:
         batch = slot.finish()

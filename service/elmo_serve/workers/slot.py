@@ -118,8 +118,8 @@ class SlotSpec:
 
     `name` is for log lines and reasons, `labels` are added to its log lines; `loading` is the
     reason why a child that starts is not ready. `make` is given the message with which an earlier
-    child was ready, None for the first one. A task is given time for `minimum_size`
-    units at least; `largest_size` is the most that it may have, 0 where there is no limit.
+    child was ready, None for the first one. A task is given time for `minimum_size` units at least;
+    `largest_size` is the most that it may have, 0 where there is no limit.
     """
 
     name: str
