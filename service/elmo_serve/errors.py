@@ -35,6 +35,7 @@ ServiceError
 # ruff: noqa: N818 - the classes have the names that HTTP gives these statuses
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -58,12 +59,19 @@ class ServiceError(Exception):
     """The root of the tree.
 
     `detail` is sent to the client: it names the wrong value and the allowed ones. `errors` point
-    into the request body. `headers` are added to the response.
+    into the request body. `headers` are added to the response, and to the ones that the class has
+    itself. A class states its `status` and `title`; its `slug` is its name, such as `too-large`.
     """
 
-    status: ClassVar[int] = 500  # a class without a status has the one of its base class
-    title: ClassVar[str] = "The server could not answer"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = ""
     slug: ClassVar[str] = "service"
+    own_headers: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, status: int | None = None, title: str = "") -> None:
+        cls.status = cls.status if status is None else status
+        cls.title = title
+        cls.slug = re.sub(r"\B(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
     def __init__(
         self,
@@ -75,7 +83,7 @@ class ServiceError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.errors = tuple(errors)
-        self.headers = dict(headers or {})
+        self.headers = {**self.own_headers, **(headers or {})}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross processes. The default way of pickling loses keyword-only arguments, and a
@@ -88,117 +96,58 @@ class ServiceError(Exception):
         return TYPE_PREFIX + cls.slug
 
 
-class RequestError(ServiceError):
-    status = 400
-    title = "The request cannot be answered"
-    slug = "request"
+class RequestError(ServiceError, status=400): ...
 
 
-class MalformedRequest(RequestError):
-    title = "The request is not HTTP"
-    slug = "malformed-request"
+class MalformedRequest(RequestError, title="The request is not HTTP"): ...
 
 
-class MalformedBody(RequestError):
-    title = "The body is not JSON"
-    slug = "malformed-body"
+class MalformedBody(RequestError, title="The body is not JSON"): ...
 
 
-class Unauthorized(RequestError):
-    status = 401
-    title = "An API key is needed"
-    slug = "unauthorized"
-
-    def __init__(
-        self,
-        detail: str,
-        *,
-        errors: Sequence[FieldError] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        # RFC 9110, 11.6.1: a 401 has this header.
-        super().__init__(
-            detail, errors=errors, headers={"WWW-Authenticate": "Bearer", **(headers or {})}
-        )
+class Unauthorized(RequestError, status=401, title="An API key is needed"):
+    own_headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": "Bearer"}  # RFC 9110, 11.6.1
 
 
-class Forbidden(RequestError):
-    status = 403
-    title = "Not for pages of other origins"
-    slug = "forbidden"
+class Forbidden(RequestError, status=403, title="Not for pages of other origins"): ...
 
 
-class NotFound(RequestError):
-    status = 404
-    title = "Not found"
-    slug = "not-found"
+class NotFound(RequestError, status=404): ...
 
 
-class UnknownModel(NotFound):
-    title = "Unknown model"
-    slug = "unknown-model"
+class UnknownModel(NotFound, title="Unknown model"): ...
 
 
-class UnknownTask(NotFound):
-    title = "Unknown task"
-    slug = "unknown-task"
+class UnknownTask(NotFound, title="Unknown task"): ...
 
 
-class UnknownJob(NotFound):
-    title = "Unknown job"
-    slug = "unknown-job"
+class UnknownJob(NotFound, title="Unknown job"): ...
 
 
-class UnknownRoute(NotFound):
-    title = "Unknown route"
-    slug = "unknown-route"
+class UnknownRoute(NotFound, title="Unknown route"): ...
 
 
-class MethodNotAllowed(RequestError):
+class MethodNotAllowed(RequestError, status=405, title="Method not allowed"):
     """`headers` must hold `Allow`, as RFC 9110, 15.5.6 demands."""
 
-    status = 405
-    title = "Method not allowed"
-    slug = "method-not-allowed"
+
+class NotAcceptable(RequestError, status=406, title="No acceptable media type"): ...
 
 
-class NotAcceptable(RequestError):
-    status = 406
-    title = "No acceptable media type"
-    slug = "not-acceptable"
-
-
-class RequestTimeout(RequestError):
+class RequestTimeout(RequestError, status=408, title="The request did not come in time"):
     """The head did not come in time; for a body it is DeadlineExceeded."""
 
-    status = 408
-    title = "The request did not come in time"
-    slug = "request-timeout"
+
+class Conflict(RequestError, status=409, title="Refused in the server's present state"): ...
 
 
-class Conflict(RequestError):
-    status = 409
-    title = "Refused in the server's present state"
-    slug = "conflict"
+class TooLarge(RequestError, status=413, title="Over a limit"): ...
 
 
-class TooLarge(RequestError):
-    status = 413
-    title = "Over a limit"
-    slug = "too-large"
+class UnsupportedMediaType(RequestError, status=415, title="Unsupported media type"): ...
 
 
-class UnsupportedMediaType(RequestError):
-    status = 415
-    title = "Unsupported media type"
-    slug = "unsupported-media-type"
-
-
-class InvalidRequest(RequestError):
-    status = 422
-    title = "The request breaks the schema"
-    slug = "invalid-request"
-
+class InvalidRequest(RequestError, status=422, title="The request breaks the schema"):
     @classmethod
     def of(cls, *faults: FieldError) -> Self:
         """Return the error for some faults of a body; its detail is the first one."""
@@ -206,59 +155,35 @@ class InvalidRequest(RequestError):
         return cls(f"{first.pointer or 'the body'}: {first.detail}", errors=faults)
 
 
-class TryLater(ServiceError):
+class TryLater(ServiceError, status=503):
     """`retry_after` is in seconds; the header has it rounded up, and at least 1."""
 
-    status = 503
-    title = "Try again later"
-    slug = "try-later"
-
     def __init__(
-        self,
-        detail: str,
-        *,
-        retry_after: float,
-        errors: Sequence[FieldError] = (),
-        headers: Mapping[str, str] | None = None,
+        self, detail: str, *, retry_after: float, headers: Mapping[str, str] | None = None
     ) -> None:
         self.retry_after = max(1, math.ceil(retry_after))
-        super().__init__(
-            detail, errors=errors, headers={"Retry-After": str(self.retry_after), **(headers or {})}
-        )
+        super().__init__(detail, headers={"Retry-After": str(self.retry_after), **(headers or {})})
 
 
-class ClientOverShare(TryLater):
-    status = 429
-    title = "Over this client's share of the queue"
-    slug = "client-over-share"
+class ClientOverShare(TryLater, status=429, title="Over this client's share of the queue"): ...
 
 
-class Overloaded(TryLater):
-    title = "The queue is full"
-    slug = "overloaded"
+class Overloaded(TryLater, title="The queue is full"): ...
 
 
-class Unavailable(TryLater):
+class Unavailable(TryLater, title="Not ready to answer"):
     """The server is loading or draining, has no worker, or lacks memory or descriptors."""
 
-    title = "Not ready to answer"
-    slug = "unavailable"
+
+class ServerError(ServiceError, status=500): ...
 
 
-class ServerError(ServiceError):
-    title = "The server could not answer"
-    slug = "server"
-
-
-class SentenceFailed(ServerError):
+class SentenceFailed(ServerError, title="A sentence made the model fail"):
     """Sentence `index` of a request makes the model fail, also alone; `errors` point to it.
 
     The engine knows no body: it takes the pointer to be that of `sentences` in `POST /embed`. A
     route with another body gives the pointer by `at`.
     """
-
-    title = "A sentence made the model fail"
-    slug = "sentence-failed"
 
     def __init__(self, detail: str, index: int = 0, place: str | None = None) -> None:
         place = pointer("sentences", index) if place is None else place
@@ -270,46 +195,14 @@ class SentenceFailed(ServerError):
         return type(self)(self.detail, self.index, place)
 
 
-class InternalError(ServerError):
+class InternalError(ServerError, title="Internal error"):
     """An unexpected exception. The text is constant; the cause is in the log alone."""
-
-    title = "Internal error"
-    slug = "internal"
 
     def __init__(self) -> None:
         super().__init__("An error inside the server; its log has it under this request id.")
 
 
-class DeadlineExceeded(ServerError):
-    status = 504
-    title = "The deadline passed"
-    slug = "deadline-exceeded"
-
-
-ERRORS: tuple[type[ServiceError], ...] = (
-    MalformedRequest,
-    MalformedBody,
-    Unauthorized,
-    Forbidden,
-    UnknownModel,
-    UnknownTask,
-    UnknownJob,
-    UnknownRoute,
-    MethodNotAllowed,
-    NotAcceptable,
-    RequestTimeout,
-    Conflict,
-    TooLarge,
-    UnsupportedMediaType,
-    InvalidRequest,
-    ClientOverShare,
-    SentenceFailed,
-    InternalError,
-    Overloaded,
-    Unavailable,
-    DeadlineExceeded,
-)
-"""The leaves of the tree, in the order of their status. Clients see no other class."""
+class DeadlineExceeded(ServerError, status=504, title="The deadline passed"): ...
 
 
 def pointer(*parts: str | int) -> str:

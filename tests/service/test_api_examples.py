@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
+from tests.support.errors import ERRORS
 from tests.support.servers import Running
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from elmo_serve.errors import ERRORS
 from elmo_serve.http.errors.problem_details import Problem
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.public_paths import is_open
@@ -18,6 +17,7 @@ from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse
 from elmo_serve.tasks.schema import TaskBody
 from tests.support.checkpoints import write_pair
+from tests.support.errors import ERRORS
 from tests.support.servers import running
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"

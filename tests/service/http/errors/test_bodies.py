@@ -6,7 +6,6 @@ import orjson
 import pytest
 
 from elmo_serve.errors import (
-    ERRORS,
     ClientOverShare,
     FieldError,
     InternalError,
@@ -25,6 +24,7 @@ from elmo_serve.http.errors.bodies import (
     openai_status,
     response,
 )
+from tests.support.errors import ERRORS
 
 BUSY = Overloaded("full", retry_after=2)
 

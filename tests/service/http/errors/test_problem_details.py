@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from elmo_serve.errors import ERRORS, TYPE_PREFIX
+from elmo_serve.errors import TYPE_PREFIX
 from elmo_serve.settings import Settings
+from tests.support.errors import ERRORS
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.servers import Running
 

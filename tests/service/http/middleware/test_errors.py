@@ -6,8 +6,9 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from elmo_serve.errors import ERRORS, TYPE_PREFIX, Overloaded
+from elmo_serve.errors import TYPE_PREFIX, Overloaded
 from elmo_serve.http.middleware.errors import Errors
+from tests.support.errors import ERRORS
 
 STATUS = {error.slug: error.status for error in ERRORS}
 

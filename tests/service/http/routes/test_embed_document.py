@@ -1,8 +1,8 @@
 """The part of the OpenAPI document that FastAPI cannot make for POST /embed."""
 
-from elmo_serve.errors import ERRORS
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.routes.embed_document import REQUEST, RESPONSES
+from tests.support.errors import ERRORS
 
 
 def test_every_encoding_is_documented_and_json_alone_has_a_schema() -> None:
