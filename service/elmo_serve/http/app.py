@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import copy
 import json
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ from typing import Final
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
@@ -85,7 +87,7 @@ def create_app(server: Server) -> FastAPI:
         root,
     )
     routers = [openai.embeddings_router, *(module.router for module in modules)]
-    routes: list[BaseRoute] = [route for router in routers for route in router.routes]
+    routes = [each for router in routers for route in router.routes for each in _with_head(route)]
     app = _Application(
         title="elmo-serve",
         summary="ELMo vectors over HTTP",
@@ -103,6 +105,18 @@ def create_app(server: Server) -> FastAPI:
     app.state.server = server
     openapi.describe(app, server)
     return app
+
+
+def _with_head(route: BaseRoute) -> list[BaseRoute]:
+    """Return a route and, if it takes GET, the same one for HEAD, which the document leaves out.
+
+    The server sends no body with it.
+    """
+    if not isinstance(route, APIRoute) or "GET" not in route.methods:
+        return [route]
+    head = copy.copy(route)
+    head.methods, head.include_in_schema = {"HEAD"}, False
+    return [route, head]
 
 
 class _Application(FastAPI):

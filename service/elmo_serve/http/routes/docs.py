@@ -14,7 +14,6 @@ _FOLDER = Path(str(importlib.resources.files("fastapi_offline"))) / "static"
 _FILES = StaticFiles(directory=_FOLDER, check_dir=False)
 
 
-@router.head("/docs")
 @router.get("/docs")
 async def page() -> HTMLResponse:
     """Return the page. Its links are relative, so that a proxy may serve it below a path."""
@@ -28,7 +27,6 @@ async def page() -> HTMLResponse:
     )
 
 
-@router.head("/docs/{name}")
 @router.get("/docs/{name}")
 async def part(name: str, request: Request) -> Response:
     """Return the script, the style or the icon of the page."""

@@ -17,7 +17,6 @@ _PROBE: Final[dict[str, Any]] = {
 }
 
 
-@router.head("/health/live", include_in_schema=False)
 @router.get("/health/live", operation_id="getLive", summary="Liveness", **_PROBE)
 async def live(server: TheServer) -> Health:
     """200 while the process can recover by itself."""
@@ -26,7 +25,6 @@ async def live(server: TheServer) -> Health:
     return Health(status="live")
 
 
-@router.head("/health/ready", include_in_schema=False)
 @router.get("/health/ready", operation_id="getReady", summary="Readiness", **_PROBE)
 async def ready(server: TheServer) -> Health:
     """200 once every model is loaded or has failed, while one of them can answer.
@@ -36,14 +34,12 @@ async def ready(server: TheServer) -> Health:
     return _ready(server)
 
 
-@router.head("/health", include_in_schema=False)
 @router.get("/health", operation_id="getHealth", summary="Readiness, as OpenAI servers", **_PROBE)
 async def health(server: TheServer) -> Health:
     """As `/health/ready`: load balancers and clients of other servers ask for this path."""
     return _ready(server)
 
 
-@router.head("/ping", include_in_schema=False)
 @router.get("/ping", operation_id="ping", summary="Readiness, as SageMaker", **_PROBE)
 async def ping(server: TheServer) -> Health:
     """As `/health/ready`: hosts of model containers ask for this path."""

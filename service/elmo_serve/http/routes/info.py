@@ -20,7 +20,6 @@ from elmo_serve.http.state import VERSION, Model, TheServer
 router = APIRouter(tags=["Server"])
 
 
-@router.head("/info", include_in_schema=False)
 @router.get(
     "/info",
     operation_id="getInfo",
@@ -60,7 +59,6 @@ async def get_info(server: TheServer, model: Model = None) -> InfoResponse:
     )
 
 
-@router.head("/info/centre", include_in_schema=False)
 @router.get(
     "/info/centre",
     operation_id="getCentre",

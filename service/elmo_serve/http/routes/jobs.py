@@ -89,14 +89,12 @@ async def fit_task(
     return _answer(job)
 
 
-@router.head("/jobs", include_in_schema=False)
 @router.get("/jobs", operation_id="listJobs", summary="List the jobs", responses=documented(ALWAYS))
 async def list_jobs(server: TheServer) -> JobList:
     """Return all jobs that wait, run or are kept, the newest first."""
     return JobList(jobs=[_answer(job) for job in await server.jobs.list()])
 
 
-@router.head("/jobs/{id}", include_in_schema=False)
 @router.get(
     "/jobs/{id}",
     operation_id="getJob",
@@ -108,7 +106,6 @@ async def get_job(id: Id, server: TheServer) -> JobResponse:  # noqa: A002 - the
     return _answer(await server.jobs.get(id))
 
 
-@router.head("/jobs/{id}/head", include_in_schema=False)
 @router.get(
     "/jobs/{id}/head",
     operation_id="getHead",

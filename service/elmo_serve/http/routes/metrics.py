@@ -18,7 +18,6 @@ router = APIRouter(tags=["Server"])
 _TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 
 
-@router.head("/metrics", include_in_schema=False)
 @router.get(
     "/metrics",
     operation_id="getMetrics",

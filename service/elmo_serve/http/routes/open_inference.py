@@ -29,14 +29,12 @@ _PROBE: Final = bodies.documented((Unavailable,), bodies.OPEN_INFERENCE)
 _MODEL: Final = bodies.documented((*ALWAYS, UnknownModel), bodies.OPEN_INFERENCE)
 
 
-@router.head("/v2", include_in_schema=False)
 @router.get("/v2", operation_id="getServerMetadata", summary="Describe the server, as KServe")
 async def server_metadata() -> OpenInferenceServer:
     """Return the name and the version of the program. The route needs no key."""
     return OpenInferenceServer(name=_NAME, version=VERSION, extensions=[])
 
 
-@router.head("/v2/health/live", include_in_schema=False)
 @router.get(
     "/v2/health/live", operation_id="getServerLive", summary="Liveness, as KServe", responses=_PROBE
 )
@@ -46,7 +44,6 @@ async def server_live(server: TheServer) -> OpenInferenceLive:
     return OpenInferenceLive(live=True)
 
 
-@router.head("/v2/health/ready", include_in_schema=False)
 @router.get(
     "/v2/health/ready",
     operation_id="getServerReady",
@@ -59,7 +56,6 @@ async def server_ready(server: TheServer) -> OpenInferenceReady:
     return OpenInferenceReady(ready=True)
 
 
-@router.head("/v2/models/{name:path}/ready", include_in_schema=False)
 @router.get(
     "/v2/models/{name:path}/ready",
     operation_id="getModelReady",
@@ -74,7 +70,6 @@ async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
     return OpenInferenceModelReady(name=model.name, ready=True)
 
 
-@router.head("/v2/models/{name:path}", include_in_schema=False)
 @router.get(
     "/v2/models/{name:path}",
     operation_id="getModelMetadata",

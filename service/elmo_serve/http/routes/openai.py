@@ -77,7 +77,6 @@ async def embeddings(request: Request) -> Response:
         return call.response(_list_of(vectors, name, texts), texts)
 
 
-@router.head("/v1/models", include_in_schema=False)
 @router.get(
     "/v1/models",
     operation_id="listModels",
@@ -89,7 +88,6 @@ async def list_models(server: TheServer) -> ModelList:
     return ModelList(object="list", data=[_card(server, name) for name in _names(server)])
 
 
-@router.head("/v1/models/{name:path}", include_in_schema=False)
 @router.get(
     "/v1/models/{name:path}",
     operation_id="getModel",

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from elmo_serve.http import headers
-from elmo_serve.http.page import files
+from elmo_serve.http.routes import page
 from elmo_serve.http.schemas.server import RootResponse
 from elmo_serve.http.state import VERSION, PlainRoute
 
@@ -17,7 +17,6 @@ router = APIRouter(route_class=PlainRoute, tags=["Server"])
 _HTML: Final = "text/html"
 
 
-@router.head("/", include_in_schema=False)
 @router.get(
     "/",
     operation_id="getRoot",
@@ -32,7 +31,7 @@ async def root(request: Request) -> ASGIApp:
     names no model.
     """
     if _prefers_html(",".join(headers.every(request.scope, b"accept")).lower()):
-        return await files.response(files.INDEX, request.scope, vary="Accept")
+        return await page.response(page.INDEX, request.scope, vary="Accept")
     body = RootResponse(
         name="elmo-serve",
         version=VERSION,

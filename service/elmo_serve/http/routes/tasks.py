@@ -38,7 +38,6 @@ Name = Annotated[
 _BODY = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/TaskBody"}}}}
 
 
-@router.head("/tasks", include_in_schema=False)
 @router.get(
     "/tasks",
     operation_id="listTasks",
@@ -51,7 +50,6 @@ async def list_tasks(server: TheServer, model: Model = None) -> TaskList:
     return TaskList(tasks=[_answer(task, tasks.owner) for task in tasks.list()])
 
 
-@router.head("/tasks/{name}", include_in_schema=False)
 @router.get(
     "/tasks/{name}",
     operation_id="getTask",

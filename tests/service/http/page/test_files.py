@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from elmo_serve.http.page.files import FOLDER, INDEX
+from elmo_serve.http.routes.page import FOLDER, INDEX
 from tests.support.servers import Running
 
 ROOT = Path(__file__).parents[4]

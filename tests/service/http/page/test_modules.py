@@ -4,14 +4,12 @@ import base64
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elmo_serve.http.page import files
+from elmo_serve.http.routes.page import FOLDER as STATIC
 
-STATIC = Path(files.__file__).parent / "static"
 ENGLISH = {"format": "allennlp", "tokenizer": "ptb", "language": "en"}
 
 

@@ -1,1 +1,0 @@
-"""The page of `GET /`: static files, and the response that serves one of them."""
