@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from elmo_serve.http import headers
-from elmo_serve.http.connection.raw_response import raw_response
+from elmo_serve.http.errors.problem_details import raw_response
 from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 

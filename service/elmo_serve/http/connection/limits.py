@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_serve.errors import RequestTimeout, Unavailable
 from elmo_serve.http.connection.coalescing_transport import CoalescingTransport
-from elmo_serve.http.connection.raw_response import raw_response
+from elmo_serve.http.errors.problem_details import raw_response
 
 _log = logging.getLogger("elmo_serve.http.connection.limits")
 

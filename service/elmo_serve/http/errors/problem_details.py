@@ -5,6 +5,8 @@ This is the one place where exceptions of other code become errors of the API (`
 
 import logging
 from collections.abc import Iterable
+from email.utils import formatdate
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -135,6 +137,26 @@ def response(error: ServiceError, request_id: str, trace_id: str | None = None) 
         headers=error.headers,
         media_type=MEDIA_TYPE,
     )
+
+
+def raw_response(error: ServiceError, request_id: str, *, closes: bool = False) -> bytes:
+    """Return the bytes of the response for a request that no application answers, in HTTP/1.1.
+
+    `closes` tells the client that the connection ends with it.
+    """
+    body = orjson.dumps(problem(error, request_id))
+    fields = {
+        "date": formatdate(usegmt=True),
+        **{name.lower(): value for name, value in error.headers.items()},
+        "content-length": len(body),
+        "content-type": MEDIA_TYPE,
+        "x-request-id": request_id,
+    }
+    if closes:
+        fields["connection"] = "close"
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    phrase = HTTPStatus(error.status).phrase
+    return f"HTTP/1.1 {error.status} {phrase}\r\n{lines}\r\n".encode() + body
 
 
 def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
