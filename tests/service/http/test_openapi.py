@@ -11,7 +11,7 @@ import pytest
 
 from elmo_serve.http.errors.problem_details import Problem
 from elmo_serve.http.media_types import ENCODERS
-from elmo_serve.http.public_paths import is_open
+from elmo_serve.http.middleware.request_checks import is_open
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.server import InfoResponse
 from elmo_serve.http.schemas.tasks import TaskResponse

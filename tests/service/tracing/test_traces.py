@@ -12,7 +12,7 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from elmo_serve.http.public_paths import PROBES
+from elmo_serve.http.middleware.request_checks import PROBES
 from tests.support.collector import Collector, collector, values
 from tests.support.engines import until
 from tests.support.in_process import InProcess, in_process

@@ -21,7 +21,6 @@ from elmo_serve.errors import (
 from elmo_serve.http import headers
 from elmo_serve.http.connection.limits import connection_of
 from elmo_serve.http.load_shedding import LoadShedder
-from elmo_serve.http.public_paths import PROBES, is_open
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}
@@ -29,6 +28,21 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OTHER_ORIGINS: Final = ("cross-site", "same-site")
 """Values of `Sec-Fetch-Site` for a page of another origin; `same-site` differs in its port or
 subdomain."""
+
+PROBES: Final = frozenset(
+    {
+        *("/health/live", "/health/ready", "/health", "/ping", "/metrics"),
+        *("/v2/health/live", "/v2/health/ready"),
+    }
+)
+"""Asked for by monitoring: answered without a key and on connections over the limit, and logged at
+debug level, so that they do not fill the log."""
+
+OPEN: Final = PROBES | {"/", "/v2", "/docs", "/openapi.json"}
+"""GET of these is answered without an API key: none holds data of the model or of a client."""
+
+_OPEN_FOLDERS: Final = ("/docs/", "/page/")
+"""Likewise for the files of the pages `/docs` and `/`: scripts, styles and icons."""
 
 Check = Callable[[Scope], None]
 
@@ -101,6 +115,11 @@ def connection_check(limit: int) -> Check:
             )
 
     return check
+
+
+def is_open(method: str, path: str) -> bool:
+    """Tell whether a request needs no API key."""
+    return method in ("GET", "HEAD") and (path in OPEN or path.startswith(_OPEN_FOLDERS))
 
 
 class KeyRing:

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from elmo_serve.http.public_paths import OPEN, PROBES
+from elmo_serve.http.middleware.request_checks import OPEN, PROBES
 from tests.support.servers import Running
 
 
