@@ -26,7 +26,7 @@ from elmo_serve.http.schemas.clients import (
 from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
 from elmo_serve.http.schemas.language import ScoreRequest, ScoreResponse, SubstitutesRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
+from elmo_serve.http.schemas.server import OpenInferenceErrorResponse
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.schema import FitBody

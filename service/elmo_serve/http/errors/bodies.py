@@ -16,7 +16,7 @@ from elmo_serve.errors import (
 )
 from elmo_serve.http.errors import problem_details
 from elmo_serve.http.schemas.clients import OpenAIErrorResponse, TeiErrorResponse
-from elmo_serve.http.schemas.open_inference import OpenInferenceErrorResponse
+from elmo_serve.http.schemas.server import OpenInferenceErrorResponse
 
 OPENAI: Final = "/v1/"
 TEI: Final = "/tei/"

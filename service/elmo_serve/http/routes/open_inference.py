@@ -12,7 +12,7 @@ from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.errors import bodies
 from elmo_serve.http.errors.problem_details import ALWAYS
 from elmo_serve.http.routes import health
-from elmo_serve.http.schemas.open_inference import (
+from elmo_serve.http.schemas.server import (
     OpenInferenceLive,
     OpenInferenceModel,
     OpenInferenceModelReady,
