@@ -11,7 +11,6 @@ from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.http.served_models import ServedModel, ServedModels
 from elmo_serve.http.state import Server
-from elmo_serve.jobs.active_jobs import JobLimits
 from elmo_serve.jobs.bulk_queue import bulk_queue
 from elmo_serve.jobs.child import SpawnFit, spawner
 from elmo_serve.jobs.fit_jobs import FitJobs
@@ -91,7 +90,7 @@ def _server(
         indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         fit_parser=FitParser(segments, metrics),
-        jobs=FitJobs(_job_limits(settings), metrics, _fit_host(settings, metrics, spawn_fit)),
+        jobs=FitJobs(settings, _fit_host(settings, metrics, spawn_fit)),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -108,15 +107,6 @@ def _server(
 def _index(model: str, settings: Settings, engine: Engine, indexes: UserIndexes) -> ModelIndex:
     queue = partial(bulk_queue, engine, model, settings, "neighbours")
     return ModelIndex(queue, settings.cache, indexes)
-
-
-def _job_limits(settings: Settings) -> JobLimits:
-    return JobLimits(
-        jobs=settings.max_jobs,
-        client_jobs=settings.max_client_jobs,
-        job_bytes=settings.max_job_bytes,
-        keep_seconds=settings.job_keep_seconds,
-    )
 
 
 def _fit_host(settings: Settings, metrics: Metrics, spawn_fit: SpawnFit | None) -> FitHost:

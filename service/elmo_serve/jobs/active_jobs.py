@@ -8,41 +8,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
+from elmo_serve.errors import ClientOverShare, Overloaded
 from elmo_serve.jobs.run import FitRun
 from elmo_serve.jobs.store import Job
 from elmo_serve.scheduling.quotas import Budget, ClientQuotas
-from elmo_serve.settings import variable
+from elmo_serve.settings import Settings, variable
 
 Slot = ExitStack
 """The place of one job among all of them; it is given back when the stack is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobLimits:
-    """The settings of jobs, see `elmo_serve.settings`."""
-
-    jobs: int
-    client_jobs: int
-    job_bytes: int
-    keep_seconds: float
-
-    def check_size(self, size: int) -> None:
-        """Raise TooLarge for vectors of more bytes than a fit may have."""
-        if size > self.job_bytes:
-            raise TooLarge(
-                f"The vectors of the fit take {size} bytes and at most {self.job_bytes} are "
-                f"allowed ({variable('max_job_bytes')}): send fewer examples."
-            )
-
-
 class JobSlots:
     """Counts the jobs that wait or run, and those whose bodies are being read."""
 
-    def __init__(self, limits: JobLimits, retry_after: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, retry_after: Callable[[], float]) -> None:
         """`retry_after` estimates the seconds until a job ends."""
-        self._all = Budget(limits.jobs)
-        self._clients = ClientQuotas(limits.client_jobs)
+        self._all = Budget(settings.max_jobs)
+        self._clients = ClientQuotas(settings.max_client_jobs)
         self._retry_after = retry_after
 
     @contextmanager

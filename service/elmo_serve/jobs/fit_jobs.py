@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmo_serve.errors import Conflict, ServiceError, Unavailable, UnknownJob, shown
-from elmo_serve.jobs.active_jobs import ActiveJob, JobLimits, JobSlots, Slot
+from elmo_serve.errors import Conflict, ServiceError, TooLarge, Unavailable, UnknownJob, shown
+from elmo_serve.jobs.active_jobs import ActiveJob, JobSlots, Slot
 from elmo_serve.jobs.bulk_queue import BulkQueue, WorkFailedError
 from elmo_serve.jobs.cancel_requests import CancelRequests
 from elmo_serve.jobs.plan import FitPlan
 from elmo_serve.jobs.run import FitHost, FitRun
 from elmo_serve.jobs.store import Job, JobFolder, State, refuse_duplicate
-from elmo_serve.metrics import Metrics
+from elmo_serve.settings import Settings, variable
 from elmo_serve.tasks.folder import in_folder_thread
 from elmo_serve.tasks.registry import TaskRegistry
 
@@ -42,10 +42,11 @@ _log = logging.getLogger(__name__)
 class FitJobs:
     """Queues, runs, cancels and remembers fits. All of it runs on the event loop."""
 
-    def __init__(self, limits: JobLimits, metrics: Metrics, host: FitHost) -> None:
-        self.slots = JobSlots(limits, self._retry_after)
-        self._limits = limits
-        self._metrics = metrics
+    def __init__(self, settings: Settings, host: FitHost) -> None:
+        self.slots = JobSlots(settings, self._retry_after)
+        self._most_bytes = settings.max_job_bytes
+        self._keep_seconds = settings.job_keep_seconds
+        self._metrics = host.metrics
         self._host = host
         self._folder: JobFolder | None = None
         self._cancel_requests: CancelRequests | None = None
@@ -67,7 +68,7 @@ class FitJobs:
         if tasks is not None:
             self._folder = JobFolder(tasks)
             self._cancel_requests = CancelRequests(self._folder, self.cancel, self._active.keys)
-            await in_folder_thread(self._folder.tidy, self._limits.keep_seconds)
+            await in_folder_thread(self._folder.tidy, self._keep_seconds)
             self._tidying = asyncio.create_task(self._tidy(self._folder))
 
     async def close(self) -> None:
@@ -112,7 +113,12 @@ class FitJobs:
         self.check_name(name, registry)
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
-        self._limits.check_size(plan.starts[-1] * queue.row_bytes)
+        size = plan.starts[-1] * queue.row_bytes
+        if size > self._most_bytes:
+            raise TooLarge(
+                f"The vectors of the fit take {size} bytes and at most {self._most_bytes} are "
+                f"allowed ({variable('max_job_bytes')}): send fewer examples."
+            )
         await self._write_ends()
         job = Job(
             id=secrets.token_hex(8),
@@ -288,7 +294,7 @@ class FitJobs:
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             await self._write_ends()
-            await in_folder_thread(folder.tidy, self._limits.keep_seconds)
+            await in_folder_thread(folder.tidy, self._keep_seconds)
 
     def _known_folder(self) -> JobFolder | None:
         if not self._is_open:

@@ -2,10 +2,11 @@
 
 import pytest
 
-from elmo_serve.errors import ClientOverShare, Overloaded, TooLarge
-from elmo_serve.jobs.active_jobs import JobLimits, JobSlots, Slot
+from elmo_serve.errors import ClientOverShare, Overloaded
+from elmo_serve.jobs.active_jobs import JobSlots, Slot
+from elmo_serve.settings import Settings
 
-LIMITS = JobLimits(jobs=3, client_jobs=2, job_bytes=100, keep_seconds=1.0)
+SETTINGS = Settings(max_jobs=3, max_client_jobs=2)
 
 
 def take(slots: JobSlots, client: str) -> Slot:
@@ -14,7 +15,7 @@ def take(slots: JobSlots, client: str) -> Slot:
 
 
 def test_a_client_and_all_clients_have_a_limit_and_room_comes_back() -> None:
-    slots = JobSlots(LIMITS, lambda: 41.2)
+    slots = JobSlots(SETTINGS, lambda: 41.2)
     first, _ = take(slots, "a"), take(slots, "a")
 
     with pytest.raises(ClientOverShare, match="ELMO_MAX_CLIENT_JOBS") as over:
@@ -33,7 +34,7 @@ def test_a_client_and_all_clients_have_a_limit_and_room_comes_back() -> None:
 
 
 def test_a_block_that_fails_gives_its_slot_back() -> None:
-    slots = JobSlots(LIMITS, lambda: 1.0)
+    slots = JobSlots(SETTINGS, lambda: 1.0)
     for _ in range(5):
         with pytest.raises(KeyError), slots.taking("a"):
             raise KeyError
@@ -45,9 +46,3 @@ def test_a_block_that_fails_gives_its_slot_back() -> None:
         take(slots, "a")
     kept.close()
     take(slots, "a")
-
-
-def test_vectors_over_the_limit_are_refused() -> None:
-    LIMITS.check_size(100)
-    with pytest.raises(TooLarge, match="ELMO_MAX_JOB_BYTES"):
-        LIMITS.check_size(101)

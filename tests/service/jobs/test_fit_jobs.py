@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.errors import Conflict, TooLarge, Unavailable, UnknownJob
-from elmo_serve.jobs.active_jobs import JobLimits
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED, FitJobs
 from elmo_serve.jobs.store import Job, JobFolder
-from elmo_serve.metrics import Metrics
+from elmo_serve.settings import Settings
 from elmo_serve.tasks.registry import TaskRegistry
 from tests.support.engines import bench
 from tests.support.fit_tasks import fit_host, fit_plan, fit_queue, fit_registry
 from tests.support.gated_worker import GatedWorker
 
-LIMITS = JobLimits(jobs=3, client_jobs=3, job_bytes=1 << 20, keep_seconds=3_600)
+SETTINGS = Settings(max_jobs=3, max_client_jobs=3)
 
 
 class Jobs:
@@ -46,10 +45,10 @@ class Jobs:
 
 
 @asynccontextmanager
-async def jobs_of(folder: Path, limits: JobLimits = LIMITS) -> AsyncIterator[Jobs]:
+async def jobs_of(folder: Path, settings: Settings = SETTINGS) -> AsyncIterator[Jobs]:
     worker = GatedWorker(is_open=False)
     async with bench(lambda: worker) as b:
-        made = FitJobs(limits, Metrics(), fit_host(folder / "scratch"))
+        made = FitJobs(settings, fit_host(folder / "scratch"))
         await made.open(folder)
         try:
             yield Jobs(made, fit_queue(b.engine), fit_registry(b.engine, folder), worker)
@@ -259,14 +258,14 @@ async def test_a_stop_fails_the_jobs_that_have_not_ended(tmp_path: Path) -> None
 
 
 async def test_vectors_over_the_limit_are_refused_and_nothing_is_kept(tmp_path: Path) -> None:
-    async with jobs_of(tmp_path, JobLimits(3, 3, job_bytes=100, keep_seconds=60)) as j:
+    async with jobs_of(tmp_path, Settings(max_job_bytes=100)) as j:
         with pytest.raises(TooLarge, match="ELMO_MAX_JOB_BYTES"):
             await j.submit("one")
         assert await j.jobs.list() == []
 
 
 async def test_unknown_jobs_and_a_folder_that_is_not_known_yet(tmp_path: Path) -> None:
-    jobs = FitJobs(LIMITS, Metrics(), fit_host(tmp_path))
+    jobs = FitJobs(SETTINGS, fit_host(tmp_path))
     with pytest.raises(Unavailable, match="the tasks are being read"):
         await jobs.list()
 
