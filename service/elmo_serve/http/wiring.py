@@ -58,7 +58,6 @@ def assemble(
         for model in settings.specs
     }
     engine = Engine(pools, segments, limits, metrics)
-    _watch_queues(engine, metrics)
     server = _server(settings, engine, segments, metrics, spawn_fit)
     server.tracer = start_tracer(environment or {}, metrics)
     return server
@@ -115,16 +114,12 @@ def _fit_host(settings: Settings, metrics: Metrics, spawn_fit: SpawnFit | None) 
     return FitHost(settings.scratch_folder, metrics, spawn)
 
 
-def _watch_queues(engine: Engine, metrics: Metrics) -> None:
-    """Let the gauges of the queues be read when the metrics are asked for."""
+def _watch(server: Server, segments: SharedMemoryPool) -> None:
+    """Let the gauges of queues and memory be read when the metrics are asked for."""
+    engine, metrics = server.engine, server.metrics
     for model, queue in engine.queues.items():
         metrics.watch(metrics.queue_sentences.labels(model), partial(getattr, queue, "sentences"))
         metrics.watch(metrics.queue_tokens.labels(model), partial(getattr, queue, "tokens"))
-
-
-def _watch(server: Server, segments: SharedMemoryPool) -> None:
-    """Let the gauges of memory be read when the metrics are asked for."""
-    engine, metrics = server.engine, server.metrics
     metrics.watch(metrics.answer_bytes, lambda: engine.admission.reserved_bytes)
     metrics.watch(metrics.receiving_bytes, lambda: server.receiving.used)
     metrics.watch(metrics.shared_memory_bytes, lambda: segments.size)
