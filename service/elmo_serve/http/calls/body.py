@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -78,12 +77,7 @@ class Body:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._budget.release(self._reserved)
         self._reserved = 0
         self._pieces.clear()

@@ -5,8 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from fastapi import Request
 from starlette.types import Receive, Scope
@@ -59,14 +58,9 @@ class EmbeddingCall:
         self._wait = self.server.waits.begin().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._memory.close()
-        self._wait.__exit__(kind, error, trace)
+        self._wait.__exit__(*error)
 
     @property
     def seconds_left(self) -> float:

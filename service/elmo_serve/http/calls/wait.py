@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from elmo_serve.errors import Unavailable
@@ -91,12 +90,7 @@ class RequestWait:
         self._waits.add(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         task, self._task = self._task, None
         self._waits.discard(self)
         for pending in (self._limit, self._watch, self._watcher):
