@@ -21,7 +21,7 @@ from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings
-from elmo_serve.tracing.start import start_tracer
+from elmo_serve.tracing import start_tracer
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.pool import WorkerPool
 from elmo_serve.workers.shared_memory import SharedMemoryPool

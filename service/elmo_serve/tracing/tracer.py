@@ -1,4 +1,4 @@
-"""Requests as spans of OpenTelemetry: which are sampled, and what is sent of them."""
+"""Requests as spans of OpenTelemetry: which are sampled, what is sent of them, and how."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http import trace_exporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import Counter
 
-from elmo_serve.tracing.exporter import CollectorExporter
 from elmo_serve.tracing.trace import Trace
 
 _TRACEPARENT: Final = re.compile(
@@ -64,6 +64,56 @@ class Sampling:
         if self._follows_parent:
             return trace_id, bool(int(flags, 16) & 1)
         return trace_id, int(trace_id[16:], 16) < self._bound
+
+
+class CollectorExporter(SpanExporter):
+    """OpenTelemetry's exporter of OTLP over HTTP, with a bound and a count of what is lost.
+
+    `waiting` is the number of spans that are queued or being sent; `limit` is its bound.
+    """
+
+    def __init__(self, limit: int, dropped: Counter) -> None:
+        self.waiting = 0
+        self._limit = limit
+        self._dropped = dropped
+        self._lock = threading.Lock()  # spans are added on the event loop and sent by a thread
+        self._is_failing = False
+        self._exporter: SpanExporter = trace_exporter.OTLPSpanExporter()
+        self._logger = logging.getLogger(trace_exporter.__name__)
+
+    def start(self) -> None:
+        """Keep all but the first message of each outage out of the log, until `shutdown`."""
+        self._logger.addFilter(self._is_first)
+
+    def reserve(self, count: int) -> bool:
+        """Return whether so many spans have room; count those that are dropped."""
+        with self._lock:
+            has_room = self.waiting + count <= self._limit
+            self.waiting += count if has_room else 0
+        if not has_room:
+            self._dropped.inc(count)
+        return has_room
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send spans. A failure takes 10 s at most (OTEL_EXPORTER_OTLP_TIMEOUT)."""
+        result = self._exporter.export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            self._dropped.inc(len(spans))
+        elif self._is_failing:
+            self._is_failing = False
+            _log.info("the collector takes spans again")
+        with self._lock:
+            self.waiting -= len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """Send nothing more."""
+        self._exporter.shutdown()
+        self._logger.removeFilter(self._is_first)
+
+    def _is_first(self, record: logging.LogRecord) -> bool:
+        was_failing, self._is_failing = self._is_failing, True
+        return not was_failing
 
 
 class Tracer:

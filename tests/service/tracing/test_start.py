@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from elmo_serve.metrics import Metrics
-from elmo_serve.tracing.start import start_tracer
+from elmo_serve.tracing import start_tracer
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 
