@@ -14,8 +14,7 @@ from elmo_serve.models.cache import (
     with_cache,
 )
 from elmo_serve.models.checks import SUMS
-from elmo_serve.models.fetching import fetch
-from elmo_serve.models.locating import Progress, locate
+from elmo_serve.models.fetching import Progress, fetch, locate
 from elmo_serve.models.transfer import OnProgress
 
 __all__ = [

@@ -1,15 +1,16 @@
-"""Download a published model into the cache folder, or verify the copy that is there."""
+"""From the name of a model to the path of its files, downloaded once and verified on every use."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.files.atomic import publish
+from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.models.published import File, Published
-from elmo_serve.models.cache import CacheSettings, DownloadError
+from elmo_serve.models.cache import CacheSettings, DownloadError, cache_of_environment
 from elmo_serve.models.checks import (
     check_content,
     check_digests,
@@ -20,6 +21,38 @@ from elmo_serve.models.checks import (
 )
 from elmo_serve.models.transfer import PART, OnProgress, Transfer, version_file
 from elmo_serve.tasks.lock import locked
+
+Progress = Callable[[], AbstractContextManager[OnProgress]]
+"""Makes the context in which a model is downloaded; it gives a function that shows the progress."""
+
+
+@contextmanager
+def unseen() -> Iterator[OnProgress]:
+    """Show no progress."""
+    yield lambda _name, _done, _total: None
+
+
+def locate(
+    model: str,
+    cache: Callable[[], CacheSettings] = cache_of_environment,
+    progress: Progress = unseen,
+) -> str:
+    """Return a built-in name as it is spelt, the path of a published model, or a path unchanged.
+
+    A name, in any case, wins over a file or folder of that name; `./small` is always the path. A
+    published model is downloaded if the cache lacks it. `cache` is called for a published model
+    alone: a user may have no home folder.
+
+    Raises DownloadError for a published model that cannot be had.
+    """
+    name = canonical(model)
+    if name in BUILT_IN:
+        return name
+    published = published_model(model)
+    if published is None:
+        return model
+    with progress() as on_progress:
+        return str(fetch(published, cache(), on_progress))
 
 
 def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) -> Path:

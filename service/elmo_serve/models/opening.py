@@ -9,7 +9,7 @@ from elmo_model.errors import ElmoError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.models.cache import CacheSettings, cache_of_environment
-from elmo_serve.models.locating import Progress, locate, unseen
+from elmo_serve.models.fetching import Progress, locate, unseen
 
 
 class DeviceError(ElmoError):
