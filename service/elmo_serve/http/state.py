@@ -29,7 +29,6 @@ from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
-from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:  # an extra
     from elmo_serve.tracing.tracer import Tracer
@@ -68,11 +67,6 @@ class Server:
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     _request_limits: RequestLimits | None = None
-
-    @property
-    def info(self) -> ModelInfo:
-        """The first model; raises Unavailable while it is not loaded."""
-        return self.models.first.info
 
     @property
     def request_limits(self) -> RequestLimits:

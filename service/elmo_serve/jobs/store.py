@@ -188,11 +188,6 @@ class JobFolder:
                 self._lock.close()
                 self._lock = None
 
-    @property
-    def path(self) -> Path:
-        """The folder, which exists after the first `write`."""
-        return self._folder
-
     def _ids(self) -> Iterator[str]:
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - names are needed, not paths

@@ -48,13 +48,13 @@ async def test_a_server_is_ready_once_its_model_is_loaded(tmp_path: Path) -> Non
     server = made(GatedWorker, tmp_path)
     assert server.not_ready_because() is not None
     with pytest.raises(Unavailable):
-        _ = server.info
+        _ = server.models.first.info
 
     server.engine.start()
     await server.open()
 
     assert server.not_ready_because() is None
-    assert server.info.name == "fake"
+    assert server.models.first.info.name == "fake"
     assert server.models.first.tasks.list() == ()
     assert not server.failed.is_set()
     await server.close()

@@ -102,7 +102,7 @@ class HeldCreation:
             self.is_written.set()
             self.may_go_on.wait()
             if fails:
-                (folder.path / f"{job.id}.json").unlink()
+                folder.artefacts(job.id).with_suffix(".json").unlink()
                 raise Unavailable("no room", retry_after=1)
 
         monkeypatch.setattr(JobFolder, "create", held)

@@ -30,7 +30,7 @@ def fit_run(
     **options: object,
 ) -> FitRun:
     jobs = JobFolder(folder)
-    jobs.path.mkdir()
+    jobs.artefacts("a").parent.mkdir()
     registry = registry or fit_registry(b.engine, folder)
     host = fit_host(folder / "scratch", pause=pause)
     queue = fit_queue(b.engine)
