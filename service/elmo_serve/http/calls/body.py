@@ -1,6 +1,5 @@
 """The body of a request, received within limits of time and memory."""
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Final, Self
 
@@ -124,30 +123,6 @@ class Body:
         if size > SMALL_BODY_BYTES and size > self._reserved:
             self._budget.reserve(size - self._reserved)
             self._reserved = size
-
-
-async def read(
-    scope: "Scope",
-    receive: "Receive",
-    budget: ReceivingBudget,
-    timeout_seconds: float,
-    most_bytes: int,
-) -> bytes:
-    """Return the whole body, of at most `most_bytes`.
-
-    Raises:
-        DisconnectError: the client left before its end.
-        DeadlineExceeded: it took longer than `timeout_seconds`.
-        TooLarge: it has more than `most_bytes`; an announced body is refused unread.
-        TooLarge, Overloaded: see `ReceivingBudget.reserve`.
-    """
-    with Body(scope, budget, most_bytes) as body:
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await body.receive(receive)
-        except TimeoutError:
-            raise not_received(timeout_seconds) from None
-        return body.content
 
 
 def not_received(timeout_seconds: float) -> DeadlineExceeded:

@@ -16,8 +16,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls import body as request_body
-from elmo_serve.http.calls.body import Body
+from elmo_serve.http.calls.body import Body, not_received
 from elmo_serve.http.calls.wait import RequestWait
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.routes.tasks import Name
@@ -155,7 +154,7 @@ async def _plan(server: Server, request: Request, source: FitSource, wait: Reque
         ServiceError: see `Body.receive` and `FitParser.parse`.
     """
     seconds = server.settings.request_timeout_seconds
-    wait.limit(seconds, lambda: request_body.not_received(seconds))
+    wait.limit(seconds, lambda: not_received(seconds))
     with Body(request.scope, server.receiving) as body:
         await body.receive(request.receive)
         return await server.fit_parser.parse(body, source)

@@ -19,7 +19,7 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls import body as request_body
+from elmo_serve.http.calls.body import Body, not_received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import Model, TheServer
@@ -82,14 +82,14 @@ async def put_task(
     headers.check_json(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
-    content = await request_body.read(
-        request.scope,
-        request.receive,
-        server.receiving,
-        server.settings.request_timeout_seconds,
-        MAX_FILE_BYTES,
-    )
-    body = validated(TaskBody, content)
+    seconds = server.settings.request_timeout_seconds
+    with (
+        server.waits.begin() as wait,
+        Body(request.scope, server.receiving, MAX_FILE_BYTES) as sent,
+    ):
+        wait.limit(seconds, lambda: not_received(seconds))
+        await sent.receive(request.receive)
+        body = validated(TaskBody, sent.content)
     if not re.fullmatch(TASK_NAME, name):
         raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
     if "name" in body.model_fields_set and body.name != name:

@@ -4,15 +4,23 @@ import asyncio
 
 import numpy as np
 import pytest
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, ReceivingBudget, read
-from elmo_serve.http.calls.wait import DisconnectError
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, ReceivingBudget, not_received
+from elmo_serve.http.calls.wait import DisconnectError, RequestWaits
 from tests.support.asgi import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1
 MOST = 1 << 20
+
+
+async def read(
+    scope: Scope, receive: Receive, budget: ReceivingBudget, most_bytes: int = MOST
+) -> bytes:
+    with Body(scope, budget, most_bytes) as body:
+        await body.receive(receive)
+        return body.content
 
 
 async def never() -> Message:
@@ -54,7 +62,7 @@ async def test_an_announced_body_is_counted_before_its_first_byte_and_once() -> 
 async def test_small_bodies_are_not_counted() -> None:
     body = b"a" * SMALL_BODY_BYTES
 
-    assert await read(http_scope(), pieces(body), ReceivingBudget(0), 60, MOST) == body
+    assert await read(http_scope(), pieces(body), ReceivingBudget(0)) == body
 
 
 async def test_a_body_that_does_not_fit_now_is_asked_to_come_again() -> None:
@@ -62,10 +70,10 @@ async def test_a_body_that_does_not_fit_now_is_asked_to_come_again() -> None:
     budget.reserve(LARGE)
 
     with pytest.raises(Overloaded, match="ELMO_MAX_RECEIVING_BYTES") as error:
-        await read(http_scope(content_length=str(2 * LARGE + 1)), pieces(b""), budget, 60, MOST)
+        await read(http_scope(content_length=str(2 * LARGE + 1)), pieces(b""), budget)
     assert error.value.headers["Retry-After"] == "1"
     with pytest.raises(Overloaded):  # unannounced: refused where it goes over
-        await read(http_scope(), pieces(b"a" * LARGE, b"a" * LARGE, b"a"), budget, 60, MOST)
+        await read(http_scope(), pieces(b"a" * LARGE, b"a" * LARGE, b"a"), budget)
     assert budget.used == LARGE
 
 
@@ -73,18 +81,18 @@ async def test_a_body_that_would_never_fit_is_too_large() -> None:
     announced = http_scope(content_length=str(LARGE + 1))
 
     with pytest.raises(TooLarge, match=f"at most {LARGE} are received at once"):
-        await read(announced, pieces(), ReceivingBudget(LARGE), 60, MOST)
+        await read(announced, pieces(), ReceivingBudget(LARGE))
 
 
 async def test_a_body_over_the_limit_of_its_resource_is_too_large() -> None:
     budget = ReceivingBudget(1 << 20)
     whole = b"a" * LARGE
 
-    assert await read(http_scope(), pieces(whole), budget, 60, LARGE) == whole
+    assert await read(http_scope(), pieces(whole), budget, LARGE) == whole
     with pytest.raises(TooLarge, match=f"has {LARGE + 1} bytes or more and at most {LARGE} "):
-        await read(http_scope(content_length=str(LARGE + 1)), never, budget, 60, LARGE)
+        await read(http_scope(content_length=str(LARGE + 1)), never, budget, LARGE)
     with pytest.raises(TooLarge):  # unannounced: refused where it goes over
-        await read(http_scope(), pieces(whole, b"a", is_whole=False), budget, 60, LARGE)
+        await read(http_scope(), pieces(whole, b"a", is_whole=False), budget, LARGE)
     assert budget.used == 0
 
 
@@ -92,7 +100,7 @@ async def test_a_client_that_leaves_gives_its_budget_back() -> None:
     budget = ReceivingBudget(1 << 20)
 
     with pytest.raises(DisconnectError):
-        await read(http_scope(), pieces(b"a" * LARGE, is_whole=False), budget, 60, MOST)
+        await read(http_scope(), pieces(b"a" * LARGE, is_whole=False), budget)
 
     assert budget.used == 0
 
@@ -100,7 +108,8 @@ async def test_a_client_that_leaves_gives_its_budget_back() -> None:
 async def test_a_body_that_takes_too_long_is_given_up() -> None:
     budget = ReceivingBudget(1 << 20)
 
-    with pytest.raises(DeadlineExceeded, match=r"within 0\.01 s"):
-        await read(http_scope(content_length=str(LARGE)), never, budget, 0.01, MOST)
+    with pytest.raises(DeadlineExceeded, match=r"within 0\.01 s"), RequestWaits().begin() as wait:
+        wait.limit(0.01, lambda: not_received(0.01))
+        await read(http_scope(content_length=str(LARGE)), never, budget)
 
     assert budget.used == 0
