@@ -27,7 +27,7 @@ from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
 from elmo_serve.workers.shared_memory import Vectors
 
-router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
+router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
 _FEW_SENTENCES: Final = 32
 """Sentences up to which a binary response is encoded on the event loop, if it is small as well:
@@ -37,9 +37,7 @@ each has a header of its own."""
 @router.post(
     "/embed",
     operation_id="embed",
-    name="embed",
     summary="Embed tokenised sentences or text",
-    response_class=Response,
     responses=embed_document.RESPONSES,
     openapi_extra=embed_document.REQUEST,
 )

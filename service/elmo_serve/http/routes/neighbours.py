@@ -20,15 +20,13 @@ from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import mix_faults, select
 
-router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
+router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
 
 @router.post(
     "/neighbours",
     operation_id="findNeighbours",
-    name="neighbours",
     summary="Find the nearest uses of a token",
-    response_class=Response,
     responses={
         200: {"model": NeighboursResponse, "description": "The nearest uses and words."},
         **documented((*EMBED_ERRORS, UnknownTask)),

@@ -28,7 +28,9 @@ from elmo_serve.output import Output, select
 from elmo_serve.scheduling.engine import Embedded
 
 router = APIRouter(tags=["OpenAI"])
-embeddings_router = APIRouter(route_class=PlainRoute, tags=["OpenAI"])
+embeddings_router = APIRouter(
+    route_class=PlainRoute, default_response_class=Response, tags=["OpenAI"]
+)
 
 TASK_SEPARATOR: Final = "@"
 """Between the names of a model and of one of its tasks."""
@@ -42,9 +44,7 @@ _OWNER: Final = "elmo-serve"
 @embeddings_router.post(
     "/v1/embeddings",
     operation_id="createEmbeddings",
-    name="embeddings",
     summary="Embed texts, as OpenAI",
-    response_class=Response,
     responses={
         200: {"model": EmbeddingsResponse, "description": "One unit vector a text."},
         **error_bodies.documented(

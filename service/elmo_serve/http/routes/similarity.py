@@ -18,15 +18,13 @@ from elmo_serve.output import select
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.similarity import cosines
 
-router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
+router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
 
 @router.post(
     "/similarity",
     operation_id="compare",
-    name="similarity",
     summary="Compare sentences or tokens",
-    response_class=Response,
     responses={
         200: {"model": SimilarityResponse, "description": "The cosines."},
         **documented(EMBED_ERRORS),

@@ -15,7 +15,9 @@ from elmo_serve.http.schemas.text import Vector
 from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Pooling, select
 
-router = APIRouter(route_class=PlainRoute, tags=["Text Embeddings Inference"])
+router = APIRouter(
+    route_class=PlainRoute, default_response_class=Response, tags=["Text Embeddings Inference"]
+)
 
 _ERRORS: Final = error_bodies.documented(EMBED_ERRORS, error_bodies.TEI)
 
@@ -44,9 +46,7 @@ for _path, _id in (("/tei/embed", "teiEmbed"), ("/tei", "teiEmbedBase"), ("/", "
         embed,
         methods=["POST"],
         operation_id=_id,
-        name="tei_embed",
         summary="Embed texts, as text-embeddings-inference",
-        response_class=Response,
         responses={200: {"model": list[Vector], "description": "One vector a text."}, **_ERRORS},
         openapi_extra=json_request(TeiEmbedRequest, _MODEL),
     )
@@ -55,9 +55,7 @@ for _path, _id in (("/tei/embed", "teiEmbed"), ("/tei", "teiEmbedBase"), ("/", "
 @router.post(
     "/tei/embed_all",
     operation_id="teiEmbedAll",
-    name="tei_embed_all",
     summary="Embed every token of texts, as text-embeddings-inference",
-    response_class=Response,
     responses={
         200: {"model": list[list[Vector]], "description": "One list of vectors a text."},
         **_ERRORS,

@@ -15,7 +15,7 @@ from elmo_serve.http.routes.embed_document import WARNINGS, component, json_requ
 from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
 from elmo_serve.http.state import PlainRoute
 
-router = APIRouter(route_class=PlainRoute, tags=["Vectors"])
+router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
 _JSON: Final = "application/json"
 
@@ -32,9 +32,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 @router.post(
     "/tokenize",
     operation_id="tokenize",
-    name="tokenize",
     summary="Split text into tokens",
-    response_class=Response,
     responses=_RESPONSES,
     openapi_extra=json_request(TokenizeRequest),
 )
