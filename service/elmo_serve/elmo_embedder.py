@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from elmo_client import CannotSend, Client
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
@@ -72,7 +72,7 @@ class ElmoEmbedder(SentenceEmbedder):
         server responds within 5 seconds.
         """
         source = str(options_file)
-        self._backend: _Backend
+        self._backend: _InProcess | _Remote
         if not source.startswith(("http://", "https://")):
             if model is not None:
                 raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
@@ -140,18 +140,6 @@ class ElmoEmbedder(SentenceEmbedder):
         self._backend.close()
 
 
-class _Backend(Protocol):
-    """Computes vectors, here or elsewhere."""
-
-    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]: ...
-
-    def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]: ...
-
-    def source(self, layers: OutputFormat, batch_size: int) -> Source: ...
-
-    def close(self) -> None: ...
-
-
 class _Remote:
     """A server."""
 
@@ -186,7 +174,6 @@ class _InProcess:
         self._state: Any = None
 
     def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
-
         everything = select("all", self._network.info.layers)
         if not self._stateful:
             return self._network.embed(batch, everything)
@@ -207,7 +194,6 @@ class _InProcess:
         ]
 
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-
         wanted = select(layers, self._network.info.layers)
         if self._stateful:
             return Stateful(self._network, wanted, batch_size)
