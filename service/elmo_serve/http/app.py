@@ -20,7 +20,6 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from elmo_serve.http import openapi
-from elmo_serve.http.middleware.body_limit import BodyLimit
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.errors import Errors
 from elmo_serve.http.middleware.request_checks import (
@@ -151,8 +150,7 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
         ),
         *_cross_origin(settings.cors_origins),
         Middleware(Errors),
-        Middleware(BodyLimit, limit=settings.max_body_bytes),
-        Middleware(RequestChecks, checks=checks),
+        Middleware(RequestChecks, checks=checks, most_bytes=settings.max_body_bytes),
     ]
 
 

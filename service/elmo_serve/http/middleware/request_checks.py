@@ -1,6 +1,7 @@
-"""One layer with the checks of a request's head: what they refuse reaches no route.
+"""One layer with the checks of a request: those of its head, and the largest body.
 
-A check looks at the scope of a request before its body is received, and raises a ServiceError.
+A check looks at the scope of a request before its body is received, and raises a ServiceError: what
+it refuses reaches no route.
 """
 
 import hashlib
@@ -8,11 +9,12 @@ import hmac
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import (
     Forbidden,
     MalformedRequest,
+    TooLarge,
     Unauthorized,
     Unavailable,
     UnknownRoute,
@@ -48,17 +50,52 @@ Check = Callable[[Scope], None]
 
 
 class RequestChecks:
-    """Runs the checks in their order; the first one that raises answers the request."""
+    """Runs the checks of the head in their order, then bounds the body.
 
-    def __init__(self, app: ASGIApp, checks: Sequence[Check]) -> None:
+    The first check that raises answers the request. A body of more than `most_bytes`, by its
+    announced length or by the bytes that come, raises TooLarge out of `receive`, so that the
+    route's error handling sees it. Notes the bytes that came for the access log. Tells the
+    connection when a body was not read to its end: its rest is thrown away, and has a limited time
+    to come.
+    """
+
+    def __init__(self, app: ASGIApp, checks: Sequence[Check], most_bytes: int) -> None:
         self._app = app
         self._checks = checks
+        self._most_bytes = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = headers.content_length(scope) or 0
+        is_unread = bool(announced) or headers.is_chunked(scope)
+        size = 0
+
+        async def receive_some() -> Message:
+            nonlocal size, is_unread
+            self._check_size(announced)
+            message = await receive()
+            size += len(message.get("body", b""))
+            is_unread = message.get("more_body", False)
+            self._check_size(size)
+            return message
+
+        try:
             for check in self._checks:
                 check(scope)
-        await self._app(scope, receive, send)
+            await self._app(scope, receive_some, send)
+        finally:
+            scope["state"]["account"]["request_bytes"] = size
+            if is_unread:
+                connection_of(scope).body_unread()
+
+    def _check_size(self, size: int) -> None:
+        if size > self._most_bytes:
+            raise TooLarge(
+                f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
+                "(ELMO_MAX_BODY_BYTES)."
+            )
 
 
 def check_head(scope: Scope) -> None:

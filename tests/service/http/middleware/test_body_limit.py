@@ -4,7 +4,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from elmo_serve.errors import TooLarge
-from elmo_serve.http.middleware.body_limit import BodyLimit
+from elmo_serve.http.middleware.request_checks import RequestChecks
 from tests.support.asgi import Route, http_scope, pieces, respond
 
 
@@ -12,7 +12,7 @@ async def test_a_body_of_the_limit_passes() -> None:
     route = Route()
 
     response = await respond(
-        BodyLimit(route, 10), http_scope(content_length="10"), pieces(b"x" * 10)
+        RequestChecks(route, (), 10), http_scope(content_length="10"), pieces(b"x" * 10)
     )
 
     assert (response["status"], route.body) == (200, b"x" * 10)
@@ -23,19 +23,23 @@ async def test_a_body_that_announces_more_is_refused_before_it_is_received() -> 
         raise AssertionError("a piece was received")
 
     with pytest.raises(TooLarge, match=r"has 11 bytes or more.*at most 10 .*ELMO_MAX_BODY_BYTES"):
-        await respond(BodyLimit(Route(), 10), http_scope(content_length="11"), receive)
+        await respond(RequestChecks(Route(), (), 10), http_scope(content_length="11"), receive)
 
 
 async def test_a_body_without_a_length_is_refused_where_it_goes_over() -> None:
     route = Route()
 
     with pytest.raises(TooLarge, match="has 12 bytes or more"):
-        await respond(BodyLimit(route, 10), http_scope(), pieces(b"x" * 6, b"x" * 6, b"x" * 6))
+        await respond(
+            RequestChecks(route, (), 10), http_scope(), pieces(b"x" * 6, b"x" * 6, b"x" * 6)
+        )
     assert route.body == b"x" * 6
 
 
 async def test_a_route_that_needs_no_body_is_answered_whatever_is_announced() -> None:
-    response = await respond(BodyLimit(Route(reads=False), 10), http_scope(content_length="11"))
+    response = await respond(
+        RequestChecks(Route(reads=False), (), 10), http_scope(content_length="11")
+    )
 
     assert response["status"] == 200
 
@@ -67,7 +71,7 @@ async def test_the_connection_is_told_of_a_body_that_was_not_read(
     scope = http_scope(**headers)
     scope["state"]["connection"] = connection
 
-    await respond(BodyLimit(Route(reads=reads), 10), scope, pieces(b"x" * 4))
+    await respond(RequestChecks(Route(reads=reads), (), 10), scope, pieces(b"x" * 4))
 
     assert connection.unread == unread
 
@@ -76,6 +80,6 @@ async def test_other_kinds_of_scope_pass() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "lifespan.startup.complete"})
 
-    assert await respond(BodyLimit(app, 1), {"type": "lifespan"}) == {
+    assert await respond(RequestChecks(app, (), 1), {"type": "lifespan"}) == {
         "type": "lifespan.startup.complete"
     }
