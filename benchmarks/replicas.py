@@ -159,7 +159,7 @@ def tokens_per_second(url: str, text: Path, seconds: float) -> float:
     """Return the tokens/s of some clients that send requests without a pause."""
     with Client(url) as client:
         requests = Workload(_MEDIA, tokens=_TOKENS, text=text).requests(client, _REQUESTS, None)
-    (phase,) = LoadTest(url, clients=(_CLIENTS,), duration=seconds, warm_up=0).run(requests)
+    (phase,) = LoadTest(clients=(_CLIENTS,), duration=seconds, warm_up=0).run(url, requests)
     assert not phase.is_bad, phase.faults
     return phase.tokens_per_second
 

@@ -14,7 +14,6 @@ from elmo_serve.load_test.sender import Request
 from elmo_serve.load_test.workload import Workload
 from elmo_serve.output import MEDIA_TYPES
 
-_CLIENTS = 8
 _SENTENCES = 8  # a request
 
 _REQUESTS = 64
@@ -30,22 +29,15 @@ _SERVER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BenchOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions(LoadTest):
     """The options of `elmo bench`; the command describes them. `media` is a name of `MEDIA_TYPES`.
 
     `layers` is a name, or numbers with commas. None and "" leave the choice to the server.
     """
 
     media: str
-    clients: Sequence[int] = ()
-    rates: Sequence[float] = ()
-    duration: float = 10.0
-    warm_up: float = 2.0
-    connections: int = 1_000
-    timeout: float = 60.0
     tolerance: float | None = None
-    seed: int = 1
     text: Path | None = None
     sentences: int | None = None
     tokens: int | None = None
@@ -55,7 +47,6 @@ class BenchOptions:
     dtype: str | None = None
     normalize: bool = False
     model: str | None = None
-    api_key: str | None = None
 
     def workload(self) -> Workload:
         """Return the requests to send."""
@@ -73,21 +64,6 @@ class BenchOptions:
             self.sentences or _SENTENCES,
             tokens=self.tokens,
             text=self.text,
-            seed=self.seed,
-        )
-
-    def load_test(self, url: str) -> LoadTest:
-        """Return the loads to put on a server."""
-        clients = self.clients or (() if self.rates else (_CLIENTS,))
-        return LoadTest(
-            url,
-            {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"},
-            clients,
-            self.rates,
-            duration=self.duration,
-            warm_up=self.warm_up,
-            connections=self.connections,
-            timeout=self.timeout,
             seed=self.seed,
         )
 
@@ -133,11 +109,11 @@ class Measured:
 def measure(url: str, client: Client, options: BenchOptions, on_step: OnStep) -> Measured:
     """Put the loads on a server. Ctrl-C ends the last phase early. Raises WorkloadError."""
     on_step("Preparing requests")
-    info, workload, test = client.info(), options.workload(), options.load_test(url)
-    least = _OPEN_REQUESTS if test.rates else _REQUESTS
-    count = max(least, _REQUESTS_A_CLIENT * max(test.clients, default=0))
+    info, workload = client.info(), options.workload()
+    least = _OPEN_REQUESTS if options.rates else _REQUESTS
+    count = max(least, _REQUESTS_A_CLIENT * max(options.clients, default=0))
     requests = workload.requests(client, count, options.tolerance)
-    return Measured(url, info, workload, requests, test.run(requests, on_step))
+    return Measured(url, info, workload, requests, options.run(url, requests, on_step))
 
 
 def _layers(text: str) -> str | list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 
 import uvloop
@@ -19,15 +19,18 @@ from elmo_serve.load_test.sender import Request, Sender
 OnStep = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+_CLIENTS = 8
+"""Clients of the closed loop where neither clients nor a rate are given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTest:
     """The loads on a server: a closed loop for each number of clients, an open one for each rate.
 
-    `duration` and `warm_up` are seconds of each load, `timeout` seconds of each request.
+    `duration` and `warm_up` are seconds of each load, `timeout` seconds of each request. `api_key`
+    is one of the server's keys, if it requires one.
     """
 
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
     clients: Sequence[int] = ()
     rates: Sequence[float] = ()
     duration: float = 10.0
@@ -35,16 +38,22 @@ class LoadTest:
     connections: int = 1_000
     timeout: float = 60.0
     seed: int = 1
+    api_key: str | None = None
 
-    def run(self, requests: Sequence[Request], on_step: OnStep = lambda _: None) -> list[Phase]:
+    def run(
+        self, url: str, requests: Sequence[Request], on_step: OnStep = lambda _: None
+    ) -> list[Phase]:
         """Send the requests in turn, and return a phase for each load. Ctrl-C ends it early."""
         phases: list[Phase] = []
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._run(requests, phases, on_step))
+            runner.run(self._run(url, requests, phases, on_step))
         return phases
 
-    async def _run(self, requests: Sequence[Request], phases: list[Phase], on_step: OnStep) -> None:
-        connections = Connections(self.url, self.connections, self.headers)
+    async def _run(
+        self, url: str, requests: Sequence[Request], phases: list[Phase], on_step: OnStep
+    ) -> None:
+        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        connections = Connections(url, self.connections, headers)
         send = Sender(connections, cycle(requests), self.timeout).send
         source = random.Random(self.seed)
 
@@ -55,7 +64,7 @@ class LoadTest:
             return phases[-1]
 
         try:
-            for clients in self.clients:
+            for clients in self.clients or (() if self.rates else (_CLIENTS,)):
                 phase = begin(f"{clients} client{'s' * (clients != 1)}")
                 await closed_loop(send, phase, clients)
             for rate in self.rates:

@@ -18,10 +18,8 @@ REQUESTS = [
 def test_each_load_is_a_phase() -> None:
     steps: list[str] = []
     with scripted_server() as server:
-        test = LoadTest(
-            server.url, clients=(1, 2), rates=(40.0,), duration=0.2, warm_up=0.0, timeout=7
-        )
-        phases = test.run(REQUESTS, steps.append)
+        test = LoadTest(clients=(1, 2), rates=(40.0,), duration=0.2, warm_up=0.0, timeout=7)
+        phases = test.run(server.url, REQUESTS, steps.append)
 
     assert steps == ["1 client", "2 clients", "40 requests/s"]
     assert [phase.name for phase in phases] == steps
