@@ -17,7 +17,7 @@ def http_scope(path: str = "/embed", method: str = "POST", **headers: str) -> Sc
             for name, value in headers.items()
         ],
         "client": ("192.0.2.7", 1234),
-        "state": {"request_id": "id-1", "account": {}},
+        "state": {"request_id": "id-1", "log_fields": {}},
     }
 
 

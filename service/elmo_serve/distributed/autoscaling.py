@@ -22,7 +22,7 @@ class Context(Protocol):
 
 
 class QueuedTokens:
-    """An autoscaling policy of Ray Serve: one replica for so many tokens that wait or run.
+    """An autoscaling policy of Ray Serve: one replica for a number of tokens that wait or run.
 
     Ray Serve applies the bounds, the delays and the factors of the deployment's configuration.
     """

@@ -235,7 +235,7 @@ class Settings(BaseModel):
     max_job_bytes: int = Field(
         4 * 1024**3,
         ge=1,
-        description="Size of the vectors of one fit in bytes, kept in a nameless file of "
+        description="Size of the vectors of one fit in bytes, kept in a temporary file of "
         "ELMO_SCRATCH while the fit runs; more are answered 413.",
     )
     job_keep_seconds: float = Field(

@@ -50,11 +50,11 @@ def parse(text: str) -> tuple[ModelSpec, ...]:
             raise ValueError("an entry is empty")
         named = _NAMED.fullmatch(entry)
         specs.append(ModelSpec(named[1], named[2]) if named else spec_of(entry))
-    refuse_twins(specs)
+    check_unique_names(specs)
     return tuple(specs)
 
 
-def refuse_twins(specs: Sequence[ModelSpec]) -> None:
+def check_unique_names(specs: Sequence[ModelSpec]) -> None:
     """Raise ValueError for two models of one name; names are looked up in any case."""
     seen: set[str] = set()
     for spec in specs:

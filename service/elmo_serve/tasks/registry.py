@@ -51,13 +51,13 @@ _log = logging.getLogger(__name__)
 class _File:
     """A task file as it was read: a task, or the `fault` for which it is left out.
 
-    `is_foreign` tells that it belongs to another model, `is_outdated` to another revision.
+    `is_of_another_model` tells that it belongs to another model, `is_outdated` to another revision.
     """
 
     stamp: tuple[int, ...]
     task: Task | None
     fault: str = ""
-    is_foreign: bool = False
+    is_of_another_model: bool = False
     is_outdated: bool = False
 
 
@@ -157,7 +157,7 @@ class TaskRegistry:
         path = self._folder / (name + _SUFFIX)
         with self._lock:
             file = self._read(path, name)
-            if file is not None and file.is_foreign:
+            if file is not None and file.is_of_another_model:
                 raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
             try:
                 with locked(self._folder / _LOCK):
@@ -249,7 +249,7 @@ class TaskRegistry:
         except FileNotFoundError:
             return None
         except ForeignTaskError as error:
-            return _File(stamp, None, str(error), is_foreign=True)
+            return _File(stamp, None, str(error), is_of_another_model=True)
         except OSError as error:
             if known is not None and error.errno in _TRANSIENT:
                 return known
@@ -275,7 +275,7 @@ class TaskRegistry:
         file = self._files.get(name)
         if file is None:
             self._check_room(name)
-        elif file.is_foreign:
+        elif file.is_of_another_model:
             raise Conflict(f"Task {name!r} cannot be replaced: {file.fault}")
 
     def _check_room(self, name: str) -> None:

@@ -86,7 +86,7 @@ class CollectorExporter(SpanExporter):
         self._logger.addFilter(self._is_first)
 
     def reserve(self, count: int) -> bool:
-        """Return whether so many spans have room; count those that are dropped."""
+        """Return whether `count` spans have room; count those that are dropped."""
         with self._lock:
             has_room = self.waiting + count <= self._limit
             self.waiting += count if has_room else 0

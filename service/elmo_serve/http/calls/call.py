@@ -157,7 +157,7 @@ class EmbeddingCall:
             )
         except SentenceFailed as error:
             raise error.at(body.pointer(error.index)) from None
-        self.scope["state"]["account"].update(
+        self.scope["state"]["log_fields"].update(
             sentences=len(texts.sentences),
             tokens=sum(texts.lengths),
             queue_seconds=round(embedded.queue_seconds, 4),
@@ -201,7 +201,7 @@ class EmbeddingCall:
 
         self._wait.limit(self.seconds_left, error)
         yield
-        self._wait.unlimit()
+        self._wait.clear_limit()
 
     def response(
         self, chunks: list[Chunk], texts: TokenizedTexts, *more: tuple[bytes, bytes]

@@ -58,11 +58,11 @@ class RequestWait:
             self._task.cancel()
 
     def limit(self, seconds: float, error: Callable[[], Exception]) -> None:
-        """End the wait after so many seconds, in place of an earlier limit."""
-        self.unlimit()
+        """End the wait after some seconds, in place of an earlier limit."""
+        self.clear_limit()
         self._limit = self._loop.call_later(seconds, self.end, error)
 
-    def unlimit(self) -> None:
+    def clear_limit(self) -> None:
         """Remove the limit of time."""
         if self._limit is not None:
             self._limit.cancel()

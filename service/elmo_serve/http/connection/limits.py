@@ -195,7 +195,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
         self._is_body_unread = False
         self._stop_head_timer()
 
-    def body_unread(self) -> None:
+    def mark_body_unread(self) -> None:
         """Give the rest of the running request's body as long as a head."""
         self._is_body_unread = True
 
@@ -285,7 +285,7 @@ class _NoConnection:
     def request_started(self) -> None:
         pass
 
-    def body_unread(self) -> None:
+    def mark_body_unread(self) -> None:
         pass
 
     def request_ended(self) -> None:

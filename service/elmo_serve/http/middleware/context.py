@@ -69,9 +69,9 @@ class RequestMetrics:
 class RequestContext:
     """The outermost middleware. Plain ASGI: `BaseHTTPMiddleware` hides disconnects from routes.
 
-    Puts into the `state` of a request: `request_id`, and `account`, a dictionary whose entries
-    become fields of the request's line in the access log; and `trace`, if the request is sampled.
-    Closes connections over the limit after their response.
+    Puts into the `state` of a request: `request_id`; `log_fields`, whose entries are fields of the
+    request's line in the access log; and `trace`, if the request is sampled. Closes connections
+    over the limit after their response.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RequestContext:
         connection = connection_of(scope)
         connection.request_started()
         request_id = headers.request_id(scope)
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "account": {}}
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id, "log_fields": {}}
         token = logs.request_id.set(request_id)
         trace = None if self._tracer is None else _begin_trace(scope, self._tracer)
         status, size = _CLIENT_LEFT, 0
@@ -117,7 +117,7 @@ class RequestContext:
             await self._app(scope, receive, send_with_id)
         finally:
             connection.request_ended()
-            scope["state"]["account"]["response_bytes"] = size
+            scope["state"]["log_fields"]["response_bytes"] = size
             self._note(scope, status, time.perf_counter() - start)
             logs.request_id.reset(token)
 
@@ -137,7 +137,7 @@ class RequestContext:
                 "status": status,
                 "seconds": round(seconds, 4),
                 "client": client[0] if client else "",
-                **scope["state"]["account"],
+                **scope["state"]["log_fields"],
             }
             _log.log(level, "request", extra=fields)
 
@@ -161,23 +161,23 @@ def _begin_trace(scope: Scope, tracer: "Tracer") -> Trace | None:
         trace = tracer.begin(sent, headers.every(scope, b"tracestate"))
         trace_id, scope["state"]["trace"] = trace.id, trace
     if trace_id is not None:
-        scope["state"]["trace_id"] = scope["state"]["account"]["trace_id"] = trace_id
+        scope["state"]["trace_id"] = scope["state"]["log_fields"]["trace_id"] = trace_id
     return trace
 
 
 def _end_trace(scope: Scope, tracer: "Tracer", trace: Trace, route: str, status: int) -> None:
     """Make the spans of a request, with OpenTelemetry's names of attributes where it has one."""
     method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
-    account, client = scope["state"]["account"], scope.get("client")
+    log_fields, client = scope["state"]["log_fields"], scope.get("client")
     attributes = {
         "http.request.method": method,
         "url.path": scope["path"],
         "url.scheme": scope["scheme"],
         "client.address": client[0] if client else "",
-        "http.request.body.size": account.get("request_bytes", 0),
-        "http.response.body.size": account["response_bytes"],
+        "http.request.body.size": log_fields.get("request_bytes", 0),
+        "http.response.body.size": log_fields["response_bytes"],
         "elmo.request_id": scope["state"]["request_id"],
-        **{f"elmo.{name}": account[name] for name in _TRACED if name in account},
+        **{f"elmo.{name}": log_fields[name] for name in _TRACED if name in log_fields},
     }
     name = "HTTP" if method == "_OTHER" else method
     if route != UNKNOWN:

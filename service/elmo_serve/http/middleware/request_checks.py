@@ -86,9 +86,9 @@ class RequestChecks:
                 check(scope)
             await self._app(scope, receive_some, send)
         finally:
-            scope["state"]["account"]["request_bytes"] = size
+            scope["state"]["log_fields"]["request_bytes"] = size
             if is_unread:
-                connection_of(scope).body_unread()
+                connection_of(scope).mark_body_unread()
 
     def _check_size(self, size: int) -> None:
         if size > self._most_bytes:
@@ -188,7 +188,7 @@ class KeyRing:
         if name is None:
             raise Unauthorized("Send one of the server's API keys: `Authorization: Bearer KEY`.")
         scope["state"]["client"] = f"key {name}"
-        scope["state"]["account"]["key"] = name
+        scope["state"]["log_fields"]["key"] = name
 
 
 def shedding_check(shedder: LoadShedder) -> Check:

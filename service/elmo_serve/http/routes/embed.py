@@ -62,7 +62,7 @@ async def embed(request: Request) -> Response:
         start = time.perf_counter()
         chunks = await _encoded(call, answer, embedded, encoder)
         seconds = time.perf_counter() - start
-        call.scope["state"]["account"]["encode_seconds"] = round(seconds, 4)
+        call.scope["state"]["log_fields"]["encode_seconds"] = round(seconds, 4)
         return call.response(chunks, texts, *_headers(encoder, answer, embedded, seconds))
 
 

@@ -83,7 +83,7 @@ async def test_a_wait_over_its_limit_raises_the_error_of_the_last_limit() -> Non
 async def test_a_limit_that_was_removed_does_not_end_the_wait() -> None:
     with RequestWaits().begin() as wait:
         wait.limit(0, KeyError)
-        wait.unlimit()
+        wait.clear_limit()
         later = asyncio.Event()
         asyncio.get_running_loop().call_later(0, later.set)
         await later.wait()

@@ -48,7 +48,7 @@ def test_an_application_without_the_wrapper_has_a_connection_that_ignores_everyt
     connection = connection_of({"type": "http"})
 
     connection.request_started()
-    connection.body_unread()
+    connection.mark_body_unread()
     connection.request_ended()
     assert not connection.is_surplus
 

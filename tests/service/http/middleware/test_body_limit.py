@@ -50,7 +50,7 @@ class Connection:
     def __init__(self) -> None:
         self.unread = 0
 
-    def body_unread(self) -> None:
+    def mark_body_unread(self) -> None:
         self.unread += 1
 
 
