@@ -34,7 +34,7 @@ SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
 def fit_task(file: ScratchFile, folder: Path, **options: object) -> Train:
     """Write the vectors of a fit of 40 sentences to `file`; its results go to `folder`."""
     plan = fit_plan(**options)
-    rows = plan.starts[-1]
+    rows = plan.row_offsets[-1]
     vectors = np.random.default_rng(0).standard_normal((rows, 3, 4)).astype(np.float32)
     numbers = file.create(vectors.nbytes)
     file.write(0, vectors.data.cast("B"))

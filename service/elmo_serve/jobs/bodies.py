@@ -120,8 +120,8 @@ class _Reader:
         self._limits = limits
         self._tokens = 0
         self._sentences: list[tuple[str, ...]] = []
-        self._kept: list[int] = []
-        self._owners: list[int] = []
+        self._row_kinds: list[int] = []
+        self._example_of: list[int] = []
         self._places: dict[bool, list[tuple[Place, ...]]] = {False: [], True: []}
         self._labels: dict[bool, list[str]] = {False: [], True: []}
 
@@ -161,7 +161,12 @@ class _Reader:
         )
         is_tested = any(self._places[True])
         return FitRequest(
-            self._kind, options, train, test if is_tested else None, self._kept, self._owners
+            self._kind,
+            options,
+            train,
+            test if is_tested else None,
+            self._row_kinds,
+            self._example_of,
         )
 
     def _check_members(self, at: tuple[str | int, ...], example: FitExample) -> None:
@@ -196,7 +201,9 @@ class _Reader:
             )
         return Place(sentence, token)
 
-    def _sentence(self, at: tuple[str | int, ...], number: int, side: FitSide, kept: int) -> int:
+    def _sentence(
+        self, at: tuple[str | int, ...], number: int, side: FitSide, row_kind: int
+    ) -> int:
         """Add a sentence and return its number."""
         given = [name for name in ("text", "tokens") if getattr(side, name) is not None]
         if len(given) != 1:
@@ -216,8 +223,8 @@ class _Reader:
                 f"({variable('max_job_tokens')})."
             )
         self._sentences.append(tokens)
-        self._kept.append(kept)
-        self._owners.append(number)
+        self._row_kinds.append(row_kind)
+        self._example_of.append(number)
         return len(self._sentences) - 1
 
     def _split(self, at: tuple[str | int, ...], text: str) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class FitJobs:
         self.check_name(name, registry)
         folder = self._known_folder()
         assert folder is not None, "a registry that keeps tasks has a folder"
-        size = plan.starts[-1] * queue.row_bytes
+        size = plan.row_offsets[-1] * queue.row_bytes
         if size > self._most_bytes:
             raise TooLarge(
                 f"The vectors of the fit take {size} bytes and at most {self._most_bytes} are "

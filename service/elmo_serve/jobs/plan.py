@@ -41,9 +41,9 @@ class FitPlan:
     """The vectors that a fit needs, and its size.
 
     `sentences` are the JSON texts of lists of tokens, `lengths` their numbers of tokens. Of
-    sentence i `kept[i]` is kept: ALL_TOKENS, MEAN or the number of a token. `owners[i]` is the
-    number of its example. `examples` counts labels. `request` is the packed request, which the
-    process that fits unpacks.
+    sentence i the rows of `row_kinds[i]` are kept: ALL_TOKENS, MEAN or the number of a token.
+    `example_of[i]` is the number of its example. `examples` counts labels. `request` is the packed
+    request, which the process that fits unpacks.
     """
 
     kind: Kind
@@ -51,8 +51,8 @@ class FitPlan:
     examples: int
     sentences: list[bytes]
     lengths: list[int]
-    kept: list[int]
-    owners: list[int]
+    row_kinds: list[int]
+    example_of: list[int]
     request: bytes = field(default=b"", repr=False, compare=False)
 
     @property
@@ -61,9 +61,9 @@ class FitPlan:
         return sum(self.lengths)
 
     @property
-    def starts(self) -> list[int]:
+    def row_offsets(self) -> list[int]:
         """The row of the vector file at which each sentence begins, and the number of rows."""
-        return starts_of(self.lengths, self.kept)
+        return row_offsets_of(self.lengths, self.row_kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class FitRequest:
     options: Mapping[str, Any]
     train: Examples
     test: Examples | None
-    kept: list[int]
-    owners: list[int]
+    row_kinds: list[int]
+    example_of: list[int]
 
     def plan(self) -> FitPlan:
         """Return the vectors that the fit needs."""
@@ -86,8 +86,8 @@ class FitRequest:
             examples=len(self.train) + len(self.test or ()),
             sentences=[orjson.dumps(sentence) for sentence in sentences],
             lengths=[len(sentence) for sentence in sentences],
-            kept=self.kept,
-            owners=self.owners,
+            row_kinds=self.row_kinds,
+            example_of=self.example_of,
             request=self._packed(),
         )
 
@@ -98,9 +98,9 @@ class FitRequest:
         return request
 
     @property
-    def starts(self) -> list[int]:
+    def row_offsets(self) -> list[int]:
         """The row of the vector file at which each sentence begins, and the number of rows."""
-        return starts_of([len(each) for each in self.train.sentences], self.kept)
+        return row_offsets_of([len(each) for each in self.train.sentences], self.row_kinds)
 
     def _packed(self) -> bytes:
         """Return the request as bytes, which are smaller than its body: a waiting job keeps them.
@@ -109,15 +109,15 @@ class FitRequest:
         """
         return zlib.compress(pickle.dumps(self, pickle.HIGHEST_PROTOCOL), level=1)
 
-    def row_of(self, starts: Sequence[int], place: Place) -> int:
+    def row_of(self, offsets: Sequence[int], place: Place) -> int:
         """Return the row of a place in the vector file."""
-        start = starts[place.sentence]
-        if self.kept[place.sentence] != ALL_TOKENS or place.token is None:
+        start = offsets[place.sentence]
+        if self.row_kinds[place.sentence] != ALL_TOKENS or place.token is None:
             return start
         return start + place.token
 
 
-def starts_of(lengths: Sequence[int], kept: Sequence[int]) -> list[int]:
+def row_offsets_of(lengths: Sequence[int], row_kinds: Sequence[int]) -> list[int]:
     """Return the first row of each sentence, and the number of all rows."""
-    counts = (n if keep == ALL_TOKENS else 1 for n, keep in zip(lengths, kept, strict=True))
+    counts = (n if kind == ALL_TOKENS else 1 for n, kind in zip(lengths, row_kinds, strict=True))
     return [0, *accumulate(counts)]

@@ -129,7 +129,7 @@ class FitRun:
                 raise
 
     async def _train(self, child: FitChild, file: ScratchFile) -> Trained:
-        info, rows = self._queue.info, self._plan.starts[-1]
+        info, rows = self._queue.info, self._plan.row_offsets[-1]
         vectors = await asyncio.to_thread(file.create, rows * self._queue.row_bytes)
         embedding = asyncio.ensure_future(embed(self._plan, self._queue, file, self._on_tokens))
         ended = asyncio.ensure_future(child.ended())
@@ -213,18 +213,18 @@ async def embed(
         WorkFailedError: the model fails on a sentence, or a piece is never answered.
         OSError: the disk is full.
     """
-    starts = plan.starts
+    offsets = plan.row_offsets
 
     def write(piece: Piece, embedded: Embedded) -> None:
         for number, vectors in zip(piece.numbers, embedded.vectors, strict=True):
-            rows = _rows(vectors.numpy(), plan.kept[number])
+            rows = _rows(vectors.numpy(), plan.row_kinds[number])
             if rows.size:  # an empty sentence has no row
-                file.write(starts[number] * queue.row_bytes, rows.data.cast("B"))
+                file.write(offsets[number] * queue.row_bytes, rows.data.cast("B"))
 
     try:
         await queue.run(_pieces(plan, queue), write, on_tokens)
     except SentenceFailed as error:
-        example = plan.owners[error.index]
+        example = plan.example_of[error.index]
         raise WorkFailedError(f"/examples/{example}: the model fails on this sentence") from error
 
 
@@ -233,8 +233,8 @@ def _pieces(plan: FitPlan, queue: BulkQueue) -> Iterator[Piece]:
     sentences = list(map(range, plan.lengths))  # `by_length` reads their lengths alone
     usual = Output(tuple(range(queue.info.layers)), stacked=True, layer_norm=plan.layer_norm)
     for output, is_mean in ((usual, False), (replace(usual, pooling="mean"), True)):
-        kept = [i for i, kept in enumerate(plan.kept) if (kept == MEAN) == is_mean]
-        for numbers in by_length(kept, sentences, queue.piece_tokens):
+        chosen = [i for i, kind in enumerate(plan.row_kinds) if (kind == MEAN) == is_mean]
+        for numbers in by_length(chosen, sentences, queue.piece_tokens):
             yield Piece(
                 numbers,
                 [plan.sentences[number] for number in numbers],
@@ -243,10 +243,10 @@ def _pieces(plan: FitPlan, queue: BulkQueue) -> Iterator[Piece]:
             )
 
 
-def _rows(vectors: NDArray[np.float32], kept: int) -> NDArray[np.float32]:
+def _rows(vectors: NDArray[np.float32], row_kind: int) -> NDArray[np.float32]:
     """Map (L + 1, n, 2P), or the mean (L + 1, 2P), to the rows (rows, L + 1, 2P) that are kept."""
-    if kept == MEAN:
+    if row_kind == MEAN:
         return np.ascontiguousarray(vectors[np.newaxis])
-    if kept == ALL_TOKENS:
+    if row_kind == ALL_TOKENS:
         return np.ascontiguousarray(vectors.transpose(1, 0, 2))
-    return np.ascontiguousarray(vectors[np.newaxis, :, kept])
+    return np.ascontiguousarray(vectors[np.newaxis, :, row_kind])

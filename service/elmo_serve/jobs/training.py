@@ -61,10 +61,10 @@ def _compare(
     options: FitOptions,
     send: Callable[[FitMessage], None],
 ) -> Comparison:
-    starts = request.starts
+    offsets = request.row_offsets
 
     def features(examples: Examples) -> Features:
-        index = [[request.row_of(starts, place) for place in each] for each in examples.places]
+        index = [[request.row_of(offsets, place) for place in each] for each in examples.places]
         return Features(examples, rows, np.array(index, np.int64))
 
     test = None if request.test is None else features(request.test)

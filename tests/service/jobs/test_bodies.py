@@ -52,12 +52,12 @@ def test_the_rows_of_every_form_of_example() -> None:
 
     found = read({"kind": "token", "examples": examples})
 
-    assert found.kept == [ALL_TOKENS, ALL_TOKENS, 1, ALL_TOKENS]
-    assert found.starts == found.plan().starts == [0, 3, 3, 4, 5]
-    rows = [found.row_of(found.starts, place) for (place,) in found.train.places]
+    assert found.row_kinds == [ALL_TOKENS, ALL_TOKENS, 1, ALL_TOKENS]
+    assert found.row_offsets == found.plan().row_offsets == [0, 3, 3, 4, 5]
+    rows = [found.row_of(found.row_offsets, place) for (place,) in found.train.places]
     assert rows == [0, 1, 2, 3]
     assert found.test is not None and found.test.places == ((Place(3, 0),),)
-    assert found.row_of(found.starts, Place(3, 0)) == 4
+    assert found.row_of(found.row_offsets, Place(3, 0)) == 4
 
 
 def test_sides_of_pairs_are_means_or_tokens() -> None:
@@ -65,9 +65,9 @@ def test_sides_of_pairs_are_means_or_tokens() -> None:
 
     found = read({"kind": "pair", "examples": [pair, {**pair, "label": "y"}]})
 
-    assert found.kept == [MEAN, 1] * 2
-    assert found.owners == [0, 0, 1, 1]
-    assert [found.row_of(found.starts, p) for p in found.train.places[1]] == [2, 3]
+    assert found.row_kinds == [MEAN, 1] * 2
+    assert found.example_of == [0, 0, 1, 1]
+    assert [found.row_of(found.row_offsets, p) for p in found.train.places[1]] == [2, 3]
 
 
 def test_limits_are_named() -> None:
@@ -162,7 +162,9 @@ def test_no_body_raises_anything_but_a_refusal(sent: dict[str, Any], is_lines: b
     places = [place for each in train.places for place in each]
     assert len(set(train.labels)) > 1 and all(isinstance(each, str) for each in train.labels)
     assert all((place.token or 0) < len(train.sentences[place.sentence]) for place in places)
-    assert all(0 <= found.row_of(found.starts, place) < found.starts[-1] for place in places)
+    assert all(
+        0 <= found.row_of(found.row_offsets, place) < found.row_offsets[-1] for place in places
+    )
 
 
 @pytest.mark.parametrize("is_lines", [False, True])

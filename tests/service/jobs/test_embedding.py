@@ -31,8 +31,8 @@ def plan_of(sentences: list[list[str]], kept: list[int]) -> FitPlan:
         examples=len(sentences),
         sentences=[orjson.dumps(sentence) for sentence in sentences],
         lengths=[len(sentence) for sentence in sentences],
-        kept=kept,
-        owners=[10 + number for number in range(len(sentences))],
+        row_kinds=kept,
+        example_of=[10 + number for number in range(len(sentences))],
     )
 
 
@@ -51,7 +51,7 @@ async def filled(b: Bench, plan: FitPlan, folder: Path) -> AsyncIterator[np.ndar
     done: list[int] = []
     with ScratchFile(folder) as file:
         queue = queue_of(b)
-        target = file.create(plan.starts[-1] * queue.row_bytes)
+        target = file.create(plan.row_offsets[-1] * queue.row_bytes)
         await embed(plan, queue, file, done.append)
         assert sum(done) == plan.tokens
         yield rows(target)
@@ -73,7 +73,7 @@ async def test_every_row_is_that_of_its_sentence(tmp_path: Path) -> None:
         counts = [3, 0, 1, 1, 1, 5]
         texts = [orjson.dumps(sentence) for sentence in SENTENCES]
         marks = [mark(text) for text, n in zip(texts, counts, strict=True) for _ in range(n)]
-        assert plan.starts == [0, 3, 3, 4, 5, 6, 11]
+        assert plan.row_offsets == [0, 3, 3, 4, 5, 6, 11]
         np.testing.assert_array_equal(found, np.array(marks, np.float32)[:, None, None] + 0 * found)
 
 
@@ -84,7 +84,7 @@ async def test_a_small_request_passes_the_pieces_of_a_fit(tmp_path: Path) -> Non
         worker = b.workers[0]
         with ScratchFile(tmp_path) as file:
             queue = queue_of(b, piece_tokens=48)
-            file.create(plan.starts[-1] * queue.row_bytes)
+            file.create(plan.row_offsets[-1] * queue.row_bytes)
             work = asyncio.ensure_future(embed(plan, queue, file, drop))
             await until(lambda: len(worker.batches) == 1)
             assert b.engine.admission.outstanding <= 2 * 48
@@ -113,7 +113,7 @@ async def test_a_full_queue_and_a_lost_worker_are_waited_for(tmp_path: Path) -> 
         b.workers[0].die("was killed by SIGKILL")
         await until(lambda: len(b.workers) == 2)
         b.workers[1].open()
-        assert await work == plan.starts[-1]
+        assert await work == plan.row_offsets[-1]
         await asyncio.gather(crowd, return_exceptions=True)
 
 
@@ -140,7 +140,7 @@ async def test_a_cancelled_job_gives_everything_back(tmp_path: Path) -> None:
     plan = plan_of(same_length("fit", 60), [MEAN] * 60)
     async with bench(lambda: GatedWorker(is_open=False)) as b:
         with ScratchFile(tmp_path) as file:
-            file.create(plan.starts[-1] * queue_of(b).row_bytes)
+            file.create(plan.row_offsets[-1] * queue_of(b).row_bytes)
             work = asyncio.ensure_future(embed(plan, queue_of(b), file, drop))
             await until(lambda: len(b.workers[0].batches) == 1)
             assert b.engine.admission.reserved_bytes

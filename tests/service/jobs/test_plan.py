@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elmo_model.tasks.examples import Place
 from elmo_serve.jobs.bodies import read_fit
-from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource, starts_of
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource, row_offsets_of
 
 SOURCE = FitSource(False, FitLimits(1_000, 10_000, 100), "whitespace", "en")
 
@@ -20,14 +20,14 @@ def test_rows_are_numbered_without_gaps(sentences: list[tuple[int, int]]) -> Non
     for length, kept in sentences:
         expected.append(expected[-1] + (length if kept == ALL_TOKENS else 1))
 
-    found = starts_of([length for length, _ in sentences], [kept for _, kept in sentences])
+    found = row_offsets_of([length for length, _ in sentences], [kept for _, kept in sentences])
 
     assert found == expected
 
 
 def test_lengths_and_kept_rows_must_be_of_the_same_sentences() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        starts_of([1, 2], [MEAN])
+        row_offsets_of([1, 2], [MEAN])
 
 
 def test_a_plan_has_the_sentences_of_both_parts_and_their_owners() -> None:
@@ -42,6 +42,7 @@ def test_a_plan_has_the_sentences_of_both_parts_and_their_owners() -> None:
 
     assert FitRequest.unpacked(plan.request) == request
     assert [json.loads(sentence) for sentence in plan.sentences] == [["a", "b"], ["c"], ["d"]]
-    assert (plan.lengths, plan.owners, plan.tokens, plan.examples) == ([2, 1, 1], [0, 1, 2], 4, 4)
-    assert request.row_of(plan.starts, Place(0, 1)) == 1
-    assert request.row_of(plan.starts, Place(2, 0)) == 3
+    assert (plan.lengths, plan.tokens, plan.examples) == ([2, 1, 1], 4, 4)
+    assert plan.example_of == [0, 1, 2]
+    assert request.row_of(plan.row_offsets, Place(0, 1)) == 1
+    assert request.row_of(plan.row_offsets, Place(2, 0)) == 3

@@ -21,12 +21,12 @@ def run(sent: dict[str, Any], folder: Path) -> tuple[Any, list[FitMessage]]:
     """Fit vectors whose layer 1 alone tells the first label from the others."""
     text = json.dumps(sent).encode()
     request = read_fit(text, SOURCE)
-    starts = request.starts
-    labels = np.zeros(starts[-1])
+    offsets = request.row_offsets
+    labels = np.zeros(offsets[-1])
     first = request.train.labels[0]
     for examples in filter(None, (request.train, request.test)):
         for places, label in zip(examples.places, examples.labels, strict=True):
-            labels[request.row_of(starts, places[0])] = label == first
+            labels[request.row_of(offsets, places[0])] = label == first
     vectors = np.random.default_rng(0).standard_normal((len(labels), 3, 4)).astype(np.float32)
     vectors[:, 1, 0] = 5 * labels
     task = Train(
