@@ -14,7 +14,6 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve import logs
-from elmo_serve.http.calls.body import ReceivingBudget
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.calls.wait import RequestWaits
 from elmo_serve.http.helpers.fit_pool import FitParser
@@ -27,6 +26,7 @@ from elmo_serve.jobs.fit_jobs import FitJobs
 from elmo_serve.metrics import Metrics
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.engine import Engine
+from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.settings import Settings, SettingsError
 from elmo_serve.token_warnings import BILM_TOKEN_LIMIT, TokenLimit
 
@@ -57,7 +57,7 @@ class Server:
     fit_parser: FitParser
     jobs: FitJobs
     load_shedder: LoadShedder
-    receiving: ReceivingBudget
+    receiving: Budget
     request_metrics: RequestMetrics
     tracer: "Tracer | None" = None
     waits: RequestWaits = field(default_factory=RequestWaits)

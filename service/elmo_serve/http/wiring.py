@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import partial
 
-from elmo_serve.http.calls.body import ReceivingBudget
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
@@ -20,6 +19,7 @@ from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.scheduling.admission import Limits
 from elmo_serve.scheduling.engine import Engine
+from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.settings import Settings
 from elmo_serve.tracing import start_tracer
 from elmo_serve.workers.devices import Hardware
@@ -96,7 +96,7 @@ def _server(
             timeout_seconds=settings.request_timeout_seconds,
             body_bytes=settings.max_body_bytes,
         ),
-        receiving=ReceivingBudget(settings.max_receiving_bytes),
+        receiving=Budget(settings.max_receiving_bytes),
         request_metrics=RequestMetrics(metrics),
     )
     _watch(server, segments)

@@ -78,7 +78,7 @@ async def test_gauges_are_read_when_the_metrics_are_asked_for() -> None:
         return sum(each.value for f in families for each in f.samples if each.name == name)
 
     assert gauge("elmo_receiving_bytes") == 0
-    server.receiving.reserve(1_000)
+    server.receiving.hold(1_000)
     assert gauge("elmo_receiving_bytes") == 1_000
     assert gauge("elmo_queue_sentences") == gauge("elmo_queue_tokens") == 0
     hold = server.engine.admission.reserve(77)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.http import headers
 from elmo_serve.http.calls.wait import DisconnectError
+from elmo_serve.scheduling.quotas import Budget, Hold
 
 if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
     from starlette.types import Receive, Scope
@@ -16,42 +17,10 @@ if TYPE_CHECKING:  # JSON workers import this module and have no use for a web f
 SMALL_BODY_BYTES: Final = 1 << 15
 """Bodies up to this size, in bytes, are parsed in the server process, usual ones within 0.6 ms of
 the event loop; another process takes 0.3 ms of it, and 1 to 3 ms in all. A larger value blocks the
-event loop longer: a body made for it, of 64 KiB, for 4 ms. They are not counted by
-`ReceivingBudget`: 1,024 connections hold 32 MiB of them."""
+event loop longer: a body made for it, of 64 KiB, for 4 ms. The budget of all bodies does not count
+them: 1,024 connections hold 32 MiB of them."""
 
 _RETRY_SECONDS: Final = 1.0
-
-
-class ReceivingBudget:
-    """Bytes of the request bodies that are being received or parsed, over all connections."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-
-    def reserve(self, size: int) -> None:
-        """Count `size` more bytes.
-
-        Raises:
-            TooLarge: the body would not fit if it were the only one.
-            Overloaded: it does not fit beside the others.
-        """
-        if size > self.limit:
-            raise TooLarge(
-                f"The body has {size} bytes or more and at most {self.limit} are received at once "
-                "(ELMO_MAX_RECEIVING_BYTES)."
-            )
-        if self.used + size > self.limit:
-            raise Overloaded(
-                f"{self.used} of {self.limit} bytes of request bodies are being received "
-                f"(ELMO_MAX_RECEIVING_BYTES); {size} more do not fit.",
-                retry_after=_RETRY_SECONDS,
-            )
-        self.used += size
-
-    def release(self, size: int) -> None:
-        """Stop counting `size` bytes."""
-        self.used -= size
 
 
 class Body:
@@ -63,13 +32,12 @@ class Body:
     bodies (ELMO_MAX_BODY_BYTES).
     """
 
-    def __init__(
-        self, scope: "Scope", budget: ReceivingBudget, most_bytes: float = math.inf
-    ) -> None:
+    def __init__(self, scope: "Scope", budget: Budget, most_bytes: float = math.inf) -> None:
         self.size = 0
         self._most_bytes = most_bytes
         self._pieces: list[bytes] = []
         self._budget = budget
+        self._holds: list[Hold] = []
         self._announced = headers.content_length(scope) or 0
         self._reserved = 0
 
@@ -77,8 +45,8 @@ class Body:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._budget.release(self._reserved)
-        self._reserved = 0
+        for hold in self._holds:
+            hold.release()
         self._pieces.clear()
 
     async def receive(self, receive: "Receive") -> None:
@@ -86,8 +54,8 @@ class Body:
 
         Raises:
             DisconnectError: the client left before the end.
-            TooLarge: the body has more than `most_bytes`.
-            TooLarge, Overloaded: see `ReceivingBudget.reserve`.
+            TooLarge: the body has more than `most_bytes`, or more than all bodies may have.
+            Overloaded: it does not fit beside the other bodies that are being received.
         """
         self._reserve(self._announced)
         more = True
@@ -121,8 +89,24 @@ class Body:
                 "here."
             )
         if size > SMALL_BODY_BYTES and size > self._reserved:
-            self._budget.reserve(size - self._reserved)
+            self._check_room(size)
+            self._holds.append(self._budget.hold(size - self._reserved))
             self._reserved = size
+
+    def _check_room(self, size: int) -> None:
+        budget = self._budget
+        assert budget.limit is not None, "the budget of all bodies has a limit"
+        if size > budget.limit:
+            raise TooLarge(
+                f"The body has {size} bytes or more and at most {budget.limit} are received at "
+                "once (ELMO_MAX_RECEIVING_BYTES)."
+            )
+        if budget.excess(size - self._reserved):
+            raise Overloaded(
+                f"{budget.used} of {budget.limit} bytes of request bodies are being received "
+                f"(ELMO_MAX_RECEIVING_BYTES); {size - self._reserved} more do not fit.",
+                retry_after=_RETRY_SECONDS,
+            )
 
 
 def not_received(timeout_seconds: float) -> DeadlineExceeded:

@@ -7,17 +7,16 @@ import pytest
 from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, ReceivingBudget, not_received
+from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, not_received
 from elmo_serve.http.calls.wait import DisconnectError, RequestWaits
+from elmo_serve.scheduling.quotas import Budget
 from tests.support.asgi import http_scope, pieces
 
 LARGE = SMALL_BODY_BYTES + 1
 MOST = 1 << 20
 
 
-async def read(
-    scope: Scope, receive: Receive, budget: ReceivingBudget, most_bytes: int = MOST
-) -> bytes:
+async def read(scope: Scope, receive: Receive, budget: Budget, most_bytes: int = MOST) -> bytes:
     with Body(scope, budget, most_bytes) as body:
         await body.receive(receive)
         return body.content
@@ -30,7 +29,7 @@ async def never() -> Message:
 
 
 async def test_a_body_in_pieces_is_whole() -> None:
-    budget = ReceivingBudget(1 << 20)
+    budget = Budget(1 << 20)
 
     with Body(http_scope(), budget) as body:
         await body.receive(pieces(b"a" * LARGE, b"", b"bc"))
@@ -45,7 +44,7 @@ async def test_a_body_in_pieces_is_whole() -> None:
 
 
 async def test_an_announced_body_is_counted_before_its_first_byte_and_once() -> None:
-    budget = ReceivingBudget(1 << 20)
+    budget = Budget(1 << 20)
 
     with Body(http_scope(content_length=str(3 * LARGE)), budget) as body:
         receiving = asyncio.create_task(body.receive(never))
@@ -62,12 +61,12 @@ async def test_an_announced_body_is_counted_before_its_first_byte_and_once() -> 
 async def test_small_bodies_are_not_counted() -> None:
     body = b"a" * SMALL_BODY_BYTES
 
-    assert await read(http_scope(), pieces(body), ReceivingBudget(0)) == body
+    assert await read(http_scope(), pieces(body), Budget(0)) == body
 
 
 async def test_a_body_that_does_not_fit_now_is_asked_to_come_again() -> None:
-    budget = ReceivingBudget(3 * LARGE)
-    budget.reserve(LARGE)
+    budget = Budget(3 * LARGE)
+    budget.hold(LARGE)
 
     with pytest.raises(Overloaded, match="ELMO_MAX_RECEIVING_BYTES") as error:
         await read(http_scope(content_length=str(2 * LARGE + 1)), pieces(b""), budget)
@@ -81,11 +80,11 @@ async def test_a_body_that_would_never_fit_is_too_large() -> None:
     announced = http_scope(content_length=str(LARGE + 1))
 
     with pytest.raises(TooLarge, match=f"at most {LARGE} are received at once"):
-        await read(announced, pieces(), ReceivingBudget(LARGE))
+        await read(announced, pieces(), Budget(LARGE))
 
 
 async def test_a_body_over_the_limit_of_its_resource_is_too_large() -> None:
-    budget = ReceivingBudget(1 << 20)
+    budget = Budget(1 << 20)
     whole = b"a" * LARGE
 
     assert await read(http_scope(), pieces(whole), budget, LARGE) == whole
@@ -97,7 +96,7 @@ async def test_a_body_over_the_limit_of_its_resource_is_too_large() -> None:
 
 
 async def test_a_client_that_leaves_gives_its_budget_back() -> None:
-    budget = ReceivingBudget(1 << 20)
+    budget = Budget(1 << 20)
 
     with pytest.raises(DisconnectError):
         await read(http_scope(), pieces(b"a" * LARGE, is_whole=False), budget)
@@ -106,7 +105,7 @@ async def test_a_client_that_leaves_gives_its_budget_back() -> None:
 
 
 async def test_a_body_that_takes_too_long_is_given_up() -> None:
-    budget = ReceivingBudget(1 << 20)
+    budget = Budget(1 << 20)
 
     with pytest.raises(DeadlineExceeded, match=r"within 0\.01 s"), RequestWaits().begin() as wait:
         wait.limit(0.01, lambda: not_received(0.01))

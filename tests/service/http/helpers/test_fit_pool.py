@@ -8,11 +8,12 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest, MalformedBody
-from elmo_serve.http.calls.body import Body, ReceivingBudget
+from elmo_serve.http.calls.body import Body
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.fits import body
 
@@ -30,7 +31,7 @@ async def received(content: bytes) -> Body:
     async def receive() -> Message:
         return {"type": "http.request", "body": content}
 
-    body = Body({"headers": []}, ReceivingBudget(1 << 30))
+    body = Body({"headers": []}, Budget(1 << 30))
     await body.receive(receive)
     return body
 

@@ -18,13 +18,14 @@ import pytest
 from starlette.types import Message
 
 from elmo_serve.errors import InvalidRequest
-from elmo_serve.http.calls.body import Body, ReceivingBudget
+from elmo_serve.http.calls.body import Body
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.schemas.clients import EmbeddingsRequest
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.text import TokenizeRequest
 from elmo_serve.metrics import Metrics
+from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.workers.shared_memory import SharedMemoryPool, Vectors, view
 from tests.support.clock import FakeClock
 from tests.support.processes import children, is_alive
@@ -114,7 +115,7 @@ async def _body(members: dict[str, Any]) -> Body:
     async def whole() -> Message:
         return {"type": "http.request", "body": orjson.dumps(members)}
 
-    body = Body({"headers": []}, ReceivingBudget(1 << 30))
+    body = Body({"headers": []}, Budget(1 << 30))
     await body.receive(whole)
     return body
 
