@@ -3,7 +3,10 @@
 import math
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+
+import mimeparse
 
 from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType, shown
 
@@ -62,6 +65,18 @@ def accept(scope: "Scope") -> tuple[str, ...]:
             f"Accept has more than {MAX_ACCEPT_CHARACTERS} characters.", headers={"Vary": "Accept"}
         )
     return values
+
+
+def preferred(accept: str, offered: Sequence[str]) -> str:
+    """Return the media type of `offered` that Accept headers, joined by commas, prefer.
+
+    It is the first one of equals, and "" where none is accepted or the headers are faulty.
+    """
+    try:
+        # mimeparse returns the last of equals. Media types have no case (RFC 9110, 8.3.1).
+        return str(mimeparse.best_match(list(reversed(offered)), accept.lower()))
+    except mimeparse.MimeTypeParseException:
+        return ""
 
 
 def content_length(scope: "Scope") -> int | None:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-import mimeparse
-
 from elmo_serve.errors import NotAcceptable, shown
 from elmo_serve.files import arrow_rows
+from elmo_serve.http import headers
 from elmo_serve.http.media_types import arrow, json_text, npz, safetensors
 from elmo_serve.http.media_types.encoder import Encoder
 
@@ -37,12 +36,8 @@ def choose(accept: Sequence[str], among: Sequence[str] = ()) -> Encoder:
     wanted = ",".join(filter(None, ranges))
     if wanted in ("", "*/*"):
         return json_text.ENCODER
-    # mimeparse returns the last of equals, and JSON should win a tie.
     found = tuple(among) or offered()
-    try:
-        best = mimeparse.best_match(list(reversed(found)), wanted)
-    except mimeparse.MimeTypeParseException:
-        best = ""
+    best = headers.preferred(wanted, found)
     if not best:
         detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."
         if arrow.ENCODER.media_type in wanted and arrow.ENCODER.media_type not in found:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import mimeparse
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.responses import Response
 
-from elmo_serve.http.headers import MAX_ACCEPT_CHARACTERS
+from elmo_serve.http import headers
 from elmo_serve.http.state import TheServer
 
 router = APIRouter(tags=["Server"])
@@ -34,7 +33,11 @@ _TEXT, _OPENMETRICS = "text/plain", "application/openmetrics-text"
 )
 async def metrics(request: Request, server: TheServer) -> Response:
     """Return every metric of this server."""
-    is_openmetrics = _is_openmetrics(",".join(request.headers.getlist("accept")))
+    accept = ",".join(request.headers.getlist("accept"))
+    is_openmetrics = (
+        len(accept) <= headers.MAX_ACCEPT_CHARACTERS
+        and headers.preferred(accept, (_TEXT, _OPENMETRICS)) == _OPENMETRICS
+    )
     write, media_type = (
         (openmetrics.generate_latest, f"{_OPENMETRICS}; version=1.0.0; charset=utf-8")
         if is_openmetrics
@@ -43,13 +46,3 @@ async def metrics(request: Request, server: TheServer) -> Response:
     # Milliseconds of work: not on the event loop.
     text = await asyncio.to_thread(write, server.metrics.snapshot())
     return Response(text, headers={"content-type": media_type, "vary": "Accept"})
-
-
-def _is_openmetrics(accept: str) -> bool:
-    """Tell whether OpenMetrics is preferred; text is the default, also for a faulty header."""
-    if len(accept) > MAX_ACCEPT_CHARACTERS:
-        return False
-    try:
-        return bool(mimeparse.best_match([_OPENMETRICS, _TEXT], accept.lower()) == _OPENMETRICS)
-    except mimeparse.MimeTypeParseException:
-        return False

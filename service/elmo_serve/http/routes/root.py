@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import mimeparse
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -14,6 +13,7 @@ from elmo_serve.http.state import VERSION, PlainRoute
 
 router = APIRouter(route_class=PlainRoute, tags=["Server"])
 
+_JSON: Final = "application/json"
 _HTML: Final = "text/html"
 
 
@@ -30,7 +30,9 @@ async def root(request: Request) -> ASGIApp:
     The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
     names no model.
     """
-    if _prefers_html(",".join(headers.every(request.scope, b"accept")).lower()):
+    accept = ",".join(headers.every(request.scope, b"accept"))
+    # Where HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
+    if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
         return await page.response(page.INDEX, request.scope, vary="Accept")
     body = RootResponse(
         name="elmo-serve",
@@ -43,19 +45,6 @@ async def root(request: Request) -> ASGIApp:
     )
     return Response(
         body.model_dump_json(),
-        media_type="application/json",
+        media_type=_JSON,
         headers={"Vary": "Accept, Accept-Encoding"},
     )
-
-
-def _prefers_html(accept: str) -> bool:
-    """Tell whether HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
-
-    `accept` is in lower case.
-    """
-    if _HTML not in accept:
-        return False
-    try:
-        return bool(mimeparse.best_match(["application/json", _HTML], accept) == _HTML)
-    except mimeparse.MimeTypeParseException:
-        return False
