@@ -55,7 +55,7 @@ def embedding_objects(texts: Iterable[bytes], first: int) -> Iterator[bytes]:
 
 def tail(embeddings: Embeddings) -> bytes:
     """Return the body after the last sentence."""
-    usage = {"sentences": len(embeddings.arrays), "tokens": embeddings.tokens}
+    usage = {"sentences": len(embeddings.sentences), "tokens": embeddings.tokens}
     parts = [b'],"usage":', orjson.dumps(usage)]
     if embeddings.tokenizer is not None:
         parts += [

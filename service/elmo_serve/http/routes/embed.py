@@ -4,10 +4,10 @@ import functools
 import math
 import time
 from collections.abc import Sequence
-from typing import Any, Final, overload
+from dataclasses import replace
+from typing import Final
 
 from fastapi import APIRouter, Request
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 from elmo_serve.errors import InvalidRequest
@@ -25,7 +25,6 @@ from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Output, SelectionError, mix_faults, select, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.workers.shared_memory import Vectors
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
@@ -122,7 +121,7 @@ def _embeddings(
     output: Output,
     embedded: Embedded,
 ) -> Embeddings:
-    """Return the vectors with everything that a response says of them."""
+    """Return everything that a response says of the vectors; `_encoded` adds these."""
     info = model.info
     tokens = sum(texts.lengths)
     unknown = sum(vectors.unknown for vectors in embedded.vectors)
@@ -133,7 +132,7 @@ def _embeddings(
         dimension=output.width(info.dimension),
         layers=output.layers,
         tokens=tokens,
-        arrays=_Arrays(embedded.vectors),
+        arrays=(),
         sentences=texts.sentences,
         shape=output.shape(-1, info.dimension),
         dtype=output.dtype,
@@ -151,11 +150,16 @@ async def _encoded(
     if encoder is json_text.ENCODER:
         sentences = await call.json_of(embedded)
         return [json_text.head(answer), *sentences, json_text.tail(answer)]
+
+    def encode() -> list[Chunk]:
+        arrays = [vectors.numpy() for vectors in embedded.vectors]
+        return encoder.encode(replace(answer, arrays=arrays))
+
     if len(embedded.vectors) <= _FEW_SENTENCES:
         numbers = sum(math.prod(vectors.shape) for vectors in embedded.vectors)
         if 4 * numbers <= SMALL_BYTES:
-            return encoder.encode(answer)
-    return await call.in_thread(encoder.encode, answer)
+            return encode()
+    return await call.in_thread(encode)
 
 
 def _headers(
@@ -173,22 +177,3 @@ def _headers(
     if answer.unknown_share is not None:
         headers.append((b"x-unknown-share", str(answer.unknown_share).encode()))
     return headers
-
-
-class _Arrays(Sequence[NDArray[Any]]):
-    """The arrays of some vectors, each made when it is asked for."""
-
-    def __init__(self, vectors: Sequence[Vectors]) -> None:
-        self._vectors = vectors
-
-    def __len__(self) -> int:
-        return len(self._vectors)
-
-    @overload
-    def __getitem__(self, index: int) -> NDArray[Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[NDArray[Any]]: ...
-    def __getitem__(self, index: int | slice) -> NDArray[Any] | list[NDArray[Any]]:
-        if isinstance(index, slice):
-            return [vectors.numpy() for vectors in self._vectors[index]]
-        return self._vectors[index].numpy()
