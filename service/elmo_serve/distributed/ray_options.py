@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -55,15 +53,9 @@ class RayOptions(BaseModel):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class RayArguments:
-    """All arguments of a deployment."""
-
-    settings: Settings
-    options: RayOptions
-
-
-def parse(arguments: Mapping[str, object], environment: Mapping[str, str]) -> RayArguments:
+def parse(
+    arguments: Mapping[str, object], environment: Mapping[str, str]
+) -> tuple[Settings, RayOptions]:
     """Read `name=value` arguments: those of `RayOptions`, and settings by their field names.
 
     A setting that is not given is taken from `environment`, as by `elmo serve`.
@@ -82,17 +74,9 @@ def parse(arguments: Mapping[str, object], environment: Mapping[str, str]) -> Ra
     called = {name: name for name in given}
     values = without_removed({**values, **given}, called, _log.warning)
     try:
-        return RayArguments(
-            from_strings(values, called),
-            RayOptions.model_validate(own),
-        )
+        return from_strings(values, called), RayOptions.model_validate(own)
     except ValidationError as error:
         faults = error.errors(include_url=False)
         raise SettingsError(
             *(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
         ) from None
-
-
-def of_environment(arguments: Mapping[str, object]) -> RayArguments:
-    """Read arguments, and the variables of this process. Raises SettingsError, as `parse`."""
-    return parse(arguments, os.environ)

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from elmo_serve import logs
 from elmo_serve.distributed.autoscaling import QueuedTokens
-from elmo_serve.distributed.ray_options import RayOptions, of_environment
+from elmo_serve.distributed.ray_options import RayOptions, parse
 from elmo_serve.distributed.replica import Replica, on_this_machine
 from elmo_serve.distributed.routing import AnyReplica
 from elmo_serve.http.wiring import assemble
@@ -47,8 +47,7 @@ def app(arguments: Mapping[str, object]) -> serve.Application:
     Raises:
         SettingsError: an argument or a variable is not allowed.
     """
-    found = of_environment(arguments)
-    settings, options = found.settings, found.options
+    settings, options = parse(arguments, os.environ)
     deployment = serve.deployment(
         serve.ingress()(RayReplica),
         name=DEPLOYMENT,

@@ -7,20 +7,21 @@ from elmo_serve.settings import SettingsError
 
 
 def test_arguments_are_settings_and_options() -> None:
-    found = parse({"model": "english", "max_batch_tokens": 2_048, "max_replicas": "3"}, {})
+    given = {"model": "english", "max_batch_tokens": 2_048, "max_replicas": "3"}
+    settings, options = parse(given, {})
 
-    assert found.settings.model == "english"
-    assert found.settings.max_batch_tokens == 2_048
-    assert (found.options.min_replicas, found.options.max_replicas) == (1, 3)
+    assert settings.model == "english"
+    assert settings.max_batch_tokens == 2_048
+    assert (options.min_replicas, options.max_replicas) == (1, 3)
 
 
 def test_an_argument_wins_over_its_variable() -> None:
     environment = {"ELMO_PRECISION": "bfloat16", "ELMO_MODELS": "english,original"}
 
-    found = parse({"model": "random-small"}, environment)
+    settings, _ = parse({"model": "random-small"}, environment)
 
-    assert found.settings.precision == "bfloat16"
-    assert [spec.name for spec in found.settings.specs] == ["random-small"]
+    assert settings.precision == "bfloat16"
+    assert [spec.name for spec in settings.specs] == ["random-small"]
 
 
 def test_a_removed_setting_is_named_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
