@@ -44,7 +44,7 @@ async def test_a_malformed_request_is_refused(
     route = Route()
 
     with pytest.raises(error, match=message) as refusal:
-        await respond(RequestChecks(route, [check_head], 1), scope)
+        await respond(RequestChecks(route, [check_head], 10), scope)
 
     assert not route.scopes
     closes = refusal.value.headers.get("Connection") == "close"
@@ -62,7 +62,7 @@ async def test_a_malformed_request_is_refused(
     ],
 )
 async def test_any_other_request_passes(scope: Scope) -> None:
-    assert (await respond(RequestChecks(Route(), [check_head, origin_check(())], 1), scope))[
+    assert (await respond(RequestChecks(Route(), [check_head, origin_check(())], 10), scope))[
         "status"
     ] == 200
 
@@ -82,7 +82,8 @@ async def test_a_page_of_another_origin_changes_nothing(method: str, sent: dict[
 
     with pytest.raises(Forbidden, match="ELMO_CORS_ORIGINS") as refusal:
         await respond(
-            RequestChecks(route, [origin_check((HERE,))], 1), http_scope("/tasks/a", method, **sent)
+            RequestChecks(route, [origin_check((HERE,))], 10),
+            http_scope("/tasks/a", method, **sent),
         )
 
     assert not route.scopes
@@ -107,7 +108,7 @@ async def test_a_page_of_another_origin_changes_nothing(method: str, sent: dict[
 async def test_other_origins_read_and_allowed_ones_write(
     method: str, sent: dict[str, str], origins: tuple[str, ...]
 ) -> None:
-    app = RequestChecks(Route(), [origin_check(origins)], 1)
+    app = RequestChecks(Route(), [origin_check(origins)], 10)
 
     assert (await respond(app, http_scope("/tasks/a", method, **sent)))["status"] == 200
 
@@ -121,7 +122,7 @@ async def test_a_connection_over_the_limit_is_refused() -> None:
     scope["state"]["connection"] = Connection()
 
     with pytest.raises(Unavailable, match=r"^3 connections .*ELMO_MAX_CONNECTIONS") as error:
-        await respond(RequestChecks(route, [connection_check(3)], 1), scope)
+        await respond(RequestChecks(route, [connection_check(3)], 10), scope)
 
     assert error.value.headers["Retry-After"] == "1"
     assert not route.scopes
@@ -132,7 +133,7 @@ async def test_monitoring_is_answered_over_the_limit(path: str) -> None:
     scope = http_scope(path, "GET")
     scope["state"]["connection"] = Connection()
 
-    response = await respond(RequestChecks(Route(), [connection_check(3)], 1), scope)
+    response = await respond(RequestChecks(Route(), [connection_check(3)], 10), scope)
 
     assert response["status"] == 200
 
@@ -157,7 +158,7 @@ async def test_a_request_without_room_is_refused_before_its_body_is_received() -
     check = shedding_check(shedder)  # type: ignore[arg-type]
 
     with pytest.raises(Overloaded) as refusal:
-        await respond(RequestChecks(route, [check], 1), scope, receive)
+        await respond(RequestChecks(route, [check], 10), scope, receive)
 
     assert refusal.value is shedder.error
     assert scope["state"]["is_shed"] is True  # the access log counts it with others
@@ -172,7 +173,7 @@ async def test_only_requests_to_embed_are_asked_about_room(scope: Scope) -> None
     shedder = Shedder()
     check = shedding_check(shedder)  # type: ignore[arg-type]
 
-    response = await respond(RequestChecks(Route(), [check], 1), scope)
+    response = await respond(RequestChecks(Route(), [check], 10), scope)
 
     assert response["status"] == 200
     assert not shedder.asked
