@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import Metric
@@ -65,18 +64,7 @@ class Metrics:
 
     def of(self, model: str) -> ModelMetrics:
         """Return the metrics of one model, with zeros before anything has happened."""
-        return ModelMetrics(
-            sentences=self.sentences.labels(model),
-            tokens=self.tokens.labels(model),
-            queue_wait=self.queue_wait.labels(model),
-            batch_sentences=self.batch_sentences.labels(model),
-            batch_tokens=self.batch_tokens.labels(model),
-            batch_padding=self.batch_padding.labels(model),
-            token_cache_hits=self.token_cache_hits.labels(model),
-            token_cache_misses=self.token_cache_misses.labels(model),
-            cancelled_queued=self.cancelled_sentences.labels(model, "queued"),
-            cancelled_running=self.cancelled_sentences.labels(model, "running"),
-        )
+        return ModelMetrics(self, model)
 
     def _declare_http(self) -> None:
         self.http_requests = self._counter(
@@ -198,20 +186,20 @@ class Metrics:
         return Histogram(name, meaning, labels, buckets=buckets, registry=self.registry)
 
 
-@dataclass(frozen=True, slots=True)
 class ModelMetrics:
     """The metrics of one model: looking up a label takes a lock, so it is done once."""
 
-    sentences: Counter
-    tokens: Counter
-    queue_wait: Histogram
-    batch_sentences: Histogram
-    batch_tokens: Histogram
-    batch_padding: Histogram
-    token_cache_hits: Counter
-    token_cache_misses: Counter
-    cancelled_queued: Counter
-    cancelled_running: Counter
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self.sentences = metrics.sentences.labels(model)
+        self.tokens = metrics.tokens.labels(model)
+        self.queue_wait = metrics.queue_wait.labels(model)
+        self.batch_sentences = metrics.batch_sentences.labels(model)
+        self.batch_tokens = metrics.batch_tokens.labels(model)
+        self.batch_padding = metrics.batch_padding.labels(model)
+        self.token_cache_hits = metrics.token_cache_hits.labels(model)
+        self.token_cache_misses = metrics.token_cache_misses.labels(model)
+        self.cancelled_queued = metrics.cancelled_sentences.labels(model, "queued")
+        self.cancelled_running = metrics.cancelled_sentences.labels(model, "running")
 
 
 class _WithoutTimes(Collector):
