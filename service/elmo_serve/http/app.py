@@ -111,7 +111,7 @@ def _with_head(route: BaseRoute) -> list[BaseRoute]:
 
     The server sends no body with it.
     """
-    if not isinstance(route, APIRoute) or "GET" not in route.methods:
+    if not isinstance(route, APIRoute) or "GET" not in (route.methods or ()):
         return [route]
     head = copy.copy(route)
     head.methods, head.include_in_schema = {"HEAD"}, False
