@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from starlette.routing import Route
 
 from elmo_serve.http.app import create_app
 from elmo_serve.http.wiring import assemble
@@ -93,3 +94,13 @@ async def test_a_page_of_another_site_replaces_no_task() -> None:
     assert answers[0].headers["content-type"] == "application/problem+json"
     assert FOREIGN in answers[0].json()["detail"]
     assert answers[1].status_code != 403
+
+
+def test_every_route_that_takes_get_takes_head() -> None:
+    taken: dict[str, set[str]] = {"GET": set(), "HEAD": set()}
+    for route in create_app(assemble(Settings(model=str(SMALL)))).routes:
+        assert isinstance(route, Route)
+        for method in (route.methods or set()) & taken.keys():
+            taken[method].add(route.path)
+
+    assert taken["GET"] and taken["GET"] <= taken["HEAD"]
