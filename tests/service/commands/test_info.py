@@ -24,7 +24,7 @@ def test_json_has_the_facts_of_a_checkpoint(published: Path) -> None:
     assert len(facts["revision"]) >= 8
     assert facts["layers"] == options["lstm"]["n_layers"] + 1
     assert facts["dimension"] == 2 * options["lstm"]["projection_dim"]
-    assert facts["parameters"] == open_model(published).parameter_count
+    assert facts["parameters"] == open_model(published).config.parameter_count
     assert facts["configuration"]["lstm"]["cell"] == options["lstm"]["dim"]
 
 
