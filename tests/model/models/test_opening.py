@@ -11,7 +11,7 @@ from tests.support import golden
 
 def test_a_path_is_opened() -> None:
     assert open_model(golden.SMALL).origin.format == "allennlp"
-    assert open_model(str(golden.SMALL)).dimension == 32
+    assert open_model(str(golden.SMALL)).config.dimension == 32
 
 
 @pytest.mark.parametrize("name", [*BUILT_IN, str(golden.SMALL)])
