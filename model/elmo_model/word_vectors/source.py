@@ -36,7 +36,7 @@ def check_width(place: object, width: int) -> None:
 class Source:
     """The decompressed bytes of a file, with a look ahead."""
 
-    def __init__(self, path: Path, stream: io.BufferedReader) -> None:
+    def __init__(self, path: Path, stream: "io.BufferedReader[io.RawIOBase]") -> None:
         self.path = path
         self._stream = stream
 
@@ -95,12 +95,14 @@ def open_source(path: Path) -> Iterator[Source]:
     """
     with ExitStack() as stack:
         with _reading(path):
-            file = stack.enter_context(path.open("rb", _BUFFER_BYTES))
+            raw: io.RawIOBase = stack.enter_context(io.FileIO(path))
+            file = io.BufferedReader(raw, _BUFFER_BYTES)
             is_packed = file.peek(len(GZIP)).startswith(GZIP)
-        if is_packed:
-            packed = stack.enter_context(gzip.open(file))
-            file = io.BufferedReader(cast(io.RawIOBase, packed), _BUFFER_BYTES)
-        yield Source(path, file)
+        if not is_packed:
+            yield Source(path, file)
+            return
+        packed = cast(io.RawIOBase, stack.enter_context(gzip.open(file)))
+        yield Source(path, io.BufferedReader(packed, _BUFFER_BYTES))
 
 
 @contextmanager
