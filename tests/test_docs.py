@@ -122,3 +122,12 @@ def test_files_that_pages_name_exist() -> None:
 
     assert named
     assert {name for name in named if not any(each.endswith(f"/{name}") for each in files)} == set()
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md"], ids=lambda path: path.name)
+def test_commands_are_those_of_the_active_environment(path: Path) -> None:
+    """README and index say once how it is activated. No package index has elmo-serve."""
+    text = text_of(path)
+
+    assert re.findall(r"\.venv/bin/(?!activate)\S*", text) == []
+    assert re.findall(r"pip install '?elmo-[\w-]+(?!\[)\b[`' ]", text) == []

@@ -34,6 +34,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = [(language, text) for language, text in BLOCK.findall(README) if language]
 RUN_BY_CI = ("make test", "make test-long", "make lint")
+ACTIVATE = ". .venv/bin/activate"
 SECONDS = 600
 
 
@@ -43,16 +44,17 @@ def commands(block: str) -> list[str]:
 
 
 def is_server(command: str) -> bool:
-    return command == "make serve" or bool(re.match(r"\.venv/bin/elmo serve\b", command))
+    return command == "make serve" or bool(re.match(r"elmo serve\b", command))
 
 
 @dataclass
 class Shell:
-    """A shell of somebody who has just cloned the repository; at most one server runs in it."""
+    """A terminal of somebody who has just cloned the repository; at most one server runs in it."""
 
     folder: Path
     environment: dict[str, str]
     url: str
+    active: str = ":"
     outputs: list[str] = field(default_factory=list)
     server: subprocess.Popen[bytes] | None = None
 
@@ -62,7 +64,7 @@ class Shell:
 
     def run(self, command: str, text: str | None = None) -> str:
         done = subprocess.run(
-            ["bash", "-euc", self.here(command)],
+            ["bash", "-euc", f"{self.active}\n{self.here(command)}"],
             cwd=self.folder,
             env=self.environment,
             input=text,
@@ -79,7 +81,7 @@ class Shell:
         self.interrupt()
         with (self.folder / "server.log").open("wb") as log:
             self.server = subprocess.Popen(
-                ["bash", "-euc", command],
+                ["bash", "-euc", f"{self.active}\n{command}"],
                 cwd=self.folder,
                 env=self.environment,
                 stdout=log,
@@ -176,12 +178,14 @@ def test_the_readme_is_right(shell: Shell, number: int) -> None:
             for command in commands(text):
                 if is_server(command):
                     shell.serve(command)
+                elif command == ACTIVATE:
+                    shell.active = command
                 elif command not in RUN_BY_CI:
                     shell.outputs.append(shell.run(command))
         case "json":
             assert_equal_as_printed(json.loads(shell.outputs[-1]), text)
         case "python":
-            printed = shell.run(".venv/bin/python -", text=shell.here(text))
+            printed = shell.run("python -", text=shell.here(text))
             (expected,) = re.findall(r"^print\(.*\)  # (.*)$", text, re.MULTILINE)
             assert expected.startswith(printed.strip())
         case _:
