@@ -131,3 +131,16 @@ def test_commands_are_those_of_the_active_environment(path: Path) -> None:
 
     assert re.findall(r"\.venv/bin/(?!activate)\S*", text) == []
     assert re.findall(r"pip install '?elmo-[\w-]+(?!\[)\b[`' ]", text) == []
+
+
+def test_the_program_names_no_old_address() -> None:
+    old = "|".join(path.stem for path in EVERYTHING if path not in PAGES)
+    folders = [ROOT / name for name in ("model", "service", "client", "docker", "benchmarks")]
+    files = [path for folder in folders for path in folder.rglob("*.*") if path.is_file()]
+
+    assert {
+        (str(path.relative_to(ROOT)), name)
+        for path in [*files, *ROOT.glob("*.yml"), *ROOT.glob("tests/*/**/*.py")]
+        if path.suffix in {".py", ".yml", ".yaml", ".cfg", ".js", ".html"}
+        for name in re.findall(rf"docs/(?:{old})\.md", text_of(path))
+    } == set()

@@ -2,7 +2,7 @@
 
     python -m benchmarks.study DATA OUT [--word-vectors static.bin] [--limit 3000] [--seeds 3]
 
-DATA is a folder of public evaluation sets, which docs/layers.md lists. Results are JSON files in
+DATA is a folder of public evaluation sets, which docs/training.md lists. Results are JSON files in
 the folder OUT, one per part: the same command continues an interrupted study with the next part.
 Tables are printed at the end, and their pictures are written to OUT.
 """

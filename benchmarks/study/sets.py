@@ -37,7 +37,7 @@ class EvaluationSet:
         """
         path = folder / str(getattr(self, part))
         if not path.exists():
-            raise StudyError(f"{path}: is missing; docs/layers.md lists the files of the folder")
+            raise StudyError(f"{path}: is missing; docs/training.md lists the files of the folder")
         examples = read_examples(path, self.kind, self.label, tokenizer(TOKENIZER))
         groups = examples.groups
         distinct = sorted(set(groups))

@@ -1,7 +1,7 @@
 """The errors of the HTTP API, as one tree. Each class has a status, a title and a type.
 
 `http/errors/problem_details.py` turns them into responses and translates all other exceptions. The
-client has a smaller tree of its own, `elmo_client.errors`; docs/errors.md sets the two side
+client has a smaller tree of its own, `elmo_client.errors`; docs/api.md sets the two side
 by side.
 
 ServiceError

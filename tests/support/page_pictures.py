@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/page.md: the page of a new server, in a headless Chromium.
+"""Draws the pictures of docs/explore.md: the page of a new server, in a headless Chromium.
 
 python -m tests.support.page_pictures docs/page
 """

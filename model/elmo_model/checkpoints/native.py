@@ -1,6 +1,6 @@
 """The native format: one safetensors file whose header describes the network.
 
-The header maps strings to strings; structured values are JSON text. `docs/checkpoints.md` lists
+The header maps strings to strings; structured values are JSON text. `docs/models.md` lists
 the keys.
 """
 

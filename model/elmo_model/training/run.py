@@ -188,7 +188,7 @@ def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
     if stored is None:
         raise CheckpointError(
             f"{model}: has no softmax, which predicts words; expected a run of `elmo train`, or a "
-            f"model with one beside it (docs/checkpoints.md)"
+            f"model with one beside it (docs/models.md)"
         )
     found = stored.read()
     layer = Softmax(*found.weight.shape)

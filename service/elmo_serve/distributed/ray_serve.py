@@ -3,7 +3,7 @@
     serve run elmo_serve.distributed.ray_serve:app model=english max_replicas=3
 
 One deployment makes the Ray application. Ray places its replicas, sends each request to one of
-them, starts lost ones anew and scales them: see docs/ray.md.
+them, starts lost ones anew and scales them: see docs/deploy.md.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def embed_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_dask_maps_it_over_partitions() -> None:
-    """As docs/ray.md shows it."""
+    """As docs/files.md shows it."""
     dask = pytest.importorskip(
         "dask", reason="dask is not installed: `make test-scale` installs it"
     )
@@ -106,7 +106,7 @@ def embed_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 # PySpark 4.3 warns of pandas 3.
 @pytest.mark.filterwarnings("ignore")
 def test_spark_maps_it_over_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/ray.md shows it."""
+    """As docs/files.md shows it."""
     sql = pytest.importorskip(
         "pyspark.sql", reason="pyspark is not installed: `make test-scale` installs it"
     )
