@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.errors import ElmoError
 from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
@@ -24,6 +25,10 @@ from elmo_serve.workers.model_worker import model_info
 from elmo_serve.workers.vectors import select, static_vectors, vectors_of
 
 Vectors = NDArray[Any]
+
+
+class DeviceError(ElmoError):
+    """A device or a precision that this machine does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class InProcess:
         """Load a model by a built-in name or a path and build its encoder.
 
         `owns_process` as for `Encoder.of`. Raises CheckpointError when there is no such model,
-        ValueError for a device or a precision that is not available.
+        DeviceError for a device and ValueError for a precision that is not available.
         """
         place = place_of(device, Hardware.here())
         elmo = open_model(model) if isinstance(model, str) else model
@@ -103,13 +108,13 @@ class InProcess:
 def place_of(device: str, hardware: Hardware) -> str:
     """Return a device by its name; `cuda` is the first CUDA device, `auto` that or the CPU.
 
-    Raises ValueError for a device that is not there.
+    Raises DeviceError for a device that is not there.
     """
     available = hardware.available()
     place = {"auto": available[0], "cuda": "cuda:0"}.get(device, device)
     here = dict.fromkeys(("cpu", *available))
     if place not in here:
-        raise ValueError(f"there is no {device}; there is {', '.join(here)}")
+        raise DeviceError(f"there is no {device}; there is {', '.join(here)}")
     return place
 
 

@@ -7,13 +7,9 @@ from pathlib import Path
 from elmo_model.checkpoints import load_pair
 from elmo_model.errors import ElmoError
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.files.in_process import InProcess
+from elmo_serve.files.in_process import DeviceError, InProcess
 from elmo_serve.models.cache import CacheSettings, cache_of_environment
 from elmo_serve.models.fetching import Progress, locate, unseen
-
-
-class DeviceError(ElmoError):
-    """A device or a precision that this machine does not have."""
 
 
 def open_network(

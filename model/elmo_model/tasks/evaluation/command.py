@@ -5,14 +5,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
 from elmo_model.steps import OnStep
 from elmo_model.tasks.evaluation.homographs import homographs
-from elmo_model.tasks.evaluation.score import EvaluationError, Score, table
+from elmo_model.tasks.evaluation.score import Score, SelectionError, table
 from elmo_model.tasks.evaluation.senses import senses
 from elmo_model.tasks.evaluation.stability import TEXTS, Stability, stability, stability_table
 from elmo_model.tasks.evaluation.tagging import tagging
@@ -37,20 +35,19 @@ class EvaluateOptions:
     senses: bool = False
     stability: bool = False
     limit: int | None = None
-    device: str | None = None
+    device: str = "cpu"
     as_json: bool = False
 
 
 def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     """Score a model on the given test sets; return the table, or one JSON object.
 
-    Raises EvaluationError for options and test sets, FitError for a line of a set, CheckpointError
-    for the model, TextError for files that are not text.
+    Raises SelectionError for options, EvaluationError for test sets, FitError for a line of a set,
+    CheckpointError for the model, TextError for files that are not text.
     """
     _check(options)
     on_step(f"Reading {options.model}")
-    device = options.device or _devices()[0]
-    elmo = open_model(options.model, device=device)
+    elmo = open_model(options.model, device=options.device)
     scores = _scores(encode_by(Encoder.of(elmo)), options, on_step)
     moved = _stability(elmo, options, on_step)
     if options.as_json:
@@ -67,22 +64,13 @@ def _check(options: EvaluateOptions) -> None:
     for train, test in (("pos_train", "pos_test"), ("homographs_train", "homographs_test")):
         if (getattr(options, train) is None) != (getattr(options, test) is None):
             first, second = (f"--{name.replace('_', '-')}" for name in (train, test))
-            raise EvaluationError(f"{first} and {second} are given together or not at all")
+            raise SelectionError(f"{first} and {second} are given together or not at all")
     built_in = options.senses or options.stability
     if not (options.pos_train or options.homographs_train or options.wic or built_in):
-        raise EvaluationError(
+        raise SelectionError(
             "no test set is given, expected --pos-train and --pos-test, --homographs-train and "
             "--homographs-test, --wic, --senses, or --stability"
         )
-    if options.device not in (None, *_devices()):
-        raise EvaluationError(f"--device is {options.device!r}; there is {', '.join(_devices())}")
-
-
-def _devices() -> tuple[str, ...]:
-    """Return the names of the devices of this machine, the usual one first."""
-    if not torch.cuda.is_available():
-        return ("cpu",)
-    return ("cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count())), "cpu")
 
 
 def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[Score]:

@@ -7,7 +7,13 @@ from elmo_model.errors import ElmoError
 
 
 class EvaluationError(ElmoError):
-    """Wrong options or an unusable test set. One line, which names the option or the file."""
+    """An unusable test set. One line, which names the file."""
+
+
+class SelectionError(ElmoError):
+    """Wrong options. One line, which names them."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
