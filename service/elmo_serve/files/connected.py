@@ -35,5 +35,8 @@ def connected(
             url, api_key=api_key, model=model, patience_seconds=patience_seconds
         ) as client:
             yield client
+    except elmo_client.Unauthorized as error:
+        wanted = "give a key of the server by --api-key or ELMO_API_KEY"
+        raise ServerError(f"{url}: 401 Unauthorized: {wanted}") from error
     except elmo_client.ElmoError as error:
         raise ServerError(str(error)) from error

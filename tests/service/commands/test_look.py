@@ -53,7 +53,7 @@ def test_a_dead_server_and_a_refusal_are_one_line() -> None:
         refused = elmo("look", *BANKS, "--server", server.url)
 
     assert dead.exit_code == 1 and len(dead.stderr.splitlines()) == 1 and url in dead.stderr
-    assert refused.exit_code == 1 and "401" in refused.stderr
+    assert refused.exit_code == 1 and "--api-key" in refused.stderr
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
