@@ -194,6 +194,10 @@ def test_every_request_for_vectors_may_be_repeated_and_no_other() -> None:
     assert {path for path in posts if path not in whole and not path.startswith(starts)} == {
         "/tasks/{name}/fit"
     }
+    for page in ("api.md", "deploy.md"):
+        text = (ROOT / "docs" / page).read_text()
+        (listed,) = re.findall(r"`GET`, `HEAD`,([^.]+)", text)
+        assert set(re.findall(r"`(/[^`]*)`", listed)) == whole, page
 
 
 def test_the_proxy_keeps_requests_up_to_its_buffer() -> None:
