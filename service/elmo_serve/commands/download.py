@@ -32,14 +32,9 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
         fail("NAME is missing; `elmo models` lists the models, as `elmo download` did", code=2)
     model = published_model(name)
     if model is None:
-        suggestion = _suggestion(name, list(CATALOGUE))
-        fail(f"{name!r} is no published model; {suggestion}", code=2)
+        close = difflib.get_close_matches(name.casefold(), list(CATALOGUE), n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        fail(f"{name!r} is no published model; {meant}`elmo models` lists them", code=2)
     with download_progress() as on_progress:
         path = fetch(model, cache_of_environment(cache=cache, mirror=mirror), on_progress)
     click.echo(path)
-
-
-def _suggestion(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name.casefold(), names, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"{meant}there are {', '.join(names)}"
