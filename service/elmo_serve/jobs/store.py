@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -85,7 +85,12 @@ class JobFolder:
     has failed. All methods use the disk and belong in a thread.
     """
 
-    def __init__(self, tasks: Path, creation_attempts: int = ATTEMPTS) -> None:
+    def __init__(
+        self,
+        tasks: Path,
+        creation_attempts: int = ATTEMPTS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Use the task folder `tasks`; nothing is written before the first `write`.
 
         Another server that creates a job is waited for; see `folder_lock`.
@@ -95,6 +100,8 @@ class JobFolder:
         self._lock: IO[bytes] | None = None
         self._guard = threading.Lock()
         self._creation_attempts = creation_attempts
+        self._clock = clock
+        self._ended_at: dict[str, float] | None = None  # of the clock, by job; None: not tidied yet
 
     def write(self, job: Job) -> None:
         """Write the file of a job. Raises Conflict or Unavailable where that cannot be done."""
@@ -112,18 +119,14 @@ class JobFolder:
 
         Raises Conflict where there is one; Conflict or Unavailable as `write`.
         """
-        with self._guard:
-            try:
-                self._be_owner()
-            except OSError as error:
-                raise unwritable(self._folder, error) from error
-        path = self._folder / _CREATION
         try:
-            with locked(path, self._creation_attempts):
+            with self._guard:
+                self._be_owner()
+            with locked(self._folder / _CREATION, self._creation_attempts):
                 refuse_duplicate(job.name, self.list())
                 self.write(job)
         except OSError as error:
-            raise unwritable(path, error) from error
+            raise unwritable(self._folder, error) from error
 
     def ask_to_cancel(self, job_id: str) -> None:
         """Leave a request for the owner of a job; raises Conflict or Unavailable as `write`."""
@@ -163,11 +166,18 @@ class JobFolder:
         return self._folder / job_id
 
     def tidy(self, keep_seconds: float) -> None:
-        """Delete what is no longer kept: old jobs, and the locks and leftovers of ended servers."""
-        now = time.time()
+        """Delete what is no longer kept: old jobs, and the locks and leftovers of ended servers.
+
+        The wall clock may jump. It is used for the first call alone, at the start of a server; a
+        job that a later call finds has ended since the call before.
+        """
         ended = [job for job in self.list() if job.has_ended]
+        now, wall = self._clock(), time.time()
+        if self._ended_at is None:
+            self._ended_at = {job.id: now - (wall - (job.ended_at or wall)) for job in ended}
+        self._ended_at = {job.id: self._ended_at.get(job.id, now) for job in ended}
         for number, job in enumerate(ended):
-            if number >= MOST_KEPT or now - (job.ended_at or job.created_at) > keep_seconds:
+            if number >= MOST_KEPT or now - self._ended_at[job.id] > keep_seconds:
                 shutil.rmtree(self.artefacts(job.id), ignore_errors=True)
                 with suppress(OSError):
                     atomic_files.remove(self._folder / (job.id + _SUFFIX))

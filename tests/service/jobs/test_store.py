@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from elmo_serve.errors import Unavailable
 from elmo_serve.jobs.store import MOST_KEPT, SERVER_ENDED, Job, JobFolder
+from tests.support.clock import FakeClock
 
 
 def job_of(folder: JobFolder, number: int = 0, **changes: object) -> Job:
@@ -152,6 +153,28 @@ def test_old_jobs_go_with_their_heads_and_locks_of_ended_servers(
     assert {job.id for job in folder.list()} == {f"{number:016x}" for number in (2, 3, 4)}
     assert not folder.artefacts(old.id).exists() and folder.artefacts(young.id).exists()
     assert not lock.exists()
+
+
+@pytest.mark.parametrize("jump", [-86_400, 86_400])
+def test_a_jump_of_the_wall_clock_deletes_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    monotonic, right = FakeClock(), time.time()
+    with closing(JobFolder(tmp_path, clock=monotonic.now)) as folder:
+        folder.write(job_of(folder, 1, state="done", ended_at=right - 10))
+        folder.tidy(50)
+
+        monkeypatch.setattr(time, "time", lambda: right + jump)
+        folder.write(job_of(folder, 2, state="done", ended_at=right + jump))
+        folder.tidy(50)
+        monkeypatch.setattr(time, "time", lambda: right)
+        folder.tidy(50)
+        assert len(folder.list()) == 2
+
+        for seconds, left in ((41, 1), (10, 0)):  # 51 s after the end of each
+            monotonic.advance(seconds)
+            folder.tidy(50)
+            assert len(folder.list()) == left
 
 
 def test_so_many_ended_jobs_are_kept(tmp_path: Path, open_folder: Callable[[], JobFolder]) -> None:
