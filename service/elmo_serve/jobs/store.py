@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from elmo_model.files import atomic as atomic_files
-from elmo_serve.errors import Conflict
+from elmo_serve.errors import Conflict, Unavailable
 from elmo_serve.tasks.lock import ATTEMPTS, locked, without_locks
 from elmo_serve.tasks.registry import unwritable
 
@@ -141,7 +141,10 @@ class JobFolder:
         return [job_id for job_id in job_ids if (self._folder / (job_id + _CANCEL)).exists()]
 
     def read(self, job_id: str) -> Job | None:
-        """Return a job, of whichever server; None if there is none."""
+        """Return a job, of whichever server; None if there is none, or its file is damaged.
+
+        Raises Unavailable where the file cannot be read at present.
+        """
         if not JOB_ID.fullmatch(job_id):
             return None
         path = self._folder / (job_id + _SUFFIX)
@@ -153,13 +156,16 @@ class JobFolder:
         return job if job is None or job.has_ended else self._ended(path, job)
 
     def list(self) -> list[Job]:
-        """Return all jobs, the newest first."""
-        found = filter(None, map(self.read, self._ids()))
-        return sorted(found, key=lambda job: job.created_at, reverse=True)
+        """Return all jobs, the newest first, without those whose file cannot be read."""
+        found = []
+        for job_id in self._ids():
+            with suppress(Unavailable):  # it is in the log
+                found.append(self.read(job_id))
+        return sorted(filter(None, found), key=lambda job: job.created_at, reverse=True)
 
     def head(self, job_id: str) -> bytes:
-        """Return the head of a job that is done. Raises FileNotFoundError."""
-        return (self.artefacts(job_id) / HEAD).read_bytes()
+        """Return the head of a job that is done. Raises FileNotFoundError, and as `read`."""
+        return _content(self.artefacts(job_id) / HEAD)
 
     def artefacts(self, job_id: str) -> Path:
         """Return the folder of a job's head and report, which may not exist."""
@@ -253,12 +259,23 @@ class JobFolder:
 def _decoded(path: Path) -> Job | None:
     """Return the job of a file; None if there is none, or it is damaged, which is logged."""
     try:
-        return decode(path.read_bytes())
+        return decode(_content(path))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         _log.warning("Job file %s is left out: %s", path, error)
         return None
+
+
+def _content(path: Path) -> bytes:
+    """Read a file. Raises FileNotFoundError, and Unavailable where the disk fails."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        _log.error("The job folder cannot be read: %s", error)
+        raise Unavailable("The job folder cannot be read", retry_after=5) from error
 
 
 def encode(job: Job) -> bytes:

@@ -83,6 +83,22 @@ def test_a_job_that_ends_with_its_server_while_it_is_read_stays_done(
     assert own.artefacts(job.id).is_dir()
 
 
+def test_a_file_that_cannot_be_read_is_no_job_that_is_gone(
+    tmp_path: Path, open_folder: Callable[[], JobFolder]
+) -> None:
+    """A client that is told 404 stops asking; an error of the disk may be over soon."""
+    folder = open_folder()
+    folder.write(job_of(folder, 1, state="done"))
+    (tmp_path / ".jobs" / f"{2:016x}.json").mkdir()
+    (folder.artefacts(f"{1:016x}") / "head.safetensors").mkdir(parents=True)
+
+    with pytest.raises(Unavailable, match="The job folder cannot be read"):
+        folder.read(f"{2:016x}")
+    with pytest.raises(Unavailable, match="The job folder cannot be read"):
+        folder.head(f"{1:016x}")
+    assert [job.id for job in folder.list()] == [f"{1:016x}"]
+
+
 def test_a_server_that_is_stopped_while_it_creates_a_job_keeps_no_other_one_waiting(
     tmp_path: Path, open_folder: Callable[[], JobFolder]
 ) -> None:

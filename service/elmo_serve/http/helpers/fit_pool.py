@@ -13,7 +13,7 @@ from elmo_serve.http.helpers.process import InSlices, Memory
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitPlan, FitSource
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
-from elmo_serve.workers.watchdog import Timeouts
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
 if TYPE_CHECKING:  # the process imports this module and keeps no metrics
     from elmo_serve.metrics import Metrics
@@ -27,19 +27,21 @@ _KIND = HelperKind(
     name="body",
     title="body parser",
     refusal="The body could not be read",
-    # Moses splits some 100,000 characters a second, and a body may have 8 MiB of them.
-    timeouts=Timeouts(load=120.0, first_batch=600.0, batch=600.0),
-    minimum_size=1 << 20,
+    timeouts=Timeouts(load=120.0, batch=5.0),
+    minimum_size=1 << 14,
     prepare=_prepare,
     lazy=True,
+    seconds_per_unit=1e-5,  # Moses splits some 100,000 characters a second
 )
 
 
 class FitParser(HelperPool):
     """One process, spawned for the first body."""
 
-    def __init__(self, segments: SharedMemoryPool, metrics: Metrics) -> None:
-        super().__init__(_KIND, 1, segments, metrics)
+    def __init__(
+        self, segments: SharedMemoryPool, metrics: Metrics, clock: Clock = EVENT_LOOP_CLOCK
+    ) -> None:
+        super().__init__(_KIND, 1, segments, metrics, clock)
 
     async def parse(self, body: Body, source: FitSource) -> FitPlan:
         """Return the plan of a fit, and free the pieces of its body.

@@ -35,7 +35,7 @@ class HelperKind:
     `JSON process` and `json_lost`. `refusal` opens the message for a call that cannot be done now.
     `minimum_size` is the size below which calls take equally long. A process calls `prepare` before
     it is ready, which imports the module of it. Processes of a `lazy` kind are spawned for the
-    first call.
+    first call. The watchdog expects `seconds_per_unit` or longer for a call, 0: what it has seen.
     """
 
     name: str
@@ -45,6 +45,7 @@ class HelperKind:
     minimum_size: int
     prepare: Callable[[], None]
     lazy: bool = False
+    seconds_per_unit: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +168,7 @@ class HelperPool:
         """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
         match message:
             case Started():
-                slot.mark_ready()
+                slot.mark_ready(seconds_per_unit=self.kind.seconds_per_unit)
             case Part(items):
                 if slot.running is not None:
                     slot.running.items += items

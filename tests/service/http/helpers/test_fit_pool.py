@@ -1,6 +1,9 @@
 """Bodies of fits parsed in a process of their own: plans come whole, refusals as they are."""
 
 import json
+import os
+import signal
+from asyncio import ensure_future, sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,14 +18,20 @@ from elmo_serve.jobs.plan import FitLimits, FitRequest, FitSource
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock
+from tests.support.clock import FakeClock
+from tests.support.engines import until
 from tests.support.fits import body
+from tests.support.processes import children
 
 SOURCE = FitSource(False, FitLimits(10_000, 100_000, 100), "whitespace", "en")
 
 
 @asynccontextmanager
-async def parser() -> AsyncIterator[FitParser]:
-    made = FitParser(SharedMemoryPool(), Metrics())
+async def parser(
+    metrics: Metrics | None = None, clock: Clock = EVENT_LOOP_CLOCK
+) -> AsyncIterator[FitParser]:
+    made = FitParser(SharedMemoryPool(), metrics or Metrics(), clock)
     yield made
     await made.stop()
 
@@ -59,3 +68,29 @@ async def test_a_refusal_reaches_the_caller_and_the_next_body_is_parsed() -> Non
             await found.parse(await received(wrong), SOURCE)
         assert refusal.value.errors[0].pointer.startswith("/examples/0")
         assert await found.parse(await received(sent), SOURCE) == read_fit(sent, SOURCE).plan()
+
+
+async def test_a_stopped_process_holds_a_small_body_for_seconds_and_a_large_one_has_minutes() -> (
+    None
+):
+    """Moses needs 84 s for 8 MiB of text."""
+    sent = json.dumps(body("sentence", 20)).encode()
+    metrics, clock = Metrics(), FakeClock()
+    others = set(children(os.getpid())["json"])
+    async with parser(metrics, clock) as found:
+        plan = await found.parse(await received(sent), SOURCE)
+        (pid,) = set(children(os.getpid())["json"]) - others
+        os.kill(pid, signal.SIGSTOP)
+
+        parsing = ensure_future(found.parse(await received(sent), SOURCE))
+        await sleep(0)
+        assert clock.delays[-1] <= 10
+        clock.advance(clock.delays[-1])
+        hung = ("elmo_failures_total", {"reason": "body_hung"})
+        await until(lambda: bool(metrics.registry.get_sample_value(*hung)))
+        clock.advance(1)
+        assert await parsing == plan
+
+        large = found.run(len, b"", size=8 << 20)
+        assert clock.delays[-1] >= 5 * 84
+        assert await large == 0
