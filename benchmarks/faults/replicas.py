@@ -19,7 +19,7 @@ import httpx
 
 from benchmarks.faults.hostile import BODY_BYTES
 from benchmarks.faults.link import Link
-from tests.support.processes import below, children, is_alive
+from tests.support.processes import below, children, is_alive, name_of
 from tests.support.servers import Running, free_port, running
 
 PROCESSES = {"worker": 2, "json": 2}
@@ -123,12 +123,19 @@ class Replica:
             up = self.server.metric("elmo_worker_up")
         except httpx.HTTPError as error:
             return f"no answer: {error!r}"
-        hung = [pid for pid in self.stopped if is_alive(pid)]
+        hung = [name_of(pid) for pid in self.stopped if is_alive(pid)]
         there = {role: len(self.pids(role)) for role in PROCESSES}
         is_whole = all(there[role] >= count for role, count in PROCESSES.items())
         if status != 200 or up != PROCESSES["worker"] or hung or not is_whole:
             return f"ready: {status}, workers up: {up:g}, processes: {there}, hung: {hung}"
         return ""
+
+    def parse_a_fit(self) -> None:
+        """Give the parser of fits a body to refuse: one that hangs is found when it is used."""
+        assert self.server is not None
+        body = {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "one"}]}
+        with self.server.client(verify=False) as http, contextlib.suppress(httpx.HTTPError):
+            http.post("/tasks/quiet/fit", json=body)
 
     def logs(self) -> list[str]:
         """Return the log of each of its starts."""

@@ -64,6 +64,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def name_of(pid: int) -> str:
+    """Return the number of a process, and its name while it runs."""
+    with contextlib.suppress(OSError):
+        return f"{pid} {Path(f'/proc/{pid}/comm').read_text().strip()}"
+    return str(pid)
+
+
 def _below(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
