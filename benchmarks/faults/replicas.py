@@ -122,7 +122,8 @@ class Replica:
                 status = http.get("/health/ready").status_code
             up = self.server.metric("elmo_worker_up")
         except httpx.HTTPError as error:
-            return f"no answer: {error!r}"
+            last = self.server.log.splitlines()[-20:]
+            return "\n".join([f"no answer: {error!r}, exit {self.server.process.poll()}", *last])
         hung = [name_of(pid) for pid in self.stopped if is_alive(pid)]
         there = {role: len(self.pids(role)) for role in PROCESSES}
         is_whole = all(there[role] >= count for role, count in PROCESSES.items())

@@ -70,14 +70,18 @@ def test_the_overlay_asks_for_as_many_gpus_as_it_names() -> None:
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
-    "files",
-    [["docker-compose.yml"], ["docker-compose.yml", "docker-compose.gpu.yml"]],
-    ids=["cpu", "gpu"],
+    ("options", "more"),
+    [
+        ((), set()),
+        (("--file", "docker-compose.yml", "--file", "docker-compose.gpu.yml"), set()),
+        (("--profile", "dashboard"), {"grafana"}),
+        (("--profile", "alertmanager"), {"alertmanager"}),
+    ],
+    ids=["cpu", "gpu", "dashboard", "alertmanager"],
 )
-def test_compose_accepts_its_files(engine: None, files: list[str]) -> None:
-    options = [part for file in files for part in ("--file", file)]
+def test_compose_accepts_its_files(engine: None, options: tuple[str, ...], more: set[str]) -> None:
     shown = yaml.safe_load(run("docker", "compose", *options, "config"))
-    assert shown["services"].keys() == {"elmo", "prometheus"}
+    assert shown["services"].keys() == {"elmo", "prometheus"} | more
 
 
 @pytest.mark.docker
@@ -119,7 +123,7 @@ def test_processes_have_no_capabilities(stack: Stack) -> None:
     ]
     assert "elmo" in {status["Name"] for status in processes}
     for status in processes:
-        assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"10001"}
+        assert (set(status["Uid"].split()), set(status["Gid"].split())) == ({"10001"}, {"0"})
         assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
         assert status["NoNewPrivs"] == "1"
 
@@ -179,12 +183,27 @@ def test_a_stop_during_the_start_ends_the_container(stack: Stack, seconds: float
 
 
 @pytest.mark.docker
-def test_the_image_alone_serves_a_mounted_checkpoint_as_process_one(stack: Stack) -> None:
+def test_the_image_has_labels_and_the_extras(stack: Stack) -> None:
+    image = stack.environment["ELMO_IMAGE"]
+    (found,) = json.loads(run("docker", "image", "inspect", image))
+    labels = {name.rpartition(".")[2]: text for name, text in found["Config"]["Labels"].items()}
+    assert (labels["title"], labels["licenses"]) == ("elmo-serve", "Apache-2.0")
+    assert labels.keys() >= {"version", "revision", "created", "source", "name"}
+    program = "import pyarrow, opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    run("docker", "run", "--rm", "--entrypoint", "python", image, "-c", program)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("user", ["10001:0", "1000660000:0"])
+def test_the_image_alone_serves_a_mounted_checkpoint_as_process_one(
+    stack: Stack, user: str
+) -> None:
+    """OpenShift runs an image as any user of group 0."""
     folder = ROOT / "tests" / "golden" / "allennlp" / "small"
     image = stack.environment["ELMO_IMAGE"]
     container = run(
         *("docker", "run", "--detach", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"),
-        *("--volume", f"{folder}:/models:ro", "--env", "ELMO_MODEL=/models", image),
+        *("--user", user, "--volume", f"{folder}:/models:ro", "--env", "ELMO_MODEL=/models", image),
     ).strip()
 
     def health() -> str:

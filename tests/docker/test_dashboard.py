@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,15 +19,10 @@ import yaml
 from elmo_serve.metrics import Metrics
 from tests.docker.engine import ROOT
 from tests.docker.test_alerts import series
-from tests.support.servers import SMALL, Running, free_port, running
+from tests.support.prometheus import BOARD, PANELS, scraped
+from tests.support.servers import SMALL, Running, running
 
 FOLDER = ROOT / "docker" / "grafana"
-BOARD: dict[str, Any] = json.loads((FOLDER / "elmo-serve.json").read_text())
-PANELS: dict[str, list[str]] = {
-    panel["title"]: [target["expr"] for target in panel["targets"]]
-    for panel in BOARD["panels"]
-    if panel["type"] != "row"
-}
 
 
 def test_the_dashboard_can_be_imported_beside_any_prometheus() -> None:
@@ -90,77 +83,6 @@ def test_compose_gives_grafana_the_dashboard_and_prometheus() -> None:
     alertmanager = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
     (target,) = alertmanager["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
     assert target.split(":")[0] in compose
-
-
-class Prometheus:
-    """A Prometheus that scrapes one server each second."""
-
-    def __init__(self, client: httpx.Client, server: Running) -> None:
-        self._client = client
-        self._server = server
-
-    def value(self, query: str) -> list[float]:
-        """Return the numbers of a query of the dashboard now, with its variables filled in."""
-        for variable, value in {
-            "$__rate_interval": "10s",
-            "$instance": ".*",
-            "$model": ".*",
-        }.items():
-            query = query.replace(variable, value)
-        answer = self._client.get("/api/v1/query", params={"query": query}).json()
-        assert answer["status"] == "success", (query, answer)
-        return [float(sample["value"][1]) for sample in answer["data"]["result"]]
-
-    def panel(self, title: str) -> list[float]:
-        """Return the numbers of a panel's first query."""
-        return self.value(PANELS[title][0])
-
-    def until(self, is_so: Any, seconds: float = 60) -> None:
-        """Wait for a state of the panels that lasts while the load does."""
-        self._server.until(is_so, seconds)
-
-
-@contextmanager
-def scraped(folder: Path, server: Running) -> Iterator[Prometheus]:
-    """Let a real Prometheus scrape the server each second; skip where there is none."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not installed")
-    config = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
-    config["rule_files"] = [str(ROOT / "docker" / "prometheus" / "alerts.yml")]
-    config["scrape_configs"] = [
-        {
-            "job_name": "elmo",
-            "static_configs": [{"targets": [httpx.URL(server.url).netloc.decode()]}],
-        }
-    ]
-    del config["alerting"]
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    port = free_port()
-    process = subprocess.Popen(
-        [
-            "prometheus",
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-            "--log.level=error",
-        ]
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        server.until(lambda: is_ready(url))
-        with httpx.Client(base_url=url, timeout=30) as client:
-            yield Prometheus(client, server)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def is_ready(url: str) -> bool:
-    try:
-        return httpx.get(url + "/-/ready").status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @contextmanager
