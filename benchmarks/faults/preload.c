@@ -50,9 +50,11 @@ static int is_below(int file) {
 }
 
 static int fails(int file) {
-    static unsigned calls;
-    if (!is_disturbed() || !control->failing || !is_below(file)) return 0;
-    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % control->failing) return 0;
+    static uint64_t calls;
+    if (!is_disturbed()) return 0;
+    uint64_t failing = control->failing; /* read once: the run may set it to 0 meanwhile */
+    if (!failing || !is_below(file)) return 0;
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % failing) return 0;
     errno = EIO;
     return 1;
 }
