@@ -80,7 +80,7 @@ test-scale: $(VENV)/.installed-scale
 	  $(BIN)/python -m pytest tests/service/distributed/test_ray_serve.py
 
 test-docker: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest tests/docker
+	$(BIN)/python -m pytest -m "not scale" tests/docker
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check
