@@ -27,16 +27,20 @@ class Trace:
     """One sampled request. The spans of its parts are made after its response.
 
     Attributes:
-        span: the span of the whole request, of OpenTelemetry's SDK.
+        context: the ids of the span of the whole request, of OpenTelemetry's API.
+        parent: those of the client's span; None where it has sent none.
         id: the id of the trace, in hexadecimal.
         header: the value of `traceresponse`, by which a client finds the span.
+        began: when the request was received, in seconds of `time.monotonic`.
         last: the end of the last stage, where the next one begins.
     """
 
-    span: Any
+    context: Any
+    parent: Any
     id: str
     header: bytes
     parts: list[Part] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
     last: float = field(default_factory=time.monotonic)
     _epoch_ns: int = field(default_factory=lambda: time.time_ns() - time.monotonic_ns())
 
