@@ -135,7 +135,8 @@ sbom: build/sbom/.installed
 build/sbom/.installed: constraints.txt pyproject.toml client/pyproject.toml
 	$(MAKE) VENV=build/sbom/product build/sbom/product/.installed
 	$(PYTHON) -m venv build/sbom/tools
-	build/sbom/tools/bin/python -m pip install --group sbom
+	build/sbom/tools/bin/python -m pip install --disable-pip-version-check --upgrade pip
+	build/sbom/tools/bin/python -m pip install --disable-pip-version-check --group sbom
 	@touch $@
 
 constraints: $(VENV)/.pip
