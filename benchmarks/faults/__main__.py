@@ -30,7 +30,7 @@ import torch
 
 from benchmarks.faults.clients import NOT_FINITE, Client, FitClient, Outcomes
 from benchmarks.faults.injections import Environment, inject
-from benchmarks.faults.laws import Size, broken, measure, until_quiet
+from benchmarks.faults.laws import Size, broken, measure, settled, until_quiet
 from benchmarks.faults.replicas import Replica, compiled, throttle_file
 from benchmarks.faults.schedule import Event, draw
 from benchmarks.faults.tasks import TaskHistory
@@ -161,7 +161,7 @@ async def _run(
         await asyncio.gather(*work)
         laws += await fits.settle(60) + await history.look()
     laws += await until_quiet(on)
-    after = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
+    after = await settled(on, before)
     laws += broken(on, found, before, after)
     _print(on, found, caused, fits, history, before, after)
     return laws

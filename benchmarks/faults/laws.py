@@ -80,6 +80,19 @@ async def until_quiet(on: Environment, missing_only: bool = False) -> list[str]:
         await asyncio.sleep(0.5)
 
 
+async def settled(on: Environment, before: list[Size]) -> list[Size]:
+    """Measure until nothing has grown, or for the time of a quiet period.
+
+    Connections that clients have left are closed one after another, on a busy machine later.
+    """
+    until = time.monotonic() + _QUIET_SECONDS
+    while True:
+        after = [await asyncio.to_thread(measure, replica) for replica in on.replicas]
+        if not _growth(before, after) or time.monotonic() > until:
+            return after
+        await asyncio.sleep(0.5)
+
+
 def _unfinished(replica: Replica) -> str:
     """Say which gauges of a replica are not zero."""
     assert replica.server is not None
