@@ -84,8 +84,9 @@ class CollectorExporter(SpanExporter):
             self._dropped.inc(count)
         return has_room
 
-    def export(self, requests: Sequence[RequestSpan]) -> SpanExportResult:
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send the spans of requests. A failure takes 10 s at most (OTEL_EXPORTER_OTLP_TIMEOUT)."""
+        requests = (each for each in spans if isinstance(each, RequestSpan))
         spans = [span for request in requests for span in request.spans(self._ids)]
         result = self._exporter.export(spans)
         if result is not SpanExportResult.SUCCESS:
