@@ -202,7 +202,8 @@ def test_neither_layers_nor_the_server_know_a_file_format() -> None:
 
 
 def test_opentelemetry_is_behind_one_module() -> None:
-    assert importers(SOURCES, "opentelemetry") == ["elmo_serve.tracing.tracer"]
+    tracing = ["elmo_serve.tracing.exporter", "elmo_serve.tracing.tracer"]
+    assert importers(SOURCES, "opentelemetry") == tracing
     assert not importers(inside("elmo_serve.tracing"), "elmo_serve.http")
 
 
