@@ -17,6 +17,7 @@ from elmo_serve.workers import model_loading
 from elmo_serve.workers.messages import (
     Batch,
     Done,
+    Drop,
     Failed,
     Message,
     ModelInfo,
@@ -38,7 +39,7 @@ class GatedWorker:
     """Answers each sentence with a number made of its text; see `mark`.
 
     While `is_open`, a batch takes `seconds_per_token` for each padded token. Otherwise it runs
-    until `finish` or `open` is called.
+    until `finish` or `open` is called. An urgent batch interrupts the one that runs.
     """
 
     seconds_per_token: float = 0.0
@@ -47,8 +48,10 @@ class GatedWorker:
     loads: bool = True
     batches: list[Batch] = field(default_factory=list)  # all that have begun
     queue: list[Batch] = field(default_factory=list)  # the first one runs
+    drops: list[Drop] = field(default_factory=list)
     is_dead: bool = False
     _timer: asyncio.TimerHandle | None = None
+    _left: dict[int, float] = field(default_factory=dict)  # seconds of the one that is interrupted
 
     def start(self, on_message: Callable[[Message], None], on_exit: Callable[[str], None]) -> None:
         self._on_message, self._on_exit = on_message, on_exit
@@ -59,12 +62,21 @@ class GatedWorker:
         """Send a message, as the process of a worker does."""
         asyncio.get_running_loop().call_soon(self._on_message, message)
 
-    def send(self, batch: Batch, /, *segments: Segment) -> None:
-        assert segments == (batch.segment,)
+    def send(self, message: Batch | Drop, /, *segments: Segment) -> None:
+        if isinstance(message, Drop):
+            self.drops.append(message)
+            return
+        assert segments == (message.segment,)
         assert not self.is_dead, "a dead worker was given work"
-        self.queue.append(batch)
-        if len(self.queue) == 1:
+        self.queue.insert(0 if message.is_urgent else len(self.queue), message)
+        if self.queue[0] is message:
+            self._interrupt()
             self._begin()
+
+    def _interrupt(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._left[self.queue[1].id] = self._timer.when() - asyncio.get_running_loop().time()
 
     def kill(self) -> None:
         self.die("was killed")
@@ -96,30 +108,32 @@ class GatedWorker:
         if _holds(batch, DIES):
             self.die("was killed by SIGSEGV")
             return
-        self._on_message(self._run(batch))  # the pool may submit the next one from within
         self.queue.pop(0)
-        if self.queue and not self.is_dead:
+        self._timer = None
+        self._on_message(self._run(batch))  # the pool may submit the next one from within
+        if self.queue and not self.is_dead and self._timer is None:
             self._begin()
 
     def _begin(self) -> None:
         batch = self.queue[0]
-        self.batches.append(batch)
+        if batch not in self.batches:
+            self.batches.append(batch)
         if self.is_open and not _holds(batch, HANGS):
-            seconds = self.seconds_per_token * batch.padded_tokens
+            seconds = self._left.pop(batch.id, self.seconds_per_token * batch.padded_tokens)
             self._timer = asyncio.get_running_loop().call_later(seconds, self.finish)
 
     def _run(self, batch: Batch) -> Message:
         if batch.padded_tokens > self.memory_tokens:
-            return Failed(batch.id, 0.0, True, "OutOfMemoryError")
+            return Failed(batch.id, True, "OutOfMemoryError")
         if _holds(batch, RAISES):
-            return Failed(batch.id, 0.0, False, "IndexError: of the model's own")
+            return Failed(batch.id, False, "IndexError: of the model's own")
         memory = np.frombuffer(batch.segment.memory, np.uint8)
         parts = zip(batch.sentences, batch.offsets, batch.outputs, strict=True)
         for sentence, offset, output in parts:
             shape = output.shape(len(words(sentence)), DIMENSION)
             view(memory, offset, shape, output.dtype)[...] = mark(sentence)
         broken = [i for i, sentence in enumerate(batch.sentences) if NAN in words(sentence)]
-        return Done(batch.id, 0.0, 0, 0, tuple(broken))
+        return Done(batch.id, 0, 0, tuple(broken))
 
 
 class ModelWorker(GatedWorker):

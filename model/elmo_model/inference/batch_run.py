@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_model.inference.bilm import BlockRun, InferenceBiLM, Rows
 from elmo_model.inference.caches import InputProjectionCache, Projections
@@ -45,16 +46,20 @@ class BatchRun:
         projections: InputProjectionCache | None = None,
         bounded: bool = False,
         block_steps: int = BLOCK_STEPS,
+        words_left: Iterable[None] = (),
+        layers: Tensor | None = None,
     ) -> None:
         """Prepare sentences of `lengths` words, from a state with a row for each sentence.
 
-        `representations` are those of the whole batch. The vectors of steps that are not computed
-        yet, or of sentences that were dropped, are undefined.
+        `words_left` computes the vectors of `words`, part by part. `representations` are those of
+        the whole batch, in `layers` (L + 1, N, 2P) where it is given; the vectors of steps that are
+        not computed yet, or of sentences that were dropped, are undefined.
         """
         self._bilm, self._words, self._projections = bilm, words, projections
         shape = (bilm.config.layers + 1, len(words.index), 2 * words.vectors.shape[1])
-        layers = words.vectors.new_empty(shape)
+        layers = words.vectors.new_empty(shape) if layers is None else layers
         self.representations = Representations(layers, tuple(lengths), bounded)
+        self._words_left = iter(words_left)
         self._lengths: Numbers = np.array(lengths, dtype=np.int64)  # 0 when dropped
         self._starts: Numbers = np.cumsum(self._lengths) - self._lengths
         self._step, self._block_steps = 0, block_steps
@@ -72,9 +77,13 @@ class BatchRun:
         """Compute until the end or until `stop`; tell whether the end is reached.
 
         `stop` is called after each time step of each layer and direction, by two threads at once
-        where each direction has a core of its own. Each call computes at least one step.
+        where each direction has a core of its own, and after each part of the words. Each call
+        computes at least one step or part.
         """
         with torch.inference_mode():
+            for _ in self._words_left:
+                if stop():
+                    return False
             while self._step < self._lengths.max(initial=0):
                 self._block = self._block or self._next_block()
                 if not self._advance(self._block, stop):

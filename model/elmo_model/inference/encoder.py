@@ -1,6 +1,6 @@
 """The encoder: an `Elmo` laid out for inference, with everything that makes it fast."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -168,21 +168,24 @@ class Encoder:
         *,
         bounded: bool = False,
         block_steps: int = BLOCK_STEPS,
+        layers: Tensor | None = None,
     ) -> BatchRun:
         """Return the computation of all layers of a batch, from the start state, not yet begun.
 
         It is computed in blocks of `block_steps` time steps and can stop after any step. An empty
         sentence is its two boundary tokens; an empty token is a token. With `bounded` the sentences
-        keep their two boundary tokens.
+        keep their two boundary tokens. The vectors are written to `layers` (L + 1, N, 2P) where it
+        is given.
         """
         with torch.inference_mode():
             if bounded:
-                words, lengths = self._with_boundaries(sentences)
+                (words, parts), lengths = self._with_boundaries(sentences)
                 state = self.start.repeat(len(lengths))
             else:
                 # The state after the begin boundary is the same for all sentences, and the vectors
                 # of the boundaries are not asked for: two time steps less.
-                words = self.words.encode([word for sentence in sentences for word in sentence])
+                own = [word for sentence in sentences for word in sentence]
+                words, parts = self.words.encode_in_parts(own)
                 lengths = [len(sentence) for sentence in sentences]
                 state = self.opening.repeat(len(lengths))
             return BatchRun(
@@ -193,6 +196,8 @@ class Encoder:
                 projections=self.projections,
                 bounded=bounded,
                 block_steps=block_steps,
+                words_left=parts,
+                layers=layers,
             )
 
     def encode_whole(
@@ -212,9 +217,10 @@ class Encoder:
         sentence has the start state.
         """
         with torch.inference_mode():
-            words, lengths = self._with_boundaries(sentences)
+            (words, parts), lengths = self._with_boundaries(sentences)
             before = self.start.repeat(len(lengths)) if state is None else state
-            run = BatchRun(self.bilm, words, lengths, before.take(len(lengths)), bounded=True)
+            own = before.take(len(lengths))
+            run = BatchRun(self.bilm, words, lengths, own, bounded=True, words_left=parts)
             run.advance()
             return run.representations, before.carry(run.state)
 
@@ -230,11 +236,11 @@ class Encoder:
 
     def _with_boundaries(
         self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[DistinctWords, list[int]]:
+    ) -> tuple[tuple[DistinctWords, Iterator[None]], list[int]]:
         """Return the words of all sentences with boundaries, and the tokens of each sentence."""
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
-        return self.words.encode(words), [len(sentence) + 2 for sentence in sentences]
+        return self.words.encode_in_parts(words), [len(sentence) + 2 for sentence in sentences]
 
 
 def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:

@@ -11,8 +11,8 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.request import Request, SentenceJob
 from elmo_serve.tracing.trace import Part, Trace
-from elmo_serve.workers.messages import Batch, Done, Failed, Ready
-from elmo_serve.workers.pool import WorkerPool, WorkerSlot
+from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Ready
+from elmo_serve.workers.pool import SHORTEST_WAIT_SECONDS, WorkerPool, WorkerSlot
 from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors
 from elmo_serve.workers.watchdog import Clock, Timer
 
@@ -97,7 +97,13 @@ class RunningBatch:
 
     @classmethod
     def of(
-        cls, jobs: Sequence[SentenceJob], number: int, dimension: int, memory: SharedMemoryPool
+        cls,
+        jobs: Sequence[SentenceJob],
+        number: int,
+        dimension: int,
+        memory: SharedMemoryPool,
+        *,
+        is_urgent: bool = False,
     ) -> RunningBatch:
         """Return a batch with room for vectors of `dimension` numbers.
 
@@ -117,6 +123,7 @@ class RunningBatch:
             tokens=sum(job.cost for job in jobs),
             padded_tokens=padded_tokens(jobs),
             segment=segment,
+            is_urgent=is_urgent,
         )
         return cls(batch, jobs, array, shapes)
 
@@ -157,6 +164,7 @@ class Dispatcher:
         self._failures = metrics.failures
         self._batch_duration = metrics.batch_duration
         self.metrics = metrics.of(model)
+        self.requests: dict[Request, None] = {}  # admitted and not over, in their order
         self.traced: set[Trace] = set()  # of the requests that wait and are sampled
         self._clock = clock
         self._running: dict[int, RunningBatch] = {}  # by the id of the batch
@@ -176,6 +184,8 @@ class Dispatcher:
     def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> None:
         """Drop those jobs of an ended request that no other request waits for."""
         withdrawn = self.queue.withdraw(request, jobs)
+        if withdrawn.running:
+            self._drop()
         self.metrics.cancelled_queued.inc(withdrawn.queued)
         self.metrics.cancelled_running.inc(withdrawn.running)
 
@@ -223,20 +233,48 @@ class Dispatcher:
             if not self._run(jobs, slot):
                 self._look_again_in(_SHORTAGE_SECONDS)
                 return
-        self._look_again_in(self.pool.free_in(self.queue.tokens))
+        waits = (self.pool.free_in(self.queue.tokens), self._interrupt())
+        self._look_again_in(min((wait for wait in waits if wait is not None), default=None))
+
+    def _interrupt(self) -> float | None:
+        """Give interactive sentences to workers that are busy with bulk.
+
+        Bulk keeps at least half of a worker: after an interruption its batch runs as long as that
+        took. Returns the seconds until that is over; None if nothing is to be waited for.
+        """
+        waits = []
+        for slot in self.pool.slots if self.queue.sentences else ():
+            jobs = () if slot.running is None else self._running[slot.running.id].jobs
+            if not jobs or any(job.request_cost <= slot.budget for job in jobs):
+                continue
+            if wait := slot.interruptible_in:
+                waits.append(max(wait, SHORTEST_WAIT_SECONDS))
+            elif urgent := self.queue.next_interactive(self.requests, slot.budget):
+                self._run(urgent, slot, is_urgent=True)
+        return min(waits, default=None)
+
+    def _drop(self) -> None:
+        """Tell the workers which sentences of their batches nobody waits for any more."""
+        for slot in self.pool.slots:
+            for batch in slot.tasks:
+                jobs = self._running[batch.id].jobs
+                if unwanted := tuple(i for i, job in enumerate(jobs) if not job.waiting):
+                    slot.child.send(Drop(batch.id, unwanted))
 
     def _look_again_in(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self._clock.call_later(seconds, self._dispatch)
 
-    def _run(self, jobs: list[SentenceJob], slot: WorkerSlot) -> bool:
+    def _run(self, jobs: list[SentenceJob], slot: WorkerSlot, *, is_urgent: bool = False) -> bool:
         """Give a worker a batch of these jobs; return whether there was memory for its results."""
         info = self.pool.info
         assert info is not None, "a worker that is ready has reported its model"
         self._last_batch += 1
         try:
-            running = RunningBatch.of(jobs, self._last_batch, info.dimension, self._memory)
+            running = RunningBatch.of(
+                jobs, self._last_batch, info.dimension, self._memory, is_urgent=is_urgent
+            )
         except Unavailable as error:
             self._fail(jobs, error.detail, retry_after=error.retry_after)
             return False
@@ -291,7 +329,7 @@ class Dispatcher:
             trace.parts.append(batch)
 
     def _answer(self, running: RunningBatch, done: Done, slot: WorkerSlot) -> None:
-        self._batch_duration.labels(self.model, slot.labels["device"]).observe(done.seconds)
+        self._batch_duration.labels(self.model, slot.labels["device"]).observe(slot.seconds)
         self.metrics.token_cache_hits.inc(done.cache_hits)
         self.metrics.token_cache_misses.inc(done.cache_misses)
         broken, now = set(done.not_finite), self._clock.now()

@@ -56,7 +56,6 @@ class Engine:
         self.admission = Admission(limits, self._dispatchers, clock.now)
         self._metrics = metrics
         self._clock = clock
-        self._requests: set[Request] = set()  # admitted and not over
         self._is_draining = False
 
     def start(self) -> None:
@@ -165,7 +164,7 @@ class Engine:
             is_bulk,
             trace,
         )
-        self._requests.add(request)
+        dispatcher.requests[request] = None
         if trace is not None:
             dispatcher.traced.add(trace)
         timer = self._clock.call_later(timeout_seconds, partial(_overdue, request, timeout_seconds))
@@ -174,7 +173,7 @@ class Engine:
             await is_over
         finally:
             timer.cancel()
-            self._requests.discard(request)
+            del dispatcher.requests[request]
             request.end()
             admitted.close()
             if trace is not None:
@@ -208,10 +207,10 @@ class Engine:
         self._is_draining = True
         if await self._until_idle(timeout_seconds):
             return True
-        for request in list(self._requests):
-            reason = "The server stops; the drain time is over."
-            request.fail(Unavailable(reason, retry_after=1))
         for dispatcher in self._dispatchers.values():
+            for request in list(dispatcher.requests):
+                reason = "The server stops; the drain time is over."
+                request.fail(Unavailable(reason, retry_after=1))
             dispatcher.pool.kill()
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 
 from elmo_serve.scheduling.request import BULK_COST, SentenceJob
@@ -83,12 +84,27 @@ class FairQueue:
 
     def advance(self, job: SentenceJob, virtual_start: float) -> None:
         """Move a queued job forward: a request that is due earlier waits for it as well."""
+        self._delete(job)
+        job.virtual_start = virtual_start
+        bisect.insort(self._jobs, job, key=_virtual_start)
+
+    def _delete(self, job: SentenceJob) -> None:
         index = bisect.bisect_left(self._jobs, job.virtual_start, key=_virtual_start)
         while self._jobs[index] is not job:
             index += 1
         del self._jobs[index]
-        job.virtual_start = virtual_start
-        bisect.insort(self._jobs, job, key=_virtual_start)
+
+    def take(self, jobs: Iterable[SentenceJob], budget: int) -> list[SentenceJob]:
+        """Remove the first of some queued jobs and others of similar length; return them."""
+        window = list(dict.fromkeys(islice(jobs, budget)))
+        batch = window[:1]
+        if batch:
+            _fill(batch, sorted(window[1:], key=_cost), budget)
+        for job in batch:
+            self._delete(job)
+        self._count -= len(batch)
+        self._tokens -= sum(map(_cost, batch))
+        return batch
 
     def next_batch(self, budget: int) -> list[SentenceJob]:
         """Remove the jobs of the next batch and return them; an empty list if there is none.
@@ -130,11 +146,12 @@ def _compose(window: list[SentenceJob], budget: int) -> list[SentenceJob]:
     taken = set(map(id, batch))
     rest = [job for job in window if job.virtual_start <= latest and id(job) not in taken]
     rest.sort(key=_cost)  # stable: jobs of one length stay in the order of the queue
-    if any(job.request_cost > budget for job in batch):
-        _fill(batch, rest, budget)
+    bulk = [job for job in rest if job.request_cost > budget]
+    if any(job.request_cost > budget for job in batch):  # interactive jobs can interrupt it
+        _fill(batch, bulk, budget)
     else:
         _fill(batch, [job for job in rest if job.request_cost <= budget], budget)
-        _fill(batch, [job for job in rest if job.request_cost > budget], budget // BULK_DIVISOR)
+        _fill(batch, bulk, budget // BULK_DIVISOR)
     return batch
 
 

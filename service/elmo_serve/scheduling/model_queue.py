@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from elmo_serve.output import Wanted
@@ -80,7 +80,8 @@ class ModelQueue:
     def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> Withdrawn:
         """Take an ended request off some of its jobs; a job that nobody else wants is dropped.
 
-        A job that runs cannot be stopped; its result is not used.
+        A job that runs may be computed no further, so a later request for its sentence gets a job
+        of its own.
         """
         queued = running = 0
         has_dropped_retry = False
@@ -90,11 +91,11 @@ class ModelQueue:
             job.remove(request)
             if job.waiting:
                 continue
+            self.forget(job)
             if job.state is JobState.RUNNING:
                 running += 1
                 continue
             queued += 1
-            self.forget(job)
             if job.state is JobState.QUEUED:
                 self._fair.remove(job)
             else:
@@ -102,6 +103,20 @@ class ModelQueue:
         if has_dropped_retry:
             self._filter_retries()
         return Withdrawn(queued, running)
+
+    def next_interactive(self, requests: Iterable[Request], budget: int) -> list[SentenceJob]:
+        """Remove and return a batch of the interactive ones among some requests.
+
+        They come first whatever is before them in the queue: late bulk, for one.
+        """
+        waiting = (
+            job
+            for request in requests
+            if request.cost <= budget
+            for job in request.jobs
+            if job.state is JobState.QUEUED and job.waiting
+        )
+        return self._fair.take(waiting, budget)
 
     def next_jobs(self, budget: int) -> list[SentenceJob]:
         """Remove and return the jobs of the next batch: first those that have to run again.

@@ -32,9 +32,17 @@ class LanguageModel:
         """The softmax over the encoder. Raises CheckpointError for a damaged file."""
         return Scorer(self._encoder, self._stored.read())
 
-    def results(self, sentences: Sequence[Sequence[str]], wanted: Sequence[Wanted]) -> list[Tensor]:
-        """Map sentences to their scores or substitutes, in the shapes of their outputs."""
-        layers = self.encode(sentences)
+    def results(
+        self,
+        sentences: Sequence[Sequence[str]],
+        wanted: Sequence[Wanted],
+        layers: Sequence[Tensor] | None = None,
+    ) -> list[Tensor]:
+        """Map sentences to their scores or substitutes, in the shapes of their outputs.
+
+        `layers` are those of `encode`, where they are computed already.
+        """
+        layers = self.encode(sentences) if layers is None else layers
         scored = [i for i, output in enumerate(wanted) if isinstance(output, Scores)]
         bits = self.scorer.surprisal([sentences[i] for i in scored], [layers[i] for i in scored])
         found = dict(zip(scored, bits, strict=True))

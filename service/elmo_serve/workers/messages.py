@@ -61,7 +61,7 @@ class Batch:
 
     A sentence is the JSON text of its list of tokens; only the worker parses it. `tokens` and
     `padded_tokens` count the boundaries. In a worker's process `segment` arrives as a
-    `SegmentHandle`.
+    `SegmentHandle`. A batch that `is_urgent` interrupts the one that the worker computes.
     """
 
     id: int
@@ -71,6 +71,15 @@ class Batch:
     tokens: int
     padded_tokens: int
     segment: Segment
+    is_urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nobody waits for these sentences of a batch any more, by their numbers in it."""
+
+    batch: int
+    sentences: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +108,12 @@ class LoadFailed:
 class Done:
     """The vectors of a batch are in its segment, except for the sentences in `not_finite`.
 
+    The hits and misses of the cache are those since the last batch that was done.
     `unknown` counts the tokens of each sentence that have no word vector; empty where no sentence
     of the batch asks for word vectors.
     """
 
     batch: int
-    seconds: float
     cache_hits: int
     cache_misses: int
     not_finite: tuple[int, ...] = ()
@@ -116,7 +125,6 @@ class Failed:
     """A batch raised an exception. `memory` tells that the device had no memory left for it."""
 
     batch: int
-    seconds: float
     memory: bool
     reason: str
 

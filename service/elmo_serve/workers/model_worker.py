@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import orjson
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_model.inference.caches import WordCache
 from elmo_model.models.catalogue import tokenization
@@ -17,19 +19,33 @@ from elmo_model.neighbours.centre import Centre
 from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors.look_up import WordVectors
+from elmo_serve.output import NAMED
 from elmo_serve.token_warnings import TokenLimit
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import (
     Batch,
     Done,
+    Drop,
     Failed,
     Message,
     ModelInfo,
 )
+from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, view
-from elmo_serve.workers.vectors import Network, Static, on_host, static_vectors, vectors_of
+from elmo_serve.workers.vectors import (
+    Control,
+    Network,
+    Static,
+    Steps,
+    on_host,
+    static_vectors,
+    vectors_in_steps,
+    whole,
+)
 
 _CUDA_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+
+_PART_NUMBERS = 1 << 20  # of vectors that are looked through at once
 
 
 class ServedNetwork(Network, Protocol):
@@ -73,7 +89,7 @@ class DeviceLostError(Exception):
 
 
 class Runner:
-    """A model on a device. Single-threaded: one batch at a time."""
+    """A model on a device. Single-threaded: one batch at a time, which urgent ones interrupt."""
 
     def __init__(
         self,
@@ -95,6 +111,45 @@ class Runner:
         self.seconds_per_token, self.seconds_per_step = seconds  # as in `Ready`
         self._network = network
         self._device = device
+        self._hits, self._misses = network.word_cache.hits, network.word_cache.misses  # reported
+
+    def serve(self, parent: Parent) -> None:
+        """Compute batches in the order of their messages, and urgent ones on top of others.
+
+        Raises:
+            EOFError: the server has closed the channel.
+            DeviceLostError: this process cannot use its device any more.
+        """
+        waiting: deque[Batch] = deque()
+        while True:
+            batch = waiting.popleft() if waiting else parent.receive()
+            if isinstance(batch, Drop):  # of a batch that has ended
+                continue
+            control = Control(parent.has_message)
+            for _ in self._answer(batch, parent, control):
+                message = parent.receive()
+                if isinstance(message, Drop):
+                    if message.batch == batch.id:
+                        control.dropped.update(message.sentences)
+                elif message.is_urgent:
+                    whole(self._answer(message, parent, Control()))
+                else:
+                    waiting.append(message)
+
+    def _answer(self, batch: Batch, parent: Parent, control: Control) -> Steps[None]:
+        """Compute a batch, with stops, and send its result."""
+        memory = parent.memory(batch.segment)
+        parent.send((yield from self._result(batch, memory, control)))
+
+    def _layers_in(self, batch: Batch, memory: Bytes, tokens: int) -> Tensor | None:
+        """Return the memory of a batch as its layers, where one sentence asks for all of them.
+
+        A long sentence then needs no second copy.
+        """
+        count, width = self.info.layers, self.info.dimension
+        if batch.outputs != (NAMED["all"](count),) or self._device.type != "cpu":
+            return None
+        return torch.from_numpy(view(memory, batch.offsets[0], (count, tokens, width), "float32"))
 
     def run(self, batch: Batch, memory: Bytes) -> Message:
         """Compute a batch and write sentence i to `memory` at `batch.offsets[i]`.
@@ -102,47 +157,58 @@ class Runner:
         Raises:
             DeviceLostError: when this process cannot use its device any more.
         """
-        cache = self._network.word_cache
-        hits, misses, start = cache.hits, cache.misses, time.perf_counter()
+        return whole(self._result(batch, memory, Control()))
+
+    def _result(self, batch: Batch, memory: Bytes, control: Control) -> Steps[Message]:
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
+            control = replace(control, layers=self._layers_in(batch, memory, len(sentences[0])))
             static = static_vectors(self._words, sentences, batch.outputs)
-            not_finite = self._write(sentences, batch, static, memory)
+            with torch.inference_mode():
+                vectors = yield from vectors_in_steps(
+                    self._network, sentences, batch.outputs, static, self._language, control
+                )
+                not_finite = _write(batch, vectors, memory, control.dropped)
         except Exception as error:  # an exception of the model fails its batch, not the worker
             memory_short = is_memory_short(error)
             if isinstance(error, torch.AcceleratorError) and not memory_short:
                 # After an illegal access, for one, every later call of this process fails too.
                 raise DeviceLostError(one_line(error)) from error
-            seconds = time.perf_counter() - start
             reason = f"{type(error).__name__}: {error}"
             del error  # it holds the frames, which hold the tensors
             if memory_short and self._device.type == "cuda":
                 torch.cuda.empty_cache()
-            return Failed(batch.id, seconds, memory_short, reason)
-        seconds = time.perf_counter() - start
-        found, missed = cache.hits - hits, cache.misses - misses
-        return Done(batch.id, seconds, found, missed, not_finite, _unknown(static))
+            return Failed(batch.id, memory_short, reason)
+        cache = self._network.word_cache
+        found, missed = cache.hits - self._hits, cache.misses - self._misses
+        self._hits, self._misses = cache.hits, cache.misses
+        return Done(batch.id, found, missed, not_finite, _unknown(static))
 
-    def _write(
-        self,
-        sentences: Sequence[Sequence[str]],
-        batch: Batch,
-        static: Sequence[Static | None],
-        memory: Bytes,
-    ) -> tuple[int, ...]:
-        """Write the vectors of a batch; return the sentences whose vectors are not finite."""
-        with torch.inference_mode():
-            vectors = vectors_of(self._network, sentences, batch.outputs, static, self._language)
-            vectors = on_host(vectors, [output.dtype for output in batch.outputs])
-        not_finite = []
-        for index, (own, offset, wanted) in enumerate(
-            zip(vectors, batch.offsets, batch.outputs, strict=True)
-        ):
-            target = view(memory, offset, tuple(own.shape), wanted.dtype)
+
+def _is_finite(target: NDArray[Any]) -> bool:
+    """Tell whether all numbers are finite, with little memory."""
+    flat = target.reshape(-1)
+    parts = (flat[start : start + _PART_NUMBERS] for start in range(0, flat.size, _PART_NUMBERS))
+    return all(np.isfinite(part).all() for part in parts)
+
+
+def _write(
+    batch: Batch, vectors: Sequence[Tensor], memory: Bytes, dropped: Collection[int]
+) -> tuple[int, ...]:
+    """Write the vectors of a batch; return the sentences whose vectors are not finite."""
+    vectors = on_host(vectors, [output.dtype for output in batch.outputs])
+    not_finite = []
+    for index, (own, offset, wanted) in enumerate(
+        zip(vectors, batch.offsets, batch.outputs, strict=True)
+    ):
+        if index in dropped:
+            continue
+        target = view(memory, offset, tuple(own.shape), wanted.dtype)
+        if own.data_ptr() != target.ctypes.data:  # it was not written there at once
             torch.from_numpy(target).copy_(own)
-            if not np.isfinite(target).all():
-                not_finite.append(index)
-        return tuple(not_finite)
+        if not _is_finite(target):
+            not_finite.append(index)
+    return tuple(not_finite)
 
 
 def _unknown(static: Sequence[Static | None]) -> tuple[int, ...]:

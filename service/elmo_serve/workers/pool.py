@@ -34,7 +34,7 @@ _PREFETCH_LEAD_SECONDS = 0.005
 A larger value makes new requests wait behind the batch that was given ahead.
 """
 
-_SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
+SHORTEST_WAIT_SECONDS = 0.001  # the resolution of the event loop's timers
 
 
 WorkerSlot = Slot[Batch]
@@ -57,7 +57,7 @@ class BatchListener(Protocol):
         """Handle a batch that raised. The worker is alive."""
 
     def on_lost(self, running: Batch | None, waiting: Sequence[Batch], reason: str) -> None:
-        """Handle the loss of a worker: it was working on `running` and had not begun `waiting`."""
+        """Handle the loss of a worker: it was working on `running` and not on `waiting`."""
 
 
 class WorkerPool:
@@ -108,8 +108,9 @@ class WorkerPool:
             slot.start()
 
     def submit(self, batch: Batch, slot: WorkerSlot) -> None:
-        """Give a worker a batch; it runs behind those it already has."""
-        slot.assign(batch, batch.padded_tokens)
+        """Give a worker a batch; it runs behind those it already has, unless it is urgent."""
+        steps = batch.padded_tokens // len(batch.sentences)
+        slot.assign(batch, batch.padded_tokens, steps, is_urgent=batch.is_urgent)
         slot.child.send(batch, batch.segment)
 
     def kill(self) -> None:
@@ -164,7 +165,7 @@ class WorkerPool:
         slot = self._least_busy()
         if slot is None or not _can_prefetch(slot, queued_tokens):
             return None
-        return max(_SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
+        return max(SHORTEST_WAIT_SECONDS, slot.seconds_left - _PREFETCH_LEAD_SECONDS)
 
     def _least_busy(self) -> WorkerSlot | None:
         ready = [slot for slot in self.slots if slot.is_ready]
@@ -198,7 +199,7 @@ class WorkerPool:
     def _on_ready(self, slot: WorkerSlot, ready: Ready) -> None:
         self.info = ready.info
         self.kernels[slot.labels["device"]] = ready.info.kernel
-        slot.mark_ready(ready, ready.seconds_per_token)
+        slot.mark_ready(ready, ready.seconds_per_token, ready.seconds_per_step)
         self._metrics.worker_up.labels(**slot.labels).inc()
         _log.info("worker ready", extra=slot.labels)
         self._count_ready()
@@ -209,7 +210,7 @@ class WorkerPool:
                 other.start(ready)
 
     def _on_batch_end(self, slot: WorkerSlot, message: Done | Failed) -> None:
-        batch = slot.finish()
+        batch = slot.finish(next(each for each in slot.tasks if each.id == message.batch))
         is_memory_short = isinstance(message, Failed) and message.memory
         if slot.fit_budget(batch.padded_tokens, was_memory_short=is_memory_short):
             self._metrics.batch_budget.labels(**slot.labels).set(slot.budget)

@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -335,6 +336,12 @@ class Parent:
         for segment_id in passed:
             self._descriptors[segment_id] = self._passed.popleft()
         return message
+
+    def has_message(self) -> bool:
+        """Tell whether `receive` has something to read. Thread-safe, and takes a microsecond."""
+        poll = select.poll()  # of this call alone: one poll object serves one thread
+        poll.register(self._end, select.POLLIN)
+        return bool(poll.poll(0))
 
     def send(self, message: object) -> None:
         """Send a message to the server; block while the socket is full."""

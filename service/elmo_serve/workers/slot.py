@@ -85,7 +85,8 @@ class Child(Protocol):
 class LostTasks(Generic[TaskT]):
     """The tasks of a child that has ended without being asked to.
 
-    `running` is the task it was working on, `waiting` are those it had not begun.
+    `running` is the task it was working on; `waiting` are those that it had not begun, and one that
+    was interrupted.
     """
 
     reason: str
@@ -157,12 +158,24 @@ class BatchBudget:
             self.size = min(self._largest, self.size + self.size // _GROWTH + 1)
 
 
+@dataclass(slots=True, eq=False)
+class _Assigned(Generic[TaskT]):
+    """A task of a slot; `seconds` are those that it ran before it was interrupted."""
+
+    task: TaskT
+    size: int
+    steps: int
+    is_urgent: bool
+    seconds: float = 0.0
+
+
 class Slot(Generic[TaskT]):
     """A place for one child at a time, and the tasks that were given to it.
 
-    The child works on one task at a time, in the order of `assign`. It is killed when a task, or
-    its start, takes too long, and replaced whenever it ends. `all_slots` are those of the pool:
-    while none of them is ready, replacements start without a long delay.
+    The child works on one task at a time, in the order of `assign`; an urgent one interrupts the
+    one that runs. It is killed when a task, or its start, takes too long, and replaced whenever it
+    ends. `all_slots` are those of the pool: while none of them is ready, replacements start without
+    a long delay.
     """
 
     def __init__(
@@ -186,10 +199,11 @@ class Slot(Generic[TaskT]):
         self._report: Any = None  # with which a child was ready
         self._budget = BatchBudget(spec.largest_size)
         self._full_pace = 0.0  # seconds a unit, of the last task that was about full
-        self._tasks: deque[tuple[TaskT, int]] = deque()
+        self._tasks: deque[_Assigned[TaskT]] = deque()
         self._watchdog = Watchdog(self._kill_hung, clock)
         self._latency = LatencyEstimate(spec.timeouts, spec.minimum_size)
-        self._began = 0.0  # when the first of the tasks began to run
+        self._began = 0.0  # when the first of the tasks began to run, or to run again
+        self._pause = 0.0  # seconds of the last interruption of it
         self._ready_since = 0.0
         self._losses = 0  # in a row
         self._silence = 0.0  # seconds after which the child was killed as hung
@@ -221,7 +235,17 @@ class Slot(Generic[TaskT]):
     @property
     def running(self) -> TaskT | None:
         """The task that runs, if there is one."""
-        return self._tasks[0][0] if self._tasks else None
+        return self._tasks[0].task if self._tasks else None
+
+    @property
+    def tasks(self) -> Sequence[TaskT]:
+        """The tasks that run or wait at the child."""
+        return [each.task for each in self._tasks]
+
+    @property
+    def interruptible_in(self) -> float:
+        """Return the seconds until the task that runs has run as long as its last interruption."""
+        return max(0.0, self._began + self._pause - self._clock.now())
 
     @property
     def full_seconds(self) -> float:
@@ -233,8 +257,9 @@ class Slot(Generic[TaskT]):
         """Return about how long the task that runs still takes; 0 while nothing is known."""
         if not self._tasks:
             return 0.0
-        running = self._clock.now() - self._began
-        return max(0.0, self._full_pace * self._tasks[0][1] - running)
+        first = self._tasks[0]
+        running = first.seconds + self._clock.now() - self._began
+        return max(0.0, self._full_pace * first.size - running)
 
     def start(self, report: Any = None) -> None:
         """Start the child; `report` is the one with which another child of the pool was ready."""
@@ -250,10 +275,13 @@ class Slot(Generic[TaskT]):
             lambda reason: self._on_exit(reason) if child is self.child else None,
         )
 
-    def mark_ready(self, report: Any = None, seconds_per_unit: float = 0.0) -> None:
+    def mark_ready(
+        self, report: Any = None, seconds_per_unit: float = 0.0, seconds_per_step: float = 0.0
+    ) -> None:
         """Note that the child has started; its warm-up took so long per unit of size, if known.
 
-        `report` is given to the maker of the next child.
+        `report` is given to the maker of the next child. A step is one of those that a task takes
+        one after the other, whatever its size.
         """
         self.state, self.reason = "ready", ""
         self.failed_starts = 0
@@ -262,29 +290,43 @@ class Slot(Generic[TaskT]):
         self._watchdog.cancel()
         self._full_pace = self._full_pace or seconds_per_unit
         if seconds_per_unit:
-            self._latency.calibrate(seconds_per_unit)
+            self._latency.calibrate(seconds_per_unit, seconds_per_step)
 
     def mark_failed(self, reason: str) -> None:
         """Note why the child cannot start. It ends by itself."""
         self.reason = reason
 
-    def assign(self, task: TaskT, size: int) -> None:
-        """Note that the child was given a task of so many units."""
-        self._tasks.append((task, size))
-        if len(self._tasks) == 1:
-            self._began = self._clock.now()
+    def assign(self, task: TaskT, size: int, steps: int = 0, *, is_urgent: bool = False) -> None:
+        """Note that the child was given a task of so many units and steps.
+
+        An urgent one interrupts the task that runs.
+        """
+        now, added = self._clock.now(), _Assigned(task, size, steps, is_urgent)
+        if is_urgent and self._tasks:
+            self._tasks[0].seconds += now - self._began
+            self._tasks.appendleft(added)
+        else:
+            self._tasks.append(added)
+        if self._tasks[0] is added:
+            self._began, self._pause = now, 0.0
             self.renew()
 
-    def finish(self) -> TaskT:
-        """Note that the first task is done, and return it."""
-        task, size = self._tasks.popleft()
-        now = self._clock.now()
-        self.seconds, self._began = now - self._began, now
-        if 2 * size >= max(1, self.budget):
-            self._full_pace = self.seconds / size
-        self._latency.learn(size, self.seconds)
+    def finish(self, task: TaskT | None = None) -> TaskT:
+        """Note that the first task, or `task`, is done, and return it.
+
+        A task may be done before the child has read of the one that was to interrupt it.
+        """
+        done = next(each for each in self._tasks if task is None or each.task is task)
+        now, self.seconds = self._clock.now(), done.seconds
+        if done is self._tasks[0]:
+            self.seconds += now - self._began
+            self._began, self._pause = now, self.seconds if done.is_urgent else 0.0
+        self._tasks.remove(done)
+        if 2 * done.size >= max(1, self.budget):
+            self._full_pace = self.seconds / done.size
+        self._latency.learn(done.size, self.seconds)
         self.renew()
-        return task
+        return done.task
 
     def fit_budget(self, size: int, *, was_memory_short: bool) -> bool:
         """Learn the budget from a task of this size; return whether the budget has changed."""
@@ -298,7 +340,7 @@ class Slot(Generic[TaskT]):
     def renew(self) -> None:
         """Give the task that runs its full time from now on."""
         if self._tasks:
-            self._watchdog.wait(self._latency.timeout(self._tasks[0][1]))
+            self._watchdog.wait(self._latency.timeout(self._tasks[0].size, self._tasks[0].steps))
         else:
             self._watchdog.cancel()
 
@@ -355,7 +397,7 @@ class Slot(Generic[TaskT]):
                 reason += f" after {self._silence:.1f} s without a message"
         else:
             reason = self.reason  # given by the child itself
-        tasks = [task for task, _ in self._tasks]
+        tasks = list(self.tasks)
         running = tasks.pop(0) if was_ready and tasks else None
         return LostTasks(reason, was_ready, bool(self._silence), running, tasks)
 

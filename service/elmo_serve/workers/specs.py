@@ -17,7 +17,7 @@ from elmo_serve.settings import Settings
 from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.workers import devices
 from elmo_serve.workers.devices import Hardware
-from elmo_serve.workers.messages import Batch, Ready, RunnerSettings
+from elmo_serve.workers.messages import Ready, RunnerSettings
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.slot import Child, SlotSpec
@@ -104,10 +104,10 @@ def work(parent: Parent, settings: RunnerSettings) -> None:
     logs.configure(settings.log_level, settings.log_format)
     runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
-    while runner is not None:
-        batch: Batch = parent.receive()
-        try:
-            parent.send(runner.run(batch, parent.memory(batch.segment)))
-        except model_worker.DeviceLostError as error:
-            _log.error("device lost", extra={"device": settings.device, "reason": str(error)})
-            sys.exit(1)
+    if runner is None:
+        return
+    try:
+        runner.serve(parent)
+    except model_worker.DeviceLostError as error:
+        _log.error("device lost", extra={"device": settings.device, "reason": str(error)})
+        sys.exit(1)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.inference.batch_run import never
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
 from elmo_model.word_vectors.look_up import WordVectors
@@ -24,13 +25,62 @@ class Mixer(Protocol):
         """Map mixed vectors (..., 2P) to the space that aligned languages share."""
 
 
+class Run(Protocol):
+    """The computation of all layers of a batch, which can stop: a `BatchRun`."""
+
+    @property
+    def representations(self) -> Representations:
+        """The layers, once the run has ended."""
+
+    def advance(self, stop: Callable[[], bool]) -> bool:
+        """Compute until the end or until `stop`; tell whether the end is reached."""
+
+    def drop(self, sentences: Iterable[int]) -> None:
+        """Compute some sentences no further than the block that has begun."""
+
+
 class Network(Mixer, Protocol):
     """A network that computes all layers of a batch: an `Encoder`."""
 
-    def encode_whole(
-        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
-    ) -> Representations:
-        """Map sentences to all layers, from zero state, with boundaries when `bounded`."""
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        bounded: bool = False,
+        layers: Tensor | None = None,
+    ) -> Run:
+        """Map sentences to all layers, from zero state, with boundaries when `bounded`.
+
+        The layers are written to `layers` where it is given.
+        """
+
+
+Result = TypeVar("Result")
+
+Steps = Generator[None, None, Result]
+"""A computation that stops now and then, and returns a result in the end."""
+
+
+def whole(steps: Steps[Result]) -> Result:
+    """Compute to the end without a stop; return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Result", end.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """When the computation of a batch stops, and the sentences that it leaves out from then on.
+
+    `stop` is called after each time step, by two threads at once. `layers` is memory for the layers
+    of a batch without boundaries, (L + 1, N, 2P); None for new memory.
+    """
+
+    stop: Callable[[], bool] = never
+    dropped: set[int] = field(default_factory=set)
+    layers: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +116,19 @@ def vectors_of(
     static: Sequence[Static | None] | None = None,
     language: LanguageModel | None = None,
 ) -> list[Tensor]:
-    """Map sentences to the outputs that they ask for.
+    """Map sentences to the outputs that they ask for, as `vectors_in_steps` does."""
+    return whole(vectors_in_steps(network, sentences, wanted, static, language, Control()))
+
+
+def vectors_in_steps(
+    network: Network,
+    sentences: Sequence[Sequence[str]],
+    wanted: Sequence[Wanted],
+    static: Sequence[Static | None] | None,
+    language: LanguageModel | None,
+    control: Control,
+) -> Steps[list[Tensor]]:
+    """Map sentences to the outputs that they ask for; stop whenever `control` says so.
 
     `static` has the result of `static_vectors`, for outputs with word vectors appended. `language`
     is the language model, for its outputs.
@@ -75,6 +137,15 @@ def vectors_of(
     and the variance (AllenNLP `scalar_mix.py`).
     """
     vectors: dict[int, Tensor] = {}
+
+    def encode(members: list[int], bounded: bool = False) -> Steps[Representations]:
+        layers = None if bounded else control.layers
+        run = network.encode([sentences[i] for i in members], bounded=bounded, layers=layers)
+        while not run.advance(control.stop):
+            yield
+            run.drop([place for place, i in enumerate(members) if i in control.dropped])
+        return run.representations
+
     for normalised in (False, True):
         asked = {
             i: output
@@ -84,15 +155,15 @@ def vectors_of(
         members = list(asked)
         if not members:
             continue
-        own = [sentences[i] for i in members]
-        representations = network.encode_whole(own, bounded=normalised)
+        representations = yield from encode(members, normalised)
         appended = None if static is None else [static[i] for i in members]
         found = select(network, representations, list(asked.values()), appended)
         vectors.update(zip(members, found, strict=True))
     others = [i for i, output in enumerate(wanted) if not isinstance(output, Output)]
     if others and language is not None:
+        layers = (yield from encode(others)).sentences()
         own = [sentences[i] for i in others]
-        results = language.results(own, [wanted[i] for i in others])
+        results = language.results(own, [wanted[i] for i in others], layers)
         vectors.update(zip(others, results, strict=True))
     return [vectors[i] for i in range(len(wanted))]
 

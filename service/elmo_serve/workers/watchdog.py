@@ -80,22 +80,24 @@ class LatencyEstimate:
         self._timeouts = timeouts
         self._minimum_size = minimum_size
         self._calibrated = 0.0
+        self._seconds_per_step = 0.0
         self._recent: deque[float] = deque(maxlen=_RECENT_TASKS)  # seconds a unit
 
-    def calibrate(self, seconds_per_unit: float) -> None:
+    def calibrate(self, seconds_per_unit: float, seconds_per_step: float = 0.0) -> None:
         """Take the pace of a warm-up as a lower bound of the estimate."""
-        self._calibrated = seconds_per_unit
+        self._calibrated, self._seconds_per_step = seconds_per_unit, seconds_per_step
 
     def learn(self, size: int, seconds: float) -> None:
         """Count a task that is done."""
         self._recent.append(seconds / max(size, self._minimum_size))
 
-    def timeout(self, size: int) -> float:
-        """Return the seconds after which a task of this size counts as hung."""
+    def timeout(self, size: int, steps: int = 0) -> float:
+        """Return the seconds after which a task of this size and so many steps counts as hung."""
         if not self._recent and not self._calibrated:
             return self._timeouts.first_batch
         slowest = max(self._calibrated, *self._recent, 0.0)
-        return max(self._timeouts.batch, _FACTOR * slowest * max(size, self._minimum_size))
+        expected = max(slowest * max(size, self._minimum_size), self._seconds_per_step * steps)
+        return max(self._timeouts.batch, _FACTOR * expected)
 
 
 class Watchdog:

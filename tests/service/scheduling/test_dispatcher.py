@@ -12,7 +12,7 @@ import pytest
 
 from elmo_serve.errors import SentenceFailed, Unavailable
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.workers.messages import Batch
+from elmo_serve.workers.messages import Batch, Drop
 from elmo_serve.workers.shared_memory import Segment
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.engines import (
@@ -98,19 +98,105 @@ async def test_a_short_request_is_answered_while_a_bulk_request_runs() -> None:
 
 
 @in_virtual_time
-async def test_a_short_request_waits_for_the_batch_that_runs_and_for_no_other() -> None:
-    async with bench(slow(1e-4), budget=512) as b:  # batches of 51 ms
-        bulk = b.ask(same_length("w", 3_000))
-        for turn in range(5):
-            begun = len(b.batches)
-            await until(lambda begun=begun: len(b.batches) > begun + 2)  # type: ignore[misc]
-            begun = len(b.batches)
-            await b.ask([[f"small{turn}"] * 6])
-            own = b.batches[begun]
+async def test_a_short_request_interrupts_the_batch_of_bulk_that_runs() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        sentences = same_length("w", 30)
+        bulk = b.ask(sentences)
+        await until(lambda: bool(b.batches))
+        first, second = b.ask([["small"]]), b.ask([["other"], ["small"]])
+        await until(lambda: len(b.batches) > 1)
+        assert [batch.is_urgent for batch in b.batches] == [False, True]
+        third = b.ask([["third"]])
+        await turns()
+        assert len(b.batches) == 2  # an interactive batch is not interrupted
+        b.workers[0].finish()
 
-            assert orjson.dumps([f"small{turn}"] * 6) in own.sentences
-            assert own.padded_tokens <= 512 // 16
+        check(await first, [["small"]])
+        check(await second, [["other"], ["small"]])
+        await until(lambda: len(b.batches) > 2)
+        b.workers[0].finish()
+        check(await third, [["third"]])
+        assert not bulk.done()
+        b.workers[0].open()
+        check(await bulk, sentences)
+        assert b.computed[b.batches[0].sentences[0]] == 1
+
+
+@in_virtual_time
+async def test_late_bulk_is_interrupted_too() -> None:
+    """In a long queue all bulk is late, and stands before interactive sentences."""
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        bulk = [b.ask(same_length(f"w{n}", 30), timeout=3_600.0) for n in range(10)]
+        await until(lambda: bool(b.batches))
+        await asyncio.sleep(30.0)  # each was due after 2 s
+        small = b.ask([["small"]])
+        await until(lambda: len(b.batches) == 2)
+        b.workers[0].finish()
+
+        check(await small, [["small"]])
+        assert not any(each.done() for each in bulk)
+        b.workers[0].open()
+        await asyncio.gather(*bulk)
+
+
+@in_virtual_time
+async def test_bulk_runs_for_as_long_as_its_last_interruption_took() -> None:
+    """Else a stream of interactive requests would stop it for ever."""
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        bulk = b.ask(same_length("w", 30), timeout=3_600.0)
+        await until(lambda: bool(b.batches))
+        first = b.ask([["first"]])
+        await until(lambda: len(b.batches) == 2)
+        await asyncio.sleep(7.0)
+        b.workers[0].finish()
+        await first
+        second = b.ask([["second"]])
+        await asyncio.sleep(6.9)
+        assert len(b.batches) == 2
+        await asyncio.sleep(0.2)
+        assert len(b.batches) == 3
+
+        b.workers[0].open()
+        await asyncio.gather(bulk, second)
+
+
+@in_virtual_time
+async def test_sentences_that_nobody_waits_for_are_dropped_from_the_batch_that_runs() -> None:
+    async with bench(lambda: GatedWorker(is_open=False)) as b:
+        bulk = b.ask(sentences := same_length("w", 30))
+        await until(lambda: bool(b.batches))
+        (batch,) = b.batches
+        kept = b.ask([sentences[0]])
+        await turns()
         bulk.cancel()
+        await until(lambda: bool(b.workers[0].drops))
+
+        (drop,) = (drop for drop in b.workers[0].drops if drop.batch == batch.id)
+        assert [batch.sentences[i] for i in drop.sentences] == list(batch.sentences[1:])
+        again = b.ask([sentences[1]])  # the vectors of the one that runs will be undefined
+        await turns()
+        b.workers[0].open()
+        check(await kept, [sentences[0]])
+        check(await again, [sentences[1]])
+        assert b.computed[batch.sentences[1]] == 2
+
+
+@in_virtual_time
+async def test_an_interrupted_batch_and_the_urgent_one_are_both_run_again_after_a_loss() -> None:
+    async with bench(lambda: GatedWorker(is_open=False), GatedWorker) as b:
+        b.workers[1].close()
+        bulk = b.ask(sentences := same_length("w", 30))
+        await until(lambda: len(b.batches) == 2)
+        small = b.ask([["small"]])
+        await until(lambda: len(b.batches) == 3)
+        (lost,) = (worker for worker in b.workers if len(worker.batches) == 2)
+        lost.die("was killed by SIGKILL")
+        for worker in b.workers:
+            if worker is not lost:
+                worker.open()
+
+        check(await small, [["small"]])
+        check(await bulk, sentences)
 
 
 @pytest.mark.parametrize(
@@ -395,10 +481,10 @@ async def test_results_are_not_lost_when_there_is_no_memory_for_the_next_batch()
 class TakesOne(GatedWorker):
     """A worker that cannot be given a second batch."""
 
-    def send(self, batch: Batch, /, *segments: Segment) -> None:
+    def send(self, message: Batch | Drop, /, *segments: Segment) -> None:
         if self.batches:
             raise MemoryError
-        super().send(batch, *segments)
+        super().send(message, *segments)
 
 
 @in_virtual_time

@@ -1,9 +1,11 @@
 """The runner: batches, and failures of a batch and of a device."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 import torch
 from torch import Tensor
@@ -12,12 +14,13 @@ from elmo_model.checkpoints import load
 from elmo_model.inference.caches import WordCache
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import Origin
-from elmo_model.network.state import Representations
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_serve.output import Output
-from elmo_serve.workers.messages import Batch, Done, Failed
+from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
-from elmo_serve.workers.shared_memory import SharedMemoryPool
+from elmo_serve.workers.process import Parent
+from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool
+from elmo_serve.workers.vectors import Run
 from tests.support.checkpoints import write_pair
 
 
@@ -41,9 +44,13 @@ class FailingNetwork:
         self.word_cache = WordCache(0)
         self._error = error
 
-    def encode_whole(
-        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
-    ) -> Representations:
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        bounded: bool = False,
+        layers: Tensor | None = None,
+    ) -> Run:
         raise self._error
 
     def align(self, vectors: Tensor) -> Tensor:
@@ -115,3 +122,111 @@ def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -
     np.testing.assert_array_equal(found, first[2].numpy())
     halves = np.frombuffer(memory, np.float16, 24, offset=64).reshape(3, 1, 8)
     np.testing.assert_array_equal(halves, second.numpy().astype(np.float16))
+
+
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+
+ALL = Output(layers=(0, 1, 2), stacked=True)
+
+
+class Messages(Parent):
+    """The server's messages to a worker, which are all there from the start, and its answers."""
+
+    def __init__(self, *messages: Batch | Drop) -> None:
+        self._messages = list(messages)
+        self.answers: list[Message] = []
+
+    def has_message(self) -> bool:
+        return bool(self._messages)
+
+    def receive(self) -> object:
+        if not self._messages:
+            raise EOFError
+        return self._messages.pop(0)
+
+    def send(self, message: object) -> None:
+        assert isinstance(message, Done | Failed)
+        self.answers.append(message)
+
+    def memory(self, segment: SegmentHandle | Segment) -> Bytes:
+        assert isinstance(segment, Segment)
+        return np.frombuffer(segment.memory, np.uint8)
+
+
+def batch_of(
+    number: int, sentences: list[list[str]], *, is_urgent: bool = False, dimension: int = 8
+) -> tuple[Batch, list[Bytes]]:
+    """Return a batch that asks for all layers, and the memory of each sentence."""
+    sizes = [ALL.size(len(sentence), dimension) for sentence in sentences]
+    ends = np.cumsum(sizes).tolist()
+    segment, memory = SharedMemoryPool().acquire(ends[-1])
+    offsets = tuple(end - size for end, size in zip(ends, sizes, strict=True))
+    texts, cost = tuple(map(orjson.dumps, sentences)), sum(map(len, sentences))
+    outputs = (ALL,) * len(sentences)
+    batch = Batch(number, texts, outputs, offsets, cost, cost, segment, is_urgent)
+    return batch, [memory[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def served(encoder: Encoder, *messages: Batch | Drop) -> list[Message]:
+    parent = Messages(*messages)
+    with pytest.raises(EOFError):
+        Runner(encoder, "float32", torch.device("cpu")).serve(parent)
+    return parent.answers
+
+
+@pytest.mark.parametrize("gate_cache_bytes", [0, 4_000, 1_000_000])
+def test_an_interrupted_batch_has_the_same_bits_and_comes_after_the_urgent_one(
+    tmp_path: Path, gate_cache_bytes: int
+) -> None:
+    encoder = Encoder.of(load(write_pair(tmp_path)), gate_cache_bytes=gate_cache_bytes)
+    sentences = [[f"{row}-{column}" for column in range(100)] for row in range(5)]
+    alone, expected = batch_of(1, sentences)
+    served(encoder, alone)
+
+    bulk, found = batch_of(2, sentences)
+    other, _ = batch_of(3, [["other"]])
+    urgent = [batch_of(number, [["urgent", f"{number}"]], is_urgent=True) for number in (4, 5)]
+    answers = served(encoder, bulk, urgent[0][0], other, urgent[1][0])
+
+    assert all(isinstance(answer, Done) for answer in answers)
+    assert [answer.batch for answer in answers] == [4, 5, 2, 3]  # type: ignore[union-attr]
+    assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
+    for batch, (memory,) in urgent:
+        wanted = encoder.embed([orjson.loads(batch.sentences[0])])[0].numpy()
+        assert memory.tobytes() == wanted.tobytes()
+
+
+def test_a_sentence_that_is_dropped_is_computed_no_further(tmp_path: Path) -> None:
+    encoder = Encoder.of(load(write_pair(tmp_path)))
+    sentences = [[f"{column}" for column in range(length)] for length in (200, 90)]
+    alone, (_, expected) = batch_of(1, sentences)
+    served(encoder, alone)
+    batch, (dropped, kept) = batch_of(2, sentences)
+    (done,) = served(encoder, batch, Drop(9, (1,)), Drop(2, (0,)))
+
+    assert isinstance(done, Done) and done.not_finite == ()
+    assert np.array_equal(kept, expected)
+    assert not dropped.any()
+
+
+@pytest.mark.skipif(not _CLEAR_REFS.exists(), reason="the peak of a process is that of Linux")
+def test_the_vectors_of_a_long_sentence_are_in_memory_once(tmp_path: Path) -> None:
+    encoder = Encoder.of(load(write_pair(tmp_path, cell=16, projection=512)), gate_cache_bytes=0)
+    words = [f"w{place % 50}" for place in range(2_000)]
+    short, _ = batch_of(1, [words[:200]], dimension=1_024)
+    batch, (memory,) = batch_of(2, [words], dimension=1_024)
+    served(encoder, short)
+    _CLEAR_REFS.write_text("5")  # the peak is what is in use now
+    before = peak_bytes()
+    (done,) = served(encoder, batch)
+    more = peak_bytes() - before
+
+    assert isinstance(done, Done)
+    assert np.isfinite(memory.view(np.float32)).all()
+    assert more < 1.5 * memory.nbytes
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had since the peak was last reset."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(line) * 1024

@@ -23,6 +23,7 @@ from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import LONGEST_OUTAGE_DELAY, MAX_FAILED_STARTS, SlotSpec
 from elmo_serve.workers.watchdog import Timeouts
 from tests.support.clock import FakeClock
+from tests.support.engines import TOP
 
 INFO = ModelInfo("fake", "0", "fake", 3, 4, 0, "float32")
 LABELS = {"model": "m", "device": "cpu"}
@@ -110,7 +111,7 @@ class Bench:
 
     def batch(self, number: int, padded_tokens: int = 1_000) -> Batch:
         segment, _ = self.memory.acquire(1)
-        return Batch(number, (), (), (), padded_tokens, padded_tokens, segment)
+        return Batch(number, (b"[]",), (TOP,), (0,), padded_tokens, padded_tokens, segment)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"elmo_{name}", labels)
@@ -122,8 +123,8 @@ async def test_a_pool_reports_its_workers_and_their_batches_in_order() -> None:
     worker.say(Ready(INFO))
     for number in (1, 2, 3):
         bench.submit(number)
-    worker.say(Done(1, 0.1, 0, 0))
-    worker.say(Failed(2, 0.1, False, "IndexError"))
+    worker.say(Done(1, 0, 0))
+    worker.say(Failed(2, False, "IndexError"))
     bench.submit(4)
     worker.end("exited with status 1")
 
@@ -188,11 +189,11 @@ async def test_a_batch_without_device_memory_halves_the_budget_and_many_others_r
     bench.workers[0].say(Ready(INFO))
     assert bench.metric("batch_budget_tokens", **LABELS) == 1_000
     bench.submit(1)
-    bench.workers[0].say(Failed(1, 0.1, True, "OutOfMemoryError"))
+    bench.workers[0].say(Failed(1, True, "OutOfMemoryError"))
     assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 500
     for number in range(32):
         bench.submit(number, 500)
-        bench.workers[0].say(Done(number, 0.1, 0, 0))
+        bench.workers[0].say(Done(number, 0, 0))
 
     assert bench.slot.budget == bench.metric("batch_budget_tokens", **LABELS) == 563
 
@@ -262,7 +263,7 @@ async def test_no_batch_is_given_ahead_of_a_long_one() -> None:
 
     assert bench.pool.free(1_000) is None
     assert bench.pool.free_in(1_000) is None
-    bench.workers[0].say(Done(1, 0.1, 0, 0))
+    bench.workers[0].say(Done(1, 0, 0))
     assert bench.pool.free(1_000) is bench.slot
 
 

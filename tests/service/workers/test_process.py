@@ -288,6 +288,17 @@ class Pair:
         self.child_end.close()
 
 
+async def test_a_child_can_tell_whether_there_is_a_message() -> None:
+    pair = Pair()
+    assert not pair.child.has_message()
+    pair.open()
+    pair.send("one")
+    assert pair.child.has_message()
+    await pair.receive()
+    assert not pair.child.has_message()
+    await pair.close()
+
+
 async def test_messages_arrive_in_order_in_both_directions() -> None:
     pair = Pair()
     pair.open()

@@ -196,6 +196,48 @@ def test_a_loss_names_the_task_that_ran_and_those_that_waited() -> None:
     assert bench.slot.task_count == 0
 
 
+def test_an_urgent_task_interrupts_the_one_that_runs_and_is_not_in_its_time() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("bulk", 1_000)
+    bench.slot.assign("next", 1_000)
+    bench.clock.advance(3)
+    bench.slot.assign("urgent", 10, is_urgent=True)
+    assert (bench.slot.running, bench.slot.tasks) == ("urgent", ["urgent", "bulk", "next"])
+    bench.clock.advance(4)
+    assert (bench.slot.finish("urgent"), bench.slot.seconds) == ("urgent", 4)
+    bench.clock.advance(1)
+    assert bench.slot.interruptible_in == 3
+    bench.clock.advance(1)
+    assert (bench.slot.finish("bulk"), bench.slot.seconds) == ("bulk", 5)
+
+
+def test_a_task_may_be_done_before_it_is_interrupted() -> None:
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.assign("bulk", 1_000)
+    bench.clock.advance(3)
+    bench.slot.assign("late", 10, is_urgent=True)
+    bench.clock.advance(1)
+
+    assert (bench.slot.finish("bulk"), bench.slot.seconds) == ("bulk", 3)
+    assert (bench.slot.running, bench.slot.tasks) == ("late", ["late"])
+    assert (bench.slot.finish("late"), bench.slot.seconds) == ("late", 1)
+
+
+def test_a_task_of_many_steps_has_the_time_of_its_steps() -> None:
+    """A step of one row takes longer than its part of a full task."""
+    bench = Bench()
+    bench.child.say("ready")
+    bench.slot.mark_ready(None, 1e-3, 0.1)
+    bench.slot.assign("long", 1_000, 1_000)
+    bench.clock.advance(999)
+    assert bench.losses == []
+    bench.clock.advance(2)
+
+    assert bench.losses[0].was_hung
+
+
 def test_a_child_that_is_silent_for_too_long_is_killed_and_the_reason_tells() -> None:
     bench = Bench()
     bench.child.say("ready")

@@ -1,7 +1,8 @@
 """Sentences with different outputs share a batch, and each gets the vectors it asks for."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,19 @@ SENTENCES = [["one", "two", "three"], [], ["four"]]
 WEIGHTS = (0.5, -1.0, 2.0)
 
 
+@dataclass
+class EndedRun:
+    """A run that has ended."""
+
+    representations: Representations
+
+    def advance(self, stop: Callable[[], bool]) -> bool:
+        return True
+
+    def drop(self, sentences: Iterable[int]) -> None:
+        raise NotImplementedError
+
+
 class FixedLayers:
     """A network whose layers of a sentence have the same bits in every batch.
 
@@ -33,14 +47,18 @@ class FixedLayers:
     def align(self, vectors: Tensor) -> Tensor:
         return vectors
 
-    def encode_whole(
-        self, sentences: Sequence[Sequence[str]], *, bounded: bool = False
-    ) -> Representations:
-        layers = [self._layers(sentence) for sentence in sentences]
+    def encode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        bounded: bool = False,
+        layers: Tensor | None = None,
+    ) -> EndedRun:
+        found = [self._layers(sentence) for sentence in sentences]
         if not bounded:
-            layers = [each[:, 1:-1] for each in layers]
-        lengths = tuple(each.shape[1] for each in layers)
-        return Representations(torch.cat(layers, dim=1), lengths, bounded)
+            found = [each[:, 1:-1] for each in found]
+        lengths = tuple(each.shape[1] for each in found)
+        return EndedRun(Representations(torch.cat(found, dim=1), lengths, bounded))
 
     def _layers(self, sentence: Sequence[str]) -> Tensor:
         seed = zlib.crc32(" ".join(sentence).encode())
@@ -78,7 +96,7 @@ def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
         Output(layers=(2,)),
         Output(weights=WEIGHTS, pooling="max"),
     ]
-    expected = select(network, network.encode_whole(sentences, bounded=True), wanted)
+    expected = select(network, network.encode(sentences, bounded=True).representations, wanted)
     found = vectors_of(network, sentences, wanted)
 
     for one, other in zip(found, expected, strict=True):
@@ -88,7 +106,7 @@ def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
 def test_all_layers_are_normalised_over_the_sentence_with_its_boundaries() -> None:
     network = FixedLayers()
     wanted = [Output(layers=(0, 1, 2), stacked=True, layer_norm=True), Output(layers=(1,))] * 2
-    bounded = network.encode_whole([SENTENCES[0]], bounded=True)
+    bounded = network.encode([SENTENCES[0]], bounded=True).representations
     expected = layer_norm(bounded.layers)[:, 1:-1]
     found = vectors_of(network, [SENTENCES[0], *SENTENCES], wanted)
 
