@@ -32,7 +32,7 @@ from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.messages import Done, ModelInfo, Ready, RunnerSettings
+from elmo_serve.workers.messages import Batch, Done, ModelInfo, Ready, RunnerSettings
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.servers import free_port
@@ -67,11 +67,12 @@ def echo(parent: Parent) -> None:
     """Answer zeros until the front hangs up."""
     parent.send(Ready(_INFO))
     while True:
-        batch = parent.receive()
+        if not isinstance(batch := parent.receive(), Batch):
+            continue
         memory = parent.memory(batch.segment)
         for offset, output in zip(batch.offsets, batch.outputs, strict=True):
             memory[offset : offset + output.size(10, _INFO.dimension)] = 0
-        parent.send(Done(batch.id, 0.0, 0, 0))
+        parent.send(Done(batch.id, 0, 0))
 
 
 def serve(port: int) -> int:

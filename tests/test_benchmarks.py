@@ -68,6 +68,18 @@ def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
     assert int(cells[1]) >= 300 and 0 < float(cells[5].strip().rstrip("%")) <= 100
 
 
+@pytest.mark.long
+def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
+    sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--rounds", "1", "--seconds", "1")
+    done = started("long_sentence", text, *sizes, "--against", shutil.which("elmo") or "elmo")
+    rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert [row[0].strip() for row in rows[1:]] == [
+        *("idle", "beside bulk", "beside the long sentence")
+    ], done.stderr
+    assert "The sentence of 300 tokens took" in done.stdout
+    assert "of the other checkout's" in done.stdout
+
+
 def test_the_floor_of_a_step_is_its_products_or_its_weights() -> None:
     original = LSTMConfig(2, 4096, 512, 3.0, 3.0, skip=True)
     weights = 4 * (4 * 4096 * 512 + 4096 * 512)  # of four layer-directions

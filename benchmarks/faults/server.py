@@ -10,32 +10,44 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
+from elmo_model.text.batches import BOUNDARIES
 from elmo_serve import logs
 from elmo_serve.http.server import run
 from elmo_serve.http.wiring import assemble
 from elmo_serve.settings import Settings, variable
 from elmo_serve.settings.text import from_strings
-from elmo_serve.workers.messages import Failed, RunnerSettings
+from elmo_serve.workers.messages import RunnerSettings
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 
 
 def work(parent: Parent, settings: RunnerSettings, word: str, memory_tokens: int) -> None:
     """Run batches until the front hangs up, except those that are to fail."""
-    from elmo_serve.workers import model_loading  # noqa: PLC0415  # torch, in this process only
+    # torch, in this process only
+    import torch  # noqa: PLC0415
+
+    from elmo_model.inference.batch_run import BatchRun  # noqa: PLC0415
+    from elmo_model.inference.encoder import Encoder  # noqa: PLC0415
+    from elmo_serve.workers import model_loading  # noqa: PLC0415
 
     logs.configure(settings.log_level, settings.log_format)
     runner, message = model_loading.start(settings, owns_process=True)
     parent.send(message)
-    while runner is not None:
-        batch = parent.receive()
-        if batch.padded_tokens > memory_tokens:
-            parent.send(Failed(batch.id, 0.0, True, "OutOfMemoryError: simulated"))
-        elif any(word.encode() in sentence for sentence in batch.sentences):
-            parent.send(Failed(batch.id, 0.0, False, "IndexError: simulated"))
-        else:
-            parent.send(runner.run(batch, parent.memory(batch.segment)))
+    encode = Encoder.encode
+
+    def faulty(self: Encoder, sentences: Sequence[Sequence[str]], **options: Any) -> BatchRun:
+        if (max(map(len, sentences)) + BOUNDARIES) * len(sentences) > memory_tokens:
+            raise torch.OutOfMemoryError("simulated")
+        if any(word in token for sentence in sentences for token in sentence):
+            raise IndexError("simulated")
+        return encode(self, sentences, **options)
+
+    Encoder.encode = faulty  # type: ignore[method-assign]
+    if runner is not None:
+        runner.serve(parent)
 
 
 def main() -> int:

@@ -183,8 +183,10 @@ async def test_sentences_that_nobody_waits_for_are_dropped_from_the_batch_that_r
 
 @in_virtual_time
 async def test_an_interrupted_batch_and_the_urgent_one_are_both_run_again_after_a_loss() -> None:
-    async with bench(lambda: GatedWorker(is_open=False), GatedWorker) as b:
-        b.workers[1].close()
+    async with bench(GatedWorker, GatedWorker) as b:
+        await until(lambda: b.pool.ready_count == 2)
+        for worker in b.workers:
+            worker.close()
         bulk = b.ask(sentences := same_length("w", 30))
         await until(lambda: len(b.batches) == 2)
         small = b.ask([["small"]])

@@ -170,7 +170,7 @@ def batch_of(
 def served(encoder: Encoder, *messages: Batch | Drop) -> list[Message]:
     parent = Messages(*messages)
     with pytest.raises(EOFError):
-        Runner(encoder, "float32", torch.device("cpu")).serve(parent)
+        Runner(encoder, torch.device("cpu")).serve(parent)
     return parent.answers
 
 
