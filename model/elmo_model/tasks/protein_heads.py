@@ -1,22 +1,21 @@
 """The two networks that were published with SeqVec, over the sum of its layers.
 
-Heinzinger et al. 2019, BMC Bioinformatics 20:723; the shapes are those of bio_embeddings 0.2.3,
-`extract/basic`. Their weights are not part of this project.
+Heinzinger et al. 2019, BMC Bioinformatics 20:723; the modules and their names are those of
+bio_embeddings 0.2.3, `extract/basic`. Their weights are not part of this project.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import batch_norm, conv1d, linear, relu
+from torch import nn
+from torch.nn.functional import relu
 
 from elmo_model.checkpoints import pickles
-from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import FolderSource
+from elmo_model.checkpoints.state_dict import Stored
 
 STRUCTURES: Final = {"DSSP3": "HEC", "DSSP8": "GHIBESTC", "disorder": "-X"}
 """The classes of a residue by the name of their file, a letter each."""
@@ -28,95 +27,74 @@ LOCATIONS: Final = (
 )
 MEMBRANES: Final = ("Soluble", "Membrane bound")
 
-_CLASSIFIERS: Final = {
-    "DSSP3": "dssp3_classifier",
-    "DSSP8": "dssp8_classifier",
-    "disorder": "diso_classifier",
-}
 _KERNEL: Final = 7  # residues that a convolution sees
 _HIDDEN: Final = 32
 
+HeadT = TypeVar("HeadT", bound=nn.Module)
 
-@dataclass(frozen=True, slots=True)
-class StructureHead:
+
+class StructureHead(nn.Module):
     """Two convolutions over residues: structure in three and in eight classes, and disorder."""
 
-    tensors: Mapping[str, Tensor]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.elmo_feature_extractor = _convolution(width, _HIDDEN)
+        self.dssp3_classifier = _convolution(_HIDDEN, len(STRUCTURES["DSSP3"]))
+        self.dssp8_classifier = _convolution(_HIDDEN, len(STRUCTURES["DSSP8"]))
+        self.diso_classifier = _convolution(_HIDDEN, len(STRUCTURES["disorder"]))
 
-    @classmethod
-    def read(cls, path: Path, width: int) -> "StructureHead":
-        """Read a state dict. Raises CheckpointError for one of another network."""
-        shapes: dict[str, tuple[int, ...]] = {
-            "elmo_feature_extractor.0.weight": (_HIDDEN, width, _KERNEL, 1)
-        }
-        for name, layer in _CLASSIFIERS.items():
-            shapes[f"{layer}.0.weight"] = (len(STRUCTURES[name]), _HIDDEN, _KERNEL, 1)
-        biases = {name.replace("weight", "bias"): shape[:1] for name, shape in shapes.items()}
-        return cls(_read(path, {**shapes, **biases}))
-
+    @torch.inference_mode()
     def classes(self, residues: NDArray[Any]) -> dict[str, str]:
         """Map (L, width) to a string of L letters for each name of `STRUCTURES`."""
         if not len(residues):
             return dict.fromkeys(STRUCTURES, "")
-        features = relu(self._convolved("elmo_feature_extractor", torch.from_numpy(residues).T))
-        best = {name: self._convolved(layer, features) for name, layer in _CLASSIFIERS.items()}
+        values = torch.from_numpy(residues).T[None, :, :, None]
+        features = relu(self.elmo_feature_extractor(values))
+        classifiers = (self.dssp3_classifier, self.dssp8_classifier, self.diso_classifier)
         return {
-            name: "".join(STRUCTURES[name][each] for each in scores.argmax(0))
-            for name, scores in best.items()
+            name: "".join(letters[each] for each in classifier(features)[0, :, :, 0].argmax(0))
+            for (name, letters), classifier in zip(STRUCTURES.items(), classifiers, strict=True)
         }
 
-    def _convolved(self, layer: str, values: Tensor) -> Tensor:
-        weight, bias = (self.tensors[f"{layer}.0.{name}"] for name in ("weight", "bias"))
-        return conv1d(values, weight.squeeze(-1), bias, padding=_KERNEL // 2)
 
-
-@dataclass(frozen=True, slots=True)
-class LocationHead:
+class LocationHead(nn.Module):
     """A layer over the mean of the residues: the place in the cell, and membrane or soluble."""
 
-    tensors: Mapping[str, Tensor]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        layers = (nn.Linear(width, _HIDDEN), nn.Dropout(), nn.ReLU(), nn.BatchNorm1d(_HIDDEN))
+        self.layer = nn.Sequential(*layers)
+        self.loc_classifier = nn.Linear(_HIDDEN, len(LOCATIONS))
+        self.mem_classifier = nn.Linear(_HIDDEN, len(MEMBRANES))
 
-    @classmethod
-    def read(cls, path: Path, width: int) -> "LocationHead":
-        """Read a state dict. Raises CheckpointError for one of another network."""
-        weights = {
-            "layer.0.weight": (_HIDDEN, width),
-            "loc_classifier.weight": (len(LOCATIONS), _HIDDEN),
-            "mem_classifier.weight": (len(MEMBRANES), _HIDDEN),
-        }
-        biases = {name.replace("weight", "bias"): shape[:1] for name, shape in weights.items()}
-        norm = ("weight", "bias", "running_mean", "running_var")
-        return cls(_read(path, {**weights, **biases, **{f"layer.3.{n}": (_HIDDEN,) for n in norm}}))
-
+    @torch.inference_mode()
     def classes(self, residues: NDArray[Any]) -> tuple[str, str]:
         """Map (L, width) to the place in the cell and to membrane or soluble."""
-        given = self.tensors
         values = torch.from_numpy(residues)
         mean = values.mean(0, keepdim=True) if len(values) else values.sum(0, keepdim=True)
-        hidden = relu(linear(mean, given["layer.0.weight"], given["layer.0.bias"]))
-        mean, variance = given["layer.3.running_mean"], given["layer.3.running_var"]
-        weight, bias = given["layer.3.weight"], given["layer.3.bias"]
-        hidden = batch_norm(hidden, mean, variance, weight, bias)
-        location, membrane = (
-            int(linear(hidden, given[f"{name}.weight"], given[f"{name}.bias"]).argmax())
-            for name in ("loc_classifier", "mem_classifier")
-        )
-        return LOCATIONS[location], MEMBRANES[membrane]
+        hidden = self.layer(mean)
+        location, membrane = self.loc_classifier(hidden), self.mem_classifier(hidden)
+        return LOCATIONS[location.argmax()], MEMBRANES[membrane.argmax()]
 
 
-def _read(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Return the tensors of these names and shapes, of a state dict or of its checkpoint."""
+def read_head(head: HeadT, path: Path) -> HeadT:
+    """Return a head with the weights of a state dict, which may stand in a checkpoint.
+
+    Raises CheckpointError for one of another network.
+    """
     label = str(path)
     with FolderSource(path.parent).open(path.name) as stream:
         values = pickles.read(stream, label)
-    if isinstance(values, Mapping) and "state_dict" in values:
-        values = values["state_dict"]
-    found = pickles.state_of(values, label)
-    for name, shape in shapes.items():
-        if name not in found:
-            raise CheckpointError(f"{label}: {name} is missing, expected it with shape {shape}")
-        if tuple(found[name].shape) != shape:
-            raise CheckpointError(
-                f"{label}: {name} has shape {tuple(found[name].shape)}, expected {shape}"
-            )
-    return {name: found[name].float() for name in shapes}
+    if isinstance(values, Mapping):
+        values = values.get("state_dict", values)
+    stored = Stored(label, pickles.state_of(values, label), "the published network")
+    # The count of batches of the batch norm, a scalar, is not used in inference.
+    shapes = {name: each.shape for name, each in head.state_dict().items() if each.dim()}
+    found = {name: stored.take(name, *shape) for name, shape in shapes.items()}
+    head.load_state_dict(found, strict=False)
+    return head.eval()
+
+
+def _convolution(width: int, classes: int) -> nn.Sequential:
+    """Return a convolution over residues, the first module of a sequence as it was published."""
+    return nn.Sequential(nn.Conv2d(width, classes, (_KERNEL, 1), padding=(_KERNEL // 2, 0)))

@@ -10,9 +10,9 @@ import click
 from elmo_serve.commands.options import device_option, model_option
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
-from elmo_serve.files.outputs.annotations import format_of_heads
-from elmo_serve.files.outputs.output_format import Layout
-from elmo_serve.files.proteins import Records, Rules
+from elmo_serve.files.inputs import Rules
+from elmo_serve.files.outputs.bio_embeddings import format_of_heads
+from elmo_serve.files.proteins import Records
 from elmo_serve.files.text import Text
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -43,28 +43,27 @@ def annotate(
     Examples:
       $ elmo annotate proteins.fasta predictions --structure secstruct.pt --location subcell.pt
     """
-    from elmo_model.tasks.protein_heads import LocationHead, StructureHead
+    from elmo_model.tasks.protein_heads import LocationHead, StructureHead, read_head
     from elmo_serve.files.options import EmbedOptions
     from elmo_serve.files.run import Job
 
     given = [path for path in (structure, location) if path is not None]
     if not given:
         fail("one of --structure and --location is needed, or both", code=2)
-    layout = Layout(letters_only=True)
-    rules = Rules.of(layout)
+    rules = Rules(letters_only=True)
     run = EmbedOptions("sum", "annotations", resolve_model(model), device=device, rules=rules)
     with (
         Text.open(input, rules.form, keep_blank=True) as text,
         run.open() as source,
         steps() as step,
     ):
-        records = Records.read(input, [text], rules, layout)
+        records = Records.read(input, [text], rules)
         for note in records.notes:
             tell(note)
         width = source.info.dimension
         form = format_of_heads(
-            None if structure is None else StructureHead.read(structure, width),
-            None if location is None else LocationHead.read(location, width),
+            None if structure is None else read_head(StructureHead(width), structure),
+            None if location is None else read_head(LocationHead(width), location),
         )
         heads = [hashlib.sha256(path.read_bytes()).hexdigest() for path in given]
         identity = {**run.identity(source.info, "fasta"), "heads": heads}

@@ -21,10 +21,9 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.terminal import fail
-from elmo_serve.files.inputs import INPUTS, input_format
+from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
-from elmo_serve.files.proteins import UNKNOWN, Unknown
 from elmo_serve.output import NAMED
 
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")

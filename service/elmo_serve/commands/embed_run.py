@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +18,10 @@ from elmo_serve.commands.options import model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, input_format
+from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
-from elmo_serve.files.proteins import Records, Rules, fasta_files
+from elmo_serve.files.proteins import Records, fasta_files
 from elmo_serve.files.text import Text
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _text(options: Options, run: EmbedOptions, form: InputFormat) -> Iterator[Te
         if run.rules is None or run.form.layout is None:
             yield texts[0]
             return
-        records = Records.read(options.input, texts, run.rules, run.form.layout)
+        records = Records.read(options.input, texts, run.rules, run.form.layout.repeats)
         for note in records.notes:
             tell(note)
         yield records
@@ -184,15 +185,13 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
 
 
 def _rules(options: Options, layout: Layout) -> Rules:
-    if not layout.has_ids and (options.split_char, options.id) != (None, None):
+    """Return the rules of a layout, with those that the command line names."""
+    ids = {"split_char": options.split_char, "field": options.id}
+    if not layout.rules.split_char and any(each is not None for each in ids.values()):
         fail("--split-char and --id belong to seqvec: other layouts have ids of their own", code=2)
-    return Rules.of(
-        layout,
-        upper=options.upper,
-        unknown=options.unknown,
-        split_char=options.split_char,
-        field=options.id,
-    )
+    letters = {"upper": options.upper, "unknown": options.unknown}
+    named = {name: each for name, each in {**ids, **letters}.items() if each is not None}
+    return replace(layout.rules, **named)
 
 
 def _model(options: Options) -> str | None:

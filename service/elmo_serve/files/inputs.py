@@ -1,8 +1,9 @@
 """Formats of input files: lines to sentences, and the table of them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Final, Literal
 
 import orjson
 
@@ -28,11 +29,11 @@ class FileError(ElmoError):
 class InputFormat:
     """One format.
 
-    `read` maps the lines of a file to its sentences, and raises FileError for a line that does not
-    belong there. `unit` names a sentence in messages. Files whose names end in one of `endings` are
-    in this format unless a command names another one. A sentence without tokens is one like others
-    where it `may_be_empty`. A reader that `looks_ahead` takes one line beyond the sentence that it
-    yields; the others take none.
+    `read` maps the lines of a file to its sentences, and raises an ElmoError for a line that does
+    not belong there. `unit` names a sentence in messages. Files whose names end in one of `endings`
+    are in this format unless a command names another one. A sentence without tokens is one like
+    others where it `may_be_empty`. A reader that `looks_ahead` takes one line beyond the sentence
+    that it yields; the others take none.
     """
 
     read: Callable[[Iterable[str]], Iterator[Sentence]]
@@ -59,23 +60,77 @@ def _tab(lines: Iterable[str]) -> Iterator[Sentence]:
 def _conllu(lines: Iterable[str]) -> Iterator[Sentence]:
     """Yield the sentences of CoNLL-U: the form of each word is a token.
 
-    Two columns, id and form, are enough. Raises FileError for a line that is no word.
+    Two columns, id and form, are enough.
     """
-    try:
-        for words in conllu.read(lines, columns=2):
-            tokens = [word[conllu.FORM] for word in words]
-            yield Sentence(" ".join(tokens), tokens)
-    except conllu.ConlluError as error:
-        raise FileError(str(error)) from error
+    for words in conllu.read(lines, columns=2):
+        tokens = [word[conllu.FORM] for word in words]
+        yield Sentence(" ".join(tokens), tokens)
 
 
-def _fasta(lines: Iterable[str]) -> Iterator[Sentence]:
-    """Yield the records of FASTA: the text is the header, each letter of the sequence a token."""
-    try:
-        for header, sequence in fasta.read(lines):
-            yield Sentence(header, list(sequence))
-    except fasta.FastaError as error:
-        raise FileError(str(error)) from error
+RESIDUES: Final = frozenset("ACDEFGHIKLMNPQRSTVWYUOBZX")
+"""The letters of proteins: 20 amino acids, U and O, and B, Z, X for those in doubt. SeqVec and
+catELMo were trained on these."""
+
+Unknown = Literal["keep", "x", "refuse"]
+UNKNOWN: Final[tuple[Unknown, ...]] = ("keep", "x", "refuse")
+"""What becomes of a letter outside `RESIDUES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a record of FASTA becomes a sentence: values.
+
+    `upper` makes letters upper case, `letters_only` refuses all that is no letter of ASCII. With a
+    `split_char` the text of the record is field `field` of the header between these characters,
+    from 0, or the whole header for -1, as in the command `seqvec`; otherwise it is the header.
+    """
+
+    upper: bool = False
+    letters_only: bool = False
+    unknown: Unknown = "keep"
+    split_char: str = ""
+    field: int = 1
+
+    @property
+    def form(self) -> InputFormat:
+        """FASTA read by these rules."""
+        return replace(INPUTS["fasta"], read=self.read)
+
+    def read(self, lines: Iterable[str]) -> Iterator[Sentence]:
+        """Yield a sentence for each record. Raises FileError for one that the rules refuse."""
+        for number, (header, sequence) in enumerate(fasta.read(lines), 1):
+            try:
+                found = Sentence(self._text(header), list(self._letters(sequence)))
+            except FileError as error:
+                raise FileError(f"record {number}, {header!r:.60}, {error}") from error
+            yield found
+
+    def _text(self, header: str) -> str:
+        if not self.split_char:
+            return header
+        whole = header.replace(">", "").strip()
+        fields = whole.split(self.split_char)
+        if self.field >= len(fields):
+            raise FileError(
+                f"has no field {self.field} between {self.split_char!r}, expected 0 to "
+                f"{len(fields) - 1}; --id -1 takes the whole header"
+            )
+        return whole if self.field < 0 else fields[self.field]
+
+    def _letters(self, sequence: str) -> str:
+        letters = sequence.upper() if self.upper else sequence
+        foreign = set(letters) - RESIDUES
+        if foreign and self.unknown == "x":
+            return letters.translate(dict.fromkeys(map(ord, foreign), "X"))
+        if self.unknown != "refuse":
+            foreign = {each for each in foreign if not (each.isascii() and each.isalpha())}
+        if foreign and (self.letters_only or self.unknown == "refuse"):
+            allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
+            raise FileError(
+                f"holds {', '.join(map(repr, sorted(foreign)))}, expected {allowed}; --unknown x "
+                "reads others as X"
+            )
+        return letters
 
 
 def _split(lines: Iterable[str]) -> Iterator[Sentence]:
@@ -98,7 +153,7 @@ INPUTS = {
     "plain": InputFormat(_plain),
     "tab": InputFormat(_tab),
     "conllu": InputFormat(_conllu, "sentence", (".conllu",)),
-    "fasta": InputFormat(_fasta, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
+    "fasta": InputFormat(Rules().read, "record", (".fasta", ".fa", ".faa", ".fas"), True, True),
 }
 
 SPLIT = InputFormat(_split)

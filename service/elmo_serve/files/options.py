@@ -14,10 +14,9 @@ from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.files.connected import connected
-from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, input_format
+from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
-from elmo_serve.files.proteins import Rules
 from elmo_serve.files.vectors import LengthSorted, Source, Stateful
 from elmo_serve.output import Output, Pooling, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo

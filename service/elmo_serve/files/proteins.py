@@ -1,111 +1,37 @@
-"""The records of FASTA as the text of a run: their ids, their letters, and those that repeat."""
+"""The records of FASTA as the text of a run: letters that no protein has, records that repeat."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from elmo_model.text import fasta
 from elmo_model.text.tokenizers import Tokenize
-from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Sentence, input_format
-from elmo_serve.files.outputs.output_format import Layout, OutputFormat
+from elmo_serve.files.inputs import (
+    INPUTS,
+    RESIDUES,
+    FileError,
+    Rules,
+    Sentence,
+    Unknown,
+    input_format,
+)
+from elmo_serve.files.outputs.output_format import OutputFormat, Repeats
 from elmo_serve.files.text import Corpus, Survey, Text, surveyed
 from elmo_serve.output import Output
 
-RESIDUES: Final = frozenset("ACDEFGHIKLMNPQRSTVWYUOBZX")
-"""The letters of proteins: 20 amino acids, U and O, and B, Z, X for those in doubt. SeqVec and
-catELMo were trained on these."""
-
-Unknown = Literal["keep", "x", "refuse"]
-UNKNOWN: Final[tuple[Unknown, ...]] = ("keep", "x", "refuse")
-"""What becomes of a letter outside `RESIDUES`."""
-
 _LETTERS_SHOWN = 10  # letters that a note names; the others are counted
 
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a record becomes a sentence: values.
-
-    With a `split_char` its text is field `field` of the header between these characters, from 0,
-    or the whole header for -1, as in the command `seqvec`; otherwise it is the header.
-    """
-
-    upper: bool = False
-    letters_only: bool = False
-    unknown: Unknown = "keep"
-    split_char: str = ""
-    field: int = -1
-
-    @classmethod
-    def of(
-        cls,
-        layout: Layout,
-        *,
-        upper: bool | None = None,
-        unknown: Unknown = "keep",
-        split_char: str | None = None,
-        field: int | None = None,
-    ) -> Rules:
-        """Return the rules of a layout; None is its own choice."""
-        return cls(
-            layout.upper if upper is None else upper,
-            layout.letters_only,
-            unknown,
-            (split_char or "|") if layout.has_ids else "",
-            1 if field is None else field,
-        )
-
-    @property
-    def form(self) -> InputFormat:
-        """FASTA read by these rules."""
-        return replace(INPUTS["fasta"], read=self.read)
-
-    def read(self, lines: Iterable[str]) -> Iterator[Sentence]:
-        """Yield a sentence for each record. Raises FileError for one that the rules refuse."""
-        try:
-            for number, (header, sequence) in enumerate(fasta.read(lines), 1):
-                try:
-                    found = Sentence(self._text(header), list(self._letters(sequence)))
-                except FileError as error:
-                    raise FileError(f"record {number}, {header!r:.60}, {error}") from error
-                yield found
-        except fasta.FastaError as error:
-            raise FileError(str(error)) from error
-
-    def _text(self, header: str) -> str:
-        if not self.split_char:
-            return header
-        whole = header.replace(">", "").strip()
-        fields = whole.split(self.split_char)
-        if self.field >= len(fields):
-            raise FileError(
-                f"has no field {self.field} between {self.split_char!r}, expected 0 to "
-                f"{len(fields) - 1}; --id -1 takes the whole header"
-            )
-        return whole if self.field < 0 else fields[self.field]
-
-    def _letters(self, sequence: str) -> str:
-        letters = sequence.upper() if self.upper else sequence
-        foreign = set(letters) - RESIDUES
-        if foreign and self.unknown == "x":
-            return letters.translate(dict.fromkeys(map(ord, foreign), "X"))
-        if self.unknown != "refuse":
-            foreign = {each for each in foreign if not (each.isascii() and each.isalpha())}
-        if foreign and (self.letters_only or self.unknown == "refuse"):
-            allowed = "".join(sorted(RESIDUES)) if self.unknown == "refuse" else "a to z, A to Z"
-            raise FileError(
-                f"holds {', '.join(map(repr, sorted(foreign)))}, expected {allowed}; --unknown x "
-                "reads others as X"
-            )
-        return letters
+_REPEATS: Final[dict[Repeats, str]] = {
+    "id": "records have the id of a later one, which counts, as in seqvec",
+    "sequence": "records have the sequence of another: it is written once",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +49,7 @@ class Records:
     first: int = 0
 
     @classmethod
-    def read(cls, name: str, texts: Sequence[Text], rules: Rules, layout: Layout) -> Records:
+    def read(cls, name: str, texts: Sequence[Text], rules: Rules, repeats: Repeats = "") -> Records:
         """Read all records once, to count letters outside `RESIDUES` and records that repeat.
 
         It keeps a hash for each record, not the records. Raises FileError for a record that the
@@ -131,19 +57,20 @@ class Records:
         """
         unknown = _UnknownLetters()
         hashes = array("q")
+        # Letters that are read as X are counted before.
         counted = replace(rules, unknown="keep", letters_only=False)
-        checked = rules if rules.unknown != "x" else counted
+        checked = counted if rules.unknown == "x" else rules
         for text in texts:
-            for sentence in replace(text, form=checked.form).sentences():
-                unknown.add(sentence)
-                hashes.append(
-                    hash(sentence.text if layout.repeats == "id" else tuple(sentence.tokens))
-                )
+            for each in replace(text, form=checked.form).sentences():
+                unknown.add(each)
+                hashes.append(hash(each.text if repeats == "id" else tuple(each.tokens)))
         if not hashes:
             raise FileError(f"{name}: holds no record, expected FASTA")
-        earlier = _earlier(hashes) if layout.repeats else ()
-        notes = [*unknown.notes(name, rules.unknown), *_repeats(name, len(earlier), layout)]
-        skipped = frozenset(earlier) if layout.repeats == "id" else frozenset()
+        earlier = _earlier(hashes) if repeats else []
+        notes = unknown.notes(name, rules.unknown)
+        if earlier:
+            notes.append(f"{name}: {len(earlier):,} {_REPEATS[repeats]}")
+        skipped = frozenset(earlier if repeats == "id" else ())
         own = tuple(replace(text, form=rules.form) for text in texts)
         return cls(name, own, skipped, tuple(notes))
 
@@ -192,10 +119,10 @@ class _UnknownLetters:
             self._counts[letter] += sentence.tokens.count(letter)
             self._first.setdefault(letter, (sentence.text.split() or [""])[0])
 
-    def notes(self, name: str, unknown: Unknown) -> Iterator[str]:
-        """Yield one line if there are any."""
+    def notes(self, name: str, unknown: Unknown) -> list[str]:
+        """Return one line if there are any."""
         if not self._counts:
-            return
+            return []
         shown = [
             f"{letter!r} {times:,} (first in {self._first[letter]:.40})"
             for letter, times in self._counts.most_common(_LETTERS_SHOWN)
@@ -203,28 +130,16 @@ class _UnknownLetters:
         more = len(self._counts) - len(shown)
         others = f" and {more} others" if more else ""
         done = "read as X" if unknown == "x" else "kept; --unknown x reads them as X"
-        yield (
-            f"{name}: letters that are none of the {len(RESIDUES)} of proteins: "
-            f"{', '.join(shown)}{others}: {done}"
-        )
+        none = f"{name}: letters that are none of the {len(RESIDUES)} of proteins"
+        return [f"{none}: {', '.join(shown)}{others}: {done}"]
 
 
 def _earlier(hashes: array[int]) -> list[int]:
     """Return the places of all hashes that come again later."""
-    import numpy as np  # noqa: PLC0415 - the command line knows the rules without this library
+    import numpy as np  # noqa: PLC0415 - the command line imports this module without it
 
     backwards = np.frombuffer(hashes, np.int64)[::-1]
     _, kept = np.unique(backwards, return_index=True)
     is_earlier = np.ones(len(hashes), bool)
     is_earlier[len(hashes) - 1 - kept] = False
     return [int(place) for place in np.flatnonzero(is_earlier)]
-
-
-def _repeats(name: str, earlier: int, layout: Layout) -> Iterator[str]:
-    """Yield one line if records repeat."""
-    if not earlier:
-        return
-    if layout.repeats == "id":
-        yield f"{name}: {earlier:,} records have the id of a later one, which counts, as in seqvec"
-    else:
-        yield f"{name}: {earlier:,} records have the sequence of another: it is written once"

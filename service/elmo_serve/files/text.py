@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
+from elmo_model.errors import ElmoError
 from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
@@ -198,7 +199,7 @@ class Text:
                 yield sentence
         except TextError as error:
             raise FileError(f"{self.name}{str(error).removeprefix(str(self.path))}") from error
-        except FileError as error:
+        except ElmoError as error:  # of the reader of a format
             raise FileError(f"{self.name}: {error}") from error
         if self.count is not None and found != self.count:
             raise FileError(f"{self.name} changed while it was read; start again")

@@ -149,6 +149,6 @@ def test_weights_of_another_network_are_named(
     shape = command(*flags, "--location", tmp_path / "location.pt")
 
     assert "one of --structure and --location is needed, or both" in none.stderr
-    assert "structure.pt: layer.0.weight is missing, expected it with shape" in missing.stderr
+    assert "structure.pt: layer.0.weight is missing, expected shape (32, 32) by" in missing.stderr
     assert "location.pt: layer.0.weight has shape (32, 1024), expected (32, 32)" in shape.stderr
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def test_the_size_of_batches_is_said_to_be_chosen(
 def test_a_folder_is_one_file(tmp_path: Path, proteins: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / "a.fasta").write_bytes(proteins.read_bytes())
+    (folder / "a.fasta.gz").write_bytes(gzip.compress(proteins.read_bytes()))
     (folder / "my_fasta").write_text(">sp|P3|X\nAC\n")
 
     assert seqvec(folder, tmp_path / "out.h5").exit_code == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import pytest
 
+from elmo_model.errors import ElmoError
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.files.inputs import (
@@ -70,7 +71,7 @@ def test_two_columns_of_conllu_are_enough() -> None:
 
 
 def test_a_line_that_is_no_word_is_named() -> None:
-    with pytest.raises(FileError, match="line 2"):
+    with pytest.raises(ElmoError, match="line 2"):
         read("conllu", ["1\ta\n", "2 b\n"])
 
 

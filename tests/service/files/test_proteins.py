@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from elmo_serve.files.inputs import INPUTS, FileError, Sentence, format_of
-from elmo_serve.files.outputs.output_format import Layout
-from elmo_serve.files.proteins import Records, Rules, fasta_files
+from elmo_serve.files.inputs import INPUTS, FileError, Rules, Sentence, format_of
+from elmo_serve.files.outputs.output_format import Repeats
+from elmo_serve.files.outputs.proteins import LAYOUTS
+from elmo_serve.files.proteins import Records, fasta_files
 from elmo_serve.files.text import Corpus, Text
+from elmo_serve.output import Output
 
 SEQVEC = Rules(upper=True, split_char="|", field=1)
-IDS = Layout(has_ids=True, repeats="id")
 
 
 def write(path: Path, text: str) -> Text:
@@ -23,8 +25,8 @@ def write(path: Path, text: str) -> Text:
     return Text(path, path.name, INPUTS["fasta"])
 
 
-def records(text: Text, rules: Rules = SEQVEC, layout: Layout = IDS) -> Records:
-    return Records.read(text.name, [text], rules, layout)
+def records(text: Text, rules: Rules = SEQVEC, repeats: Repeats = "id") -> Records:
+    return Records.read(text.name, [text], rules, repeats)
 
 
 def read(rules: Rules, *lines: str) -> list[Sentence]:
@@ -104,10 +106,27 @@ def test_the_last_of_an_id_counts_and_it_is_said(tmp_path: Path) -> None:
 def test_the_same_sequence_is_said_and_computed_where_sequences_are_keys(tmp_path: Path) -> None:
     text = write(tmp_path / "in.fasta", ">a\nAC\n>b\nAC\n")
 
-    found = records(text, Rules(), Layout(repeats="sequence"))
+    found = records(text, Rules(), "sequence")
 
     assert len(list(found.sentences())) == 2
     assert found.notes == ("in.fasta: 1 records have the sequence of another: it is written once",)
+
+
+def test_the_memory_of_records_is_a_hash_each(tmp_path: Path) -> None:
+    count, length = 5_000, 200
+    text = write(
+        tmp_path / "in.fasta", "".join(f">x|{n}\n{'AC*' * length}\n" for n in range(count))
+    )
+
+    tracemalloc.start()
+    try:
+        found = records(text)
+        assert found.survey(LAYOUTS["seqvec-npz"], Output(layers=(0,))).sentences == count
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < text.path.stat().st_size / 10
 
 
 def test_an_empty_file_and_text_that_is_no_fasta_are_refused(tmp_path: Path) -> None:
@@ -125,7 +144,7 @@ def test_the_files_of_a_folder_are_one_text(tmp_path: Path) -> None:
     write(tmp_path / "in/notes.txt", "none\n")
 
     texts = fasta_files(tmp_path / "in")
-    found = Records.read("in", texts, SEQVEC, IDS)
+    found = Records.read("in", texts, SEQVEC, "id")
 
     assert [each.text for each in found.sentences()] == ["3", "2", "4"]
     before = found.digest()

@@ -1,4 +1,7 @@
-"""The folder of a run of bio_embeddings 0.2.3 (`utilities/pipeline.py`, `embed/pipeline.py`)."""
+"""The folders of bio_embeddings 0.2.3, of vectors and of predictions.
+
+Sources: `utilities/pipeline.py`, `embed/pipeline.py`, `extract/basic`.
+"""
 
 # ruff: noqa: PLC0415 - numpy is imported when a file is written
 
@@ -16,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 from elmo_model.files.hdf5_writer import hdf5_writer
 from elmo_model.text import fasta
 from elmo_serve.files.inputs import Sentence
-from elmo_serve.files.outputs.output_format import Facts, Items, Target, path_of
+from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target, path_of
 
 if TYPE_CHECKING:
     import h5py
     from numpy.typing import NDArray
+
+    from elmo_model.tasks.protein_heads import LocationHead, StructureHead
 
 STAGE: Final = "seqvec_embeddings"
 """The folder of the vectors in that of bio_embeddings, as in its examples."""
@@ -151,3 +156,32 @@ def _write_parameters(folder: Path, facts: Facts) -> None:
         # YAML takes JSON.
         lines = (f"{name}: {json.dumps(value)}\n" for name, value in values.items())
         path.write_text("".join(lines), encoding="utf-8")
+
+
+# The predictions of its stage `seqvec_from_publication`
+
+
+def format_of_heads(structure: StructureHead | None, location: LocationHead | None) -> OutputFormat:
+    """Return the format that writes the classes of proteins from the sum of the layers."""
+    kinds = ("DSSP3", "DSSP8", "disorder") if structure is not None else ()
+    places = ("subcellular_location", "membrane_or_soluble") if location is not None else ()
+
+    def write(target: Target, items: Items, _facts: Facts) -> None:
+        folder = empty_folder(path_of(target))
+        with ExitStack() as stack:
+            files = {
+                kind: stack.enter_context(open_text(folder / f"{kind}_predictions_file.fasta", "w"))
+                for kind in kinds
+            }
+            table = open_text(folder / "per_sequence_predictions_file.csv", "w")
+            rows = csv.writer(stack.enter_context(table), lineterminator="\n")
+            rows.writerow(("", "original_id", "sequence_length", *places))
+            for sentence, vectors in items:
+                key = key_of("".join(sentence.tokens))
+                if structure is not None:
+                    for kind, letters in structure.classes(vectors).items():
+                        write_record(files[kind], f"{key} {sentence.text}".rstrip(), letters)
+                found = location.classes(vectors) if location is not None else ()
+                rows.writerow((key, original_id(sentence.text), len(sentence.tokens), *found))
+
+    return OutputFormat(write)

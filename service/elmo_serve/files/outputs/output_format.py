@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
-from elmo_serve.files.inputs import FileError, Sentence
+from elmo_serve.files.inputs import FileError, Rules, Sentence
 from elmo_serve.output import Output
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ Items: TypeAlias = "Iterable[tuple[Sentence, NDArray[Any]]]"
 Check = Callable[[Sentence], None]
 Target = Path | BinaryIO
 """The path of a file to create; or an open stream, for formats with `is_stream`."""
+
+
+Repeats = Literal["", "id", "sequence"]
+"""What is found once in a file of proteins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +43,14 @@ class Facts:
 class Layout:
     """How a format of proteins has the records of FASTA read.
 
-    `layers` is the selection of layers that it means. `upper` makes letters upper case,
-    `letters_only` refuses all that is no letter of ASCII. The text of a record is its id where
-    `has_ids`, otherwise its header. `repeats` names what is found once in a file: `id`, where the
-    last record of an id counts, or `sequence`.
+    `layers` is the selection of layers that it means; `rules` read a record, whose text is its id
+    where they split the header. `repeats` names what is found once in a file: `id`, where the last
+    record of an id counts, or `sequence`.
     """
 
     layers: str = "sum"
-    upper: bool = False
-    letters_only: bool = False
-    has_ids: bool = False
-    repeats: Literal["", "id", "sequence"] = ""
+    rules: Rules = field(default_factory=Rules)
+    repeats: Repeats = ""
 
 
 def accept_all(_output: Output) -> Check:

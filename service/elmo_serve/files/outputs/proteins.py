@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.hdf5_writer import hdf5_writer
-from elmo_serve.files.inputs import FileError, Sentence
+from elmo_serve.files.inputs import FileError, Rules, Sentence
 from elmo_serve.files.outputs import allennlp, npz
 from elmo_serve.files.outputs.bio_embeddings import add_record, original_id, write_bio_embeddings
 from elmo_serve.files.outputs.output_format import (
@@ -144,7 +144,7 @@ def _check_scikit_bio(output: Output) -> Check:
     return check
 
 
-_SEQVEC = Layout(upper=True, has_ids=True, repeats="id")
+_SEQVEC = Layout(rules=Rules(upper=True, split_char="|"), repeats="id")
 
 LAYOUTS: Final[dict[str, OutputFormat]] = {
     "seqvec": replace(allennlp.BY_SENTENCE, layout=_SEQVEC),
@@ -153,7 +153,7 @@ LAYOUTS: Final[dict[str, OutputFormat]] = {
     "bio_embeddings": OutputFormat(
         write_bio_embeddings,
         check=_check_headers,
-        layout=Layout(layers="all", letters_only=True, repeats="sequence"),
+        layout=Layout("all", Rules(letters_only=True), "sequence"),
     ),
     "biotrainer": OutputFormat(
         _write_biotrainer, check=_check_vectors, layout=Layout(repeats="sequence")

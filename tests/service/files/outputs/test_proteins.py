@@ -19,7 +19,7 @@ from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs.bio_embeddings import STAGE
 from elmo_serve.files.outputs.proteins import LAYOUTS
-from elmo_serve.files.proteins import Records, Rules
+from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import Job, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
@@ -186,7 +186,9 @@ def test_lower_case_is_kept_by_bio_embeddings_and_what_is_no_letter_refused(
 ) -> None:
     source = tmp_path / "in.fasta"
     source.write_text(">a\nacd\n")
-    prefix = folder_of(source)
+    prefix = source.with_name("prefix")
+    result = embed(source, prefix, "--layout", "bio_embeddings")
+    assert "letters that are none of the 25 of proteins: 'a' 1 (first in a)" in result.stderr
     with h5py.File(prefix / "seqvec_embeddings/embeddings_file.h5") as file:
         close(file[md5("acd")][()], layers_of(elmo, [list("acd")])[0])
 
@@ -278,7 +280,7 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
     """Write a layout; end at a step, after so many residues."""
     layout = LAYOUTS[name].layout
     assert layout is not None
-    rules = Rules.of(layout)
+    rules = layout.rules
     text = Text(proteins, "in.fasta", INPUTS["fasta"])
     options = EmbedOptions(layout.layers, name, rules=rules, protein=name == "seqvec-npy")
     network = InProcess.open(elmo)
@@ -288,7 +290,7 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
         if name == ends[0] and done >= ends[1]:
             raise EndError
 
-    records = Records.read("in.fasta", [text], rules, layout)
+    records = Records.read("in.fasta", [text], rules, layout.repeats)
     job = Job(records, options.form, source, step, keep_seconds=0)
     return job.to_file(output, options.identity(network.info, "fasta"))
 
