@@ -1,7 +1,7 @@
 """Proteins of UniProt's lengths: `elmo embed` of many, and a sample beside AllenNLP.
 
     python -m benchmarks.proteins [--count 10000] [--longest 35213] [--checkpoint PAIR]
-    python -m benchmarks.proteins --allennlp FOLDER [--sample 200] [--rounds 3]
+    python -m benchmarks.proteins --allennlp FOLDER [--sample 200] [--skip 0]
 
 The lengths are made up: log-normal, seeded, with a median of 295 residues and a sigma of 0.65,
 which give the mean of Swiss-Prot, about 360; and one of `--longest`, that of titin. The letters are
@@ -11,8 +11,10 @@ Without AllenNLP the program runs `elmo embed --protein` on a file of them and p
 that process without files, the largest in the first and in the last quarter of its samples, one a
 second. With AllenNLP it computes a seeded sample, without the longest, with AllenNLP's `_ElmoBiLm`,
 which SeqVec calls, in the batches of SeqVec: shortest first, closed when they hold more than 15,000
-residues or the last has more than 7,500. A round is AllenNLP, then ours; the ratio is the median of
-the rounds. Both end with all layers. `benchmarks.against_allennlp` says how to get AllenNLP.
+residues or the last has more than 7,500. Each batch is a pair: AllenNLP, then ours. The batches
+come in a random order, seeded, and each has its row when it ends, so that a run which is cut off is
+a sample of all lengths; `--skip` goes on with the others. Both end with all layers.
+`benchmarks.against_allennlp` says how to get AllenNLP.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +37,7 @@ from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
 from benchmarks.machine import describe
 from elmo_serve.files.in_process import InProcess
-from elmo_serve.files.vectors import LengthSorted, Vectors
+from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.output import select
 from tests.support.processes import own_memory
 
@@ -103,34 +105,53 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
     )
 
 
-def compare(checkpoint: Path, allennlp: AllenNLP, sequences: list[str], rounds: int) -> None:
-    """Print the row of the paired comparison."""
+def compare(checkpoint: Path, allennlp: AllenNLP, batches: list[list[str]]) -> None:
+    """Print a row for each batch, a pair of AllenNLP and ours, as it ends, and one for all."""
     network = InProcess.open(str(checkpoint))
     ours = LengthSorted(network, select("all", network.info.layers))
-    batches = [[list(each) for each in batch] for batch in batches_of_seqvec(sequences)]
-    residues = sum(map(len, sequences))
-    worst, rates = 0.0, []
-    for number in range(rounds):
-        start = time.perf_counter()
-        theirs: list[Vectors] = []
-        for batch in batches:
-            allennlp.forget()
-            layers = allennlp.embed(batch).numpy()
-            rows = enumerate(batch)
-            theirs += [layers[:, row, 1 : 1 + len(tokens)] for row, tokens in rows]
-        middle = time.perf_counter()
-        flat = [tokens for batch in batches for tokens in batch]
-        found = [array for group in ours.groups(flat, lambda _: None) for array in group]
-        end = time.perf_counter()
-        rates.append((residues / (middle - start), residues / (end - middle)))
-        if not number:
-            worst = max(float(np.abs(a - b).max()) for a, b in zip(theirs, found, strict=True))
-    base, own = (statistics.median(column) for column in zip(*rates, strict=True))
-    ratio = statistics.median(b / a for a, b in rates)
     print("| proteins | residues | AllenNLP, residues/s | ours, residues/s | ratio | difference |")
-    print("|--:|--:|--:|--:|--:|--:|")
-    cells = (f"{residues:,}", f"{base:,.1f}", f"{own:,.1f}", f"{ratio:.2f}", f"{worst:.2g}")
-    print(f"| {len(sequences)} | {' | '.join(cells)} |")
+    print("|--:|--:|--:|--:|--:|--:|", flush=True)
+    pairs: list[Pair] = []
+    for batch in batches:
+        pairs.append(_pair([list(each) for each in batch], ours, allennlp))
+        print(pairs[-1].row(), flush=True)
+    whole = Pair(
+        sum(each.proteins for each in pairs),
+        sum(each.residues for each in pairs),
+        sum(each.theirs for each in pairs),
+        sum(each.ours for each in pairs),
+        max(each.difference for each in pairs),
+    )
+    print(whole.row())
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One batch by both: seconds, and the largest difference of a number."""
+
+    proteins: int
+    residues: int
+    theirs: float
+    ours: float
+    difference: float
+
+    def row(self) -> str:
+        """Return a row of the table."""
+        rates = f"{self.residues / self.theirs:,.1f} | {self.residues / self.ours:,.1f}"
+        ratio = f"{self.theirs / self.ours:.2f} | {self.difference:.2g}"
+        return f"| {self.proteins} | {self.residues:,} | {rates} | {ratio} |"
+
+
+def _pair(batch: list[list[str]], ours: LengthSorted, allennlp: AllenNLP) -> Pair:
+    start = time.perf_counter()
+    allennlp.forget()
+    layers = allennlp.embed(batch).numpy()
+    middle = time.perf_counter()
+    found = [array for group in ours.groups(batch, lambda _: None) for array in group]
+    end = time.perf_counter()
+    expected = (layers[:, row, 1 : 1 + len(tokens)] for row, tokens in enumerate(batch))
+    worst = max(float(np.abs(a - b).max()) for a, b in zip(expected, found, strict=True))
+    return Pair(len(batch), sum(map(len, batch)), middle - start, end - middle, worst)
 
 
 def main() -> int:
@@ -143,7 +164,7 @@ def main() -> int:
     parser.add_argument("--longest", type=int, default=35_213, help="residues; 0: no such protein")
     parser.add_argument("--allennlp", type=Path, help="its site-packages; compare with it")
     parser.add_argument("--sample", type=int, default=200, help="proteins to compare")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--skip", type=int, default=0, help="batches that another run computed")
     parser.add_argument("--threads", type=int, help="torch's; default: its own choice")
     options = parser.parse_args()
     if options.threads:
@@ -156,8 +177,10 @@ def main() -> int:
             return 0
         generator = random.Random(1)
         sample = generator.sample(wanted, min(options.sample, len(wanted)))
-        sequences = [sequence(length, generator) for length in sample]
-        compare(checkpoint, AllenNLP(options.allennlp, checkpoint), sequences, options.rounds)
+        batches = [*batches_of_seqvec([sequence(length, generator) for length in sample])]
+        generator.shuffle(batches)
+        allennlp = AllenNLP(options.allennlp, checkpoint)
+        compare(checkpoint, allennlp, batches[options.skip :])
     return 0
 
 

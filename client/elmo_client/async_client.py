@@ -11,8 +11,10 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import asdict
 from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
 from elmo_client.results import (
@@ -35,13 +37,23 @@ from elmo_client.transport.requests import (
     SubstituteOptions,
     check_texts,
     fit_body,
+    json_bytes,
     neighbours_body,
     refuse_text,
     scored_kind,
+    similarity_body,
     substitutes_body,
 )
-from elmo_client.transport.responses import models_of, state_of
-from elmo_client.transport.session import Session
+from elmo_client.transport.responses import (
+    cosines_of,
+    json_of,
+    models_of,
+    neighbours_of,
+    state_of,
+    substitutes_of,
+    task_of,
+)
+from elmo_client.transport.session import Call, ClientOptions, Session, query_of
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]
@@ -52,26 +64,9 @@ _Result = TypeVar("_Result")
 class AsyncClient:
     """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        model: str | None = None,
-        timeout_seconds: float = 60.0,
-        patience_seconds: float = 60.0,
-        in_flight: int = 4,
-    ) -> None:
-        """Set the address of the server; nothing is sent yet. See `Client` for the arguments."""
-        self._in_flight = in_flight
-        self._session = Session(
-            url,
-            api_key=api_key,
-            model=model,
-            timeout_seconds=timeout_seconds,
-            patience_seconds=patience_seconds,
-            in_flight=in_flight,
-        )
+    def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
+        """Set the address of the server; nothing is sent yet. See `Client`."""
+        self._session = Session(url, **options)
 
     async def embed(self, sentences: Sentences, **options: Unpack[EmbedOptions]) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
@@ -127,7 +122,9 @@ class AsyncClient:
         centred: bool = False,
     ) -> Cosines:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
-        return await self._session.similarity(list(pairs), tokenizer, centred)
+        every = list(pairs)
+        body = similarity_body(every, tokenizer, centred, self._session.model)
+        return cosines_of(await self._json(Call("POST", "/similarity", body)), len(every))
 
     async def neighbours(
         self,
@@ -137,7 +134,7 @@ class AsyncClient:
     ) -> Neighbours:
         """Return the nearest uses of a token, and its static ones. See `Client.neighbours`."""
         body = neighbours_body(sentence, token, self._session.model, **options)
-        return await self._session.neighbours(body)
+        return neighbours_of(await self._json(Call("POST", "/neighbours", body)))
 
     async def score(
         self,
@@ -160,7 +157,7 @@ class AsyncClient:
     ) -> list[list[Substitute]]:
         """Return the most probable words at places of a sentence. See `Client.substitutes`."""
         body = substitutes_body(sentence, positions, self._session.model, **options)
-        return await self._session.substitutes(body)
+        return substitutes_of(await self._json(Call("POST", "/substitutes", body)))
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
@@ -176,7 +173,8 @@ class AsyncClient:
 
     async def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        return await self._session.tasks()
+        found = await self._json(Call("GET", "/tasks" + query_of(self._session.model)))
+        return tuple(task_of(entry) for entry in found.get("tasks", ()))
 
     async def put_task(
         self,
@@ -188,11 +186,16 @@ class AsyncClient:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
-        return await self._session.put_task(name, weights, gamma, layer_norm, description)
+        task = Task(name, tuple(weights), gamma, layer_norm, description)
+        body = json_bytes(asdict(task), f"task {name!r:.60}")
+        path = _path(name) + query_of(self._session.model)
+        return task_of(await self._json(Call("PUT", path, body)))
 
     async def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
-        await self._session.delete_task(name)
+        # A second DELETE would be 404: it is not repeated if the first may have been processed.
+        path = _path(name) + query_of(self._session.model)
+        await self._session.send(Call("DELETE", path, repeatable=False))
 
     async def fit(
         self,
@@ -203,8 +206,15 @@ class AsyncClient:
         **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        found = await self._session.fit(name, fit_body(examples, **options), model)
-        return self.job(state_of(found).id)
+        # A second POST would be 409: it is not repeated if the first may have been processed.
+        call = Call(
+            "POST",
+            f"{_path(name)}/fit{query_of(model or self._session.model)}",
+            fit_body(examples, **options),
+            repeatable=False,
+            content_type="application/x-ndjson",
+        )
+        return self.job(state_of(await self._json(call)).id)
 
     def job(self, job_id: str) -> AsyncJob:
         """Return the job of an id; the server is not asked."""
@@ -220,6 +230,9 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    async def _json(self, call: Call) -> dict[str, Any]:
+        return json_of(await self._session.send(call))
+
     async def _stream(
         self,
         sentences: Sentences | Texts,
@@ -228,7 +241,7 @@ class AsyncClient:
         embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
     ) -> AsyncIterator[_Result]:
         info = await self._session.info()
-        batches = cut(info, selection.by(self._session.model), self._in_flight)
+        batches = cut(info, selection.by(self._session.model), self._session.in_flight)
         running: deque[asyncio.Task[list[_Result]]] = deque()
         try:
             async for sentence in _asynchronous(sentences):
@@ -236,7 +249,7 @@ class AsyncClient:
                     continue
                 embedding = embed(request, info["revision"])
                 running.append(asyncio.create_task(embedding))
-                while len(running) >= self._in_flight or (running and running[0].done()):
+                while len(running) >= self._session.in_flight or (running and running[0].done()):
                     for array in await running.popleft():
                         yield array
             if (request := batches.rest()) is not None:
@@ -258,3 +271,7 @@ async def _asynchronous(sentences: Sentences | Texts) -> AsyncIterator[Sequence[
     else:
         for sentence in sentences:
             yield sentence
+
+
+def _path(name: str) -> str:
+    return f"/tasks/{quote(name, safe='')}"

@@ -3,11 +3,13 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
+from elmo_client.async_client import AsyncClient
 from elmo_client.event_loop_thread import EventLoopThread, result
-from elmo_client.job import AsyncJob, Job
+from elmo_client.job import Job
 from elmo_client.results import (
     Cosines,
     EmbeddedProtein,
@@ -27,14 +29,11 @@ from elmo_client.transport.requests import (
     Side,
     SubstituteOptions,
     check_texts,
-    fit_body,
-    neighbours_body,
     refuse_text,
     scored_kind,
-    substitutes_body,
 )
-from elmo_client.transport.responses import models_of, state_of
-from elmo_client.transport.session import Session
+from elmo_client.transport.responses import models_of
+from elmo_client.transport.session import ClientOptions
 
 _Result = TypeVar("_Result")
 
@@ -42,40 +41,18 @@ _Result = TypeVar("_Result")
 class Client:
     """Asks a server for vectors. Threads may share it. Close it after use."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: str | None = None,
-        model: str | None = None,
-        timeout_seconds: float = 60.0,
-        patience_seconds: float = 60.0,
-        in_flight: int = 4,
-    ) -> None:
+    def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         """Set the address of the server; nothing is sent yet.
 
         Args:
             url: the server's address, such as "http://localhost:8000".
-            api_key: one of the server's keys, if it requires one. No error shows it.
-            model: one of the server's models; None for the first one.
-            timeout_seconds: within which the response to one request begins, and again within
-                which it is complete; 5 seconds more are allowed for the way. The server is told,
-                and drops what it has not begun by then.
-            patience_seconds: how long a request that failed is sent again, where that may help. A
-                server that has never responded is tried for 5 seconds at most.
-            in_flight: requests at once, at least 1.
+            **options: `api_key`, `model`, `timeout_seconds`, `patience_seconds` and `in_flight`;
+                see `ClientOptions`.
 
         Raises CannotSend for an invalid argument.
         """
-        self._in_flight = in_flight
-        self._session = Session(
-            url,
-            api_key=api_key,
-            model=model,
-            timeout_seconds=timeout_seconds,
-            patience_seconds=patience_seconds,
-            in_flight=in_flight,
-        )
+        self._client = AsyncClient(url, **options)
+        self._session = self._client._session
         self._loop = EventLoopThread(self._session)
 
     def embed(
@@ -171,7 +148,9 @@ class Client:
 
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
-        return self._call(self._session.similarity, list(pairs), tokenizer, centred)
+        return self._call(
+            self._client.similarity, list(pairs), tokenizer=tokenizer, centred=centred
+        )
 
     def neighbours(
         self,
@@ -195,8 +174,7 @@ class Client:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        body = neighbours_body(sentence, token, self._session.model, **options)
-        return self._call(self._session.neighbours, body)
+        return self._call(self._client.neighbours, sentence, token, **options)
 
     def score(
         self,
@@ -233,18 +211,17 @@ class Client:
             sentence: a text, or a list of tokens.
             positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
             k: how many words at most, from 1 to 1,000; 10 by default.
-            direction: "forward" predicts from the tokens before, "backward" from those behind,
+            direction: "forward" predicts from the tokens before, "backward" from those after,
                 "both" (the default) is the product of their probabilities, normalised.
             tokenizer: splits a text, as in `embed_text`.
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        body = substitutes_body(sentence, positions, self._session.model, **options)
-        return self._call(self._session.substitutes, body)
+        return self._call(self._client.substitutes, sentence, positions, **options)
 
     def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
-        return self._call(self._session.info)
+        return self._call(self._client.info)
 
     @property
     def dimension(self) -> int:
@@ -258,7 +235,7 @@ class Client:
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the registered tasks in the order of their names."""
-        return self._call(self._session.tasks)
+        return self._call(self._client.tasks)
 
     def put_task(
         self,
@@ -270,11 +247,18 @@ class Client:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
-        return self._call(self._session.put_task, name, weights, gamma, layer_norm, description)
+        return self._call(
+            self._client.put_task,
+            name,
+            weights,
+            gamma=gamma,
+            layer_norm=layer_norm,
+            description=description,
+        )
 
     def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
-        self._call(self._session.delete_task, name)
+        self._call(self._client.delete_task, name)
 
     def fit(
         self,
@@ -302,12 +286,12 @@ class Client:
 
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
-        found = self._call(self._session.fit, name, fit_body(examples, **options), model)
-        return self.job(state_of(found).id)
+        every = list(examples)
+        return Job(self._call(self._client.fit, name, every, model=model, **options), self._call)
 
     def job(self, job_id: str) -> Job:
         """Return the job of an id; the server is not asked."""
-        return Job(AsyncJob(self._session, job_id), self._call)
+        return Job(self._client.job(job_id), self._call)
 
     def close(self) -> None:
         """Cancel the requests in flight and close the connections.
@@ -330,12 +314,12 @@ class Client:
         embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
     ) -> Iterator[_Result]:
         info = self.info()
-        batches = cut(info, selection.by(self._session.model), self._in_flight)
+        batches = cut(info, selection.by(self._session.model), self._session.in_flight)
         running: deque[Future[list[_Result]]] = deque()
         try:
             for request in batches.cut(sentences):
                 running.append(self._loop.start(embed, request, info["revision"]))
-                while len(running) >= self._in_flight or (running and running[0].done()):
+                while len(running) >= self._session.in_flight or (running and running[0].done()):
                     yield from result(running.popleft())
             while running:
                 yield from result(running.popleft())
@@ -343,5 +327,7 @@ class Client:
             for each in running:
                 each.cancel()
 
-    def _call(self, function: Callable[..., Awaitable[_Result]], *arguments: Any) -> _Result:
-        return result(self._loop.start(function, *arguments))
+    def _call(
+        self, function: Callable[..., Awaitable[_Result]], *arguments: Any, **options: Any
+    ) -> _Result:
+        return result(self._loop.start(partial(function, **options), *arguments))

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from elmo_client.errors import FitFailed
 from elmo_client.results import Head, JobState
-from elmo_client.transport.responses import head_of, state_of
-from elmo_client.transport.session import Session
+from elmo_client.transport.responses import MEDIA_TYPE, head_of, json_of, state_of
+from elmo_client.transport.session import Call, Session
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -19,10 +20,11 @@ class AsyncJob:
     def __init__(self, session: Session, job_id: str) -> None:
         self.id = job_id
         self._session = session
+        self._path = f"/jobs/{quote(job_id, safe='')}"
 
     async def state(self) -> JobState:
         """Ask the server for the state of the job."""
-        return state_of(await self._session.job(self.id))
+        return state_of(json_of(await self._session.send(Call("GET", self._path))))
 
     async def wait(self, on_progress: Callable[[float], None] = lambda _: None) -> JobState:
         """Wait until the job is done, and return its last state.
@@ -42,11 +44,12 @@ class AsyncJob:
 
     async def cancel(self) -> JobState:
         """Cancel the job, and return it as it is then; a job that has ended is left alone."""
-        return state_of(await self._session.cancel_job(self.id))
+        return state_of(json_of(await self._session.send(Call("DELETE", self._path))))
 
     async def head(self) -> Head:
         """Return the linear head of a job that is done."""
-        return head_of(await self._session.head(self.id))
+        call = Call("GET", f"{self._path}/head", accept=MEDIA_TYPE)
+        return head_of((await self._session.send(call)).content)
 
 
 class Job:

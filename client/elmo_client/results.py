@@ -95,7 +95,7 @@ class Neighbours:
 class Scores:
     """The surprisal of each token of a sentence in bits, -log2 of its probability.
 
-    `forward` is predicted from the tokens before, `backward` from those behind, `both` is their
+    `forward` is predicted from the tokens before, `backward` from those after, `both` is their
     mean: arrays (n,). `unknown` is true for a token that was scored as `<UNK>`. `end` has the
     boundary that ends each direction.
     """

@@ -30,7 +30,7 @@ class EmbedOptions(TypedDict, total=False):
     pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
     dtype: "float32" or "float16".
     normalize: scale every vector to length 1, after pooling.
-    word_vectors: "append" puts the server's static word vector of each token behind its vector, for
+    word_vectors: "append" joins the server's static word vector of each token to its vector, for
         selections of shape (n, 2P); the arrays are as much wider.
     """
 

@@ -73,6 +73,14 @@ def test_a_body_has_the_options_first_and_arrays_are_lists() -> None:
     assert body == b'{"kind":"token"}\n{"token":2}'
 
 
+def test_an_option_that_there_is_not_and_one_that_is_missing_are_named() -> None:
+    options: dict[str, Any] = {"kind": "token", "seed": 1}
+    with pytest.raises(TypeError, match="seed is no option; expected kind, tokenizer, validation"):
+        fit_body([], **options)
+    with pytest.raises(TypeError, match="kind is missing"):
+        fit_body([])  # type: ignore[call-arg]
+
+
 def test_what_is_no_job_and_no_head_is_refused() -> None:
     with pytest.raises(BadAnswer, match="a job without 'id'"):
         state_of({})

@@ -112,9 +112,7 @@ def similarity_body(
         members["tokenizer"] = tokenizer
     if centred:
         members["centred"] = True
-    if model is not None:
-        members["model"] = model
-    return json_bytes(members, "pairs")
+    return json_bytes(_of_model(members, model), "pairs")
 
 
 def _pair(number: int, pair: object) -> list[dict[str, Any]]:
@@ -139,28 +137,16 @@ def neighbours_body(
     sentence: str | Sequence[str],
     token: int,
     model: str | None,
-    *,
-    layers: Layer | None = None,
-    task: str | None = None,
-    mix: Mix | None = None,
-    k: int = 10,
-    tokenizer: str | None = None,
+    **options: Unpack[NeighbourOptions],
 ) -> bytes:
     """Return the body of POST /neighbours. Raises CannotSend for arguments of another form."""
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
-    members: dict[str, Any] = {
-        **({"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}),
-        "token": token,
-        "layers": layers,
-        "task": task,
-        "mix": None if mix is None else mix_of(mix),
-        "k": k,
-        "tokenizer": tokenizer,
-        "model": model,
-    }
-    given = {name: value for name, value in members.items() if value is not None}
-    return json_bytes(given, "the request")
+    member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
+    members = {**member, "token": token, "k": 10, **_given(options, NeighbourOptions)}
+    if "mix" in members:
+        members["mix"] = mix_of(members["mix"])
+    return json_bytes(_of_model(members, model), "the request")
 
 
 def substitutes_body(
@@ -173,9 +159,9 @@ def substitutes_body(
     if not isinstance(sentence, str):
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
-    members = {**member, "positions": [list(positions)], "model": model, **options}
-    given = {name: value for name, value in members.items() if value is not None}
-    return json_bytes(given, "the request")
+    given = _given(options, SubstituteOptions)
+    members = _of_model({**member, "positions": [list(positions)], **given}, model)
+    return json_bytes(members, "the request")
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
@@ -186,34 +172,28 @@ def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[lis
     return every, bool(every) and isinstance(every[0], str)
 
 
-def fit_body(
-    examples: Iterable[Mapping[str, Any]],
-    *,
-    kind: Kind,
-    tokenizer: str | None = None,
-    validation: float | None = None,
-    seeds: int | None = None,
-    layer_norm: bool | None = None,
-    l2_weights: float | None = None,
-    dropout: float | None = None,
-) -> bytes:
+def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions]) -> bytes:
     """Return the NDJSON of a fit: the options that are given, then an example a line.
 
     Raises CannotSend for what is no JSON.
     """
-    options = {
-        "kind": kind,
-        "tokenizer": tokenizer,
-        "validation": validation,
-        "seeds": seeds,
-        "layer_norm": layer_norm,
-        "l2_weights": l2_weights,
-        "dropout": dropout,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    lines = [json_bytes(given, "the options")]
+    lines = [json_bytes(_given(options, FitOptions), "the options")]
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
         lines.append(json_bytes(dict(example), f"example {number}"))
     return b"\n".join(lines)
+
+
+def _given(options: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    """Return the options that are not None. Raises TypeError for others than `known` has."""
+    for name in options.keys() - known.__annotations__.keys():
+        raise TypeError(f"{name} is no option; expected {', '.join(known.__annotations__)}")
+    for name in known.__required_keys__ - options.keys():
+        raise TypeError(f"{name} is missing")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _of_model(members: Mapping[str, Any], model: str | None) -> dict[str, Any]:
+    """Return the members of a body for one of the server's models; None for the first one."""
+    return {**members, **({} if model is None else {"model": model})}

@@ -3,9 +3,9 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -19,27 +19,13 @@ from elmo_client.errors import (
     Unreachable,
     refusal,
 )
-from elmo_client.results import (
-    Cosines,
-    EmbeddedText,
-    Neighbours,
-    Scores,
-    Substitute,
-    Task,
-    TokenizedText,
-    Vectors,
-)
+from elmo_client.results import EmbeddedText, Scores, TokenizedText, Vectors
 from elmo_client.transport.request_batches import EmbedRequest
-from elmo_client.transport.requests import Side, json_bytes, similarity_body
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
-    cosines_of,
     info_of,
     json_of,
-    neighbours_of,
     scores_of,
-    substitutes_of,
-    task_of,
     texts_of,
     tokens_of,
     vectors_of,
@@ -57,7 +43,7 @@ _GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class Call:
     """One HTTP request; `repeatable` tells whether the server may process it twice."""
 
     method: str
@@ -73,6 +59,26 @@ class _Call:
         return {"Accept": self.accept, **content}
 
 
+class ClientOptions(TypedDict, total=False):
+    """How a client reaches its server.
+
+    api_key: one of the server's keys, if it requires one. No error shows it.
+    model: one of the server's models; None (the default) for the first one.
+    timeout_seconds: within which the response to one request begins, and again within which it is
+        complete, 60 by default; 5 seconds more are allowed for the way. The server is told, and
+        drops what it has not begun by then.
+    patience_seconds: how long a request that failed is sent again, where that may help, 60 by
+        default. A server that has never responded is tried for 5 seconds at most.
+    in_flight: requests at once, at least 1; 4 by default.
+    """
+
+    api_key: str | None
+    model: str | None
+    timeout_seconds: float
+    patience_seconds: float
+    in_flight: int
+
+
 class Session:
     """The connections to one server; belongs to one event loop."""
 
@@ -80,15 +86,15 @@ class Session:
         self,
         url: str,
         *,
-        api_key: str | None,
-        timeout_seconds: float,
-        patience_seconds: float,
-        in_flight: int,
+        api_key: str | None = None,
         model: str | None = None,
+        timeout_seconds: float = 60.0,
+        patience_seconds: float = 60.0,
+        in_flight: int = 4,
         grace_seconds: float = _GRACE_SECONDS,
         connect_seconds: float = _CONNECT_SECONDS,
     ) -> None:
-        """Check the arguments; see `Client`. Raises CannotSend."""
+        """Check the arguments; see `ClientOptions`. Raises CannotSend."""
         if in_flight < 1:
             raise CannotSend(f"in_flight is {in_flight}; expected at least 1")
         if not 0 < timeout_seconds < math.inf:
@@ -102,7 +108,7 @@ class Session:
         base = _checked(url)
         self.address = str(base.copy_with(username=None, password=None)).rstrip("/")
         self.model = model
-        self._query = "" if model is None else f"?model={quote(model, safe='')}"
+        self.in_flight = in_flight
         self._patience_seconds = patience_seconds
         self._limit_seconds = timeout_seconds + grace_seconds
         self._connect_seconds = connect_seconds
@@ -119,7 +125,7 @@ class Session:
         """Return the response of GET /info, from the second call on without asking."""
         if self._info is None:
             try:
-                response = await self._send(_Call("GET", "/info" + self._query))
+                response = await self.send(Call("GET", "/info" + query_of(self.model)))
             except NotFound as error:
                 if error.problem.type == _UNKNOWN_MODEL:
                     raise
@@ -144,9 +150,9 @@ class Session:
         request: EmbedRequest,
         revision: str,
     ) -> _Result:
-        call = _Call("POST", "/embed", request.body, MEDIA_TYPE)
+        call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
-            response = await self._send(call, request.first)
+            response = await self.send(call, request.first)
             # Responses have megabytes: parsed on the event loop they would delay the others.
             return await asyncio.to_thread(read, response, request, revision)
         except (ModelChanged, TooLarge):
@@ -155,85 +161,19 @@ class Session:
 
     async def tokenize(self, request: EmbedRequest, _revision: str) -> list[TokenizedText]:
         """Return the tokens of the texts of a request; every revision splits them alike."""
-        response = await self._send(_Call("POST", "/tokenize", request.body), request.first)
+        response = await self.send(Call("POST", "/tokenize", request.body), request.first)
         return tokens_of(json_of(response), request.texts)
-
-    async def similarity(
-        self, pairs: Sequence[tuple[Side, Side]], tokenizer: str | None, centred: bool
-    ) -> Cosines:
-        """Return the cosines of some pairs."""
-        body = similarity_body(pairs, tokenizer, centred, self.model)
-        return cosines_of(json_of(await self._send(_Call("POST", "/similarity", body))), len(pairs))
-
-    async def neighbours(self, body: bytes) -> Neighbours:
-        """Return the neighbours that a body of POST /neighbours asks for."""
-        return neighbours_of(json_of(await self._send(_Call("POST", "/neighbours", body))))
 
     async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
         """Return the scores of the sentences or texts of a request."""
-        response = await self._send(_Call("POST", "/score", request.body), request.first)
+        response = await self.send(Call("POST", "/score", request.body), request.first)
         return await asyncio.to_thread(lambda: scores_of(json_of(response), request))
-
-    async def substitutes(self, body: bytes) -> list[list[Substitute]]:
-        """Return the substitutes that a body of POST /substitutes asks for."""
-        return substitutes_of(json_of(await self._send(_Call("POST", "/substitutes", body))))
-
-    async def tasks(self) -> tuple[Task, ...]:
-        """Return the registered tasks in the order of their names."""
-        found = json_of(await self._send(_Call("GET", "/tasks" + self._query)))
-        return tuple(task_of(entry) for entry in found.get("tasks", ()))
-
-    async def put_task(
-        self,
-        name: str,
-        weights: Sequence[float],
-        gamma: float,
-        layer_norm: bool,
-        description: str,
-    ) -> Task:
-        """Register a task and return it."""
-        task = Task(name, tuple(weights), gamma, layer_norm, description)
-        body = json_bytes(asdict(task), f"task {name!r:.60}")
-        call = _Call("PUT", _path(name) + self._query, body)
-        return task_of(json_of(await self._send(call)))
-
-    async def delete_task(self, name: str) -> None:
-        """Delete a task."""
-        # A second DELETE would be 404: it is not repeated if the first may have been processed.
-        await self._send(_Call("DELETE", _path(name) + self._query, repeatable=False))
-
-    async def fit(self, name: str, body: bytes, model: str | None) -> dict[str, Any]:
-        """Queue a fit and return its job; `body` is NDJSON."""
-        model = model or self.model
-        query = "" if model is None else f"?model={quote(model, safe='')}"
-        # A second POST would be 409: it is not repeated if the first may have been processed.
-        call = _Call(
-            "POST",
-            f"{_path(name)}/fit{query}",
-            body,
-            repeatable=False,
-            content_type="application/x-ndjson",
-        )
-        return json_of(await self._send(call))
-
-    async def job(self, job_id: str) -> dict[str, Any]:
-        """Return a job."""
-        return json_of(await self._send(_Call("GET", _job_path(job_id))))
-
-    async def cancel_job(self, job_id: str) -> dict[str, Any]:
-        """Cancel a job and return it."""
-        return json_of(await self._send(_Call("DELETE", _job_path(job_id))))
-
-    async def head(self, job_id: str) -> bytes:
-        """Return the head of a job, safetensors."""
-        call = _Call("GET", f"{_job_path(job_id)}/head", accept=MEDIA_TYPE)
-        return (await self._send(call)).content
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _send(self, call: _Call, first: int = 0) -> httpx.Response:
+    async def send(self, call: Call, first: int = 0) -> httpx.Response:
         """Send a request until it succeeds or must not be sent again; return the 2xx response.
 
         `first` is the number of its first sentence, for the error.
@@ -248,7 +188,7 @@ class Session:
                 raise self._error(outcome, attempts, first)
             await asyncio.sleep(pause)
 
-    async def _attempt(self, call: _Call) -> Outcome:
+    async def _attempt(self, call: Call) -> Outcome:
         """Send a request once; return the whole response, or the error.
 
         The read timeout of httpx is for each piece, so a response that comes byte by byte would
@@ -297,9 +237,6 @@ def _checked(url: str) -> httpx.URL:
     return parsed
 
 
-def _path(name: str) -> str:
-    return f"/tasks/{quote(name, safe='')}"
-
-
-def _job_path(job_id: str) -> str:
-    return f"/jobs/{quote(job_id, safe='')}"
+def query_of(model: str | None) -> str:
+    """Return the query of a path that names one of the server's models."""
+    return "" if model is None else f"?model={quote(model, safe='')}"

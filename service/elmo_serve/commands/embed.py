@@ -27,6 +27,7 @@ from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.output import NAMED
 
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
+_GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,9 @@ def embed(**values: Any) -> None:
     """Write the vectors of every sentence of INPUT to OUTPUT.
 
     Give one of --all, --top, --average, --sum, --concat and --layer; the layouts of proteins have
-    one of their own. A command that was
-    interrupted or killed continues where it was when it is started again. `-` is standard input or
-    standard output. Where INPUT is a folder, OUTPUT is a folder of parts.
+    one of their own. A command that was interrupted or killed continues where it was when it is
+    started again. `-` is standard input or standard output. Where INPUT is a folder, OUTPUT is a
+    folder of parts.
 
     \b
     Examples:
@@ -217,27 +218,24 @@ def _check(options: Options) -> None:
         )
     if options.ray is not None:
         _check_ray(options)
-    elif options.actors is not None:
-        fail("--actors goes with --ray; without it, it has no effect", code=2)
+    for name, needed in _GO_WITH.items():
+        if is_given(name) and not getattr(options, needed):
+            flag, other = (each.replace("_", "-") for each in (name, needed))
+            fail(f"--{flag} goes with --{other}; without it, it has no effect", code=2)
 
 
 def _check_source(options: Options) -> None:
-    given = {name for name in ("device", "precision", "api_key") if is_given(name)}
     if options.server:
         for name in ("device", "precision"):
-            if name in given:
+            if is_given(name):
                 fail(f"--{name} has no effect with --server: the server chose it", code=2)
         if options.carry_state:
             fail("--carry-state needs the model in this process: a server keeps no state", code=2)
         if options.word_vectors not in (None, "append"):
             fail("--word-vectors is `append` with --server: the server has the file", code=2)
-    elif "api_key" in given:
-        fail("--api-key goes with --server; without it, it has no effect", code=2)
     form = "fasta" if options.is_fasta else options.input_format
     if options.tokenizer and form not in (None, "plain"):
         fail(f"--tokenizer splits plain text, not {form}", code=2)
-    if options.batch_size and not options.carry_state:
-        fail("--batch-size goes with --carry-state; without it, it has no effect", code=2)
 
 
 def _check_proteins(options: Options) -> None:

@@ -186,12 +186,14 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
 
 def _rules(options: Options, layout: Layout) -> Rules:
     """Return the rules of a layout, with those that the command line names."""
-    ids = {"split_char": options.split_char, "field": options.id}
-    if not layout.rules.split_char and any(each is not None for each in ids.values()):
+    if not layout.rules.split_char and (options.split_char, options.id) != (None, None):
         fail("--split-char and --id belong to seqvec: other layouts have ids of their own", code=2)
-    letters = {"upper": options.upper, "unknown": options.unknown}
-    named = {name: each for name, each in {**ids, **letters}.items() if each is not None}
-    return replace(layout.rules, **named)
+    rules = replace(layout.rules, unknown=options.unknown)
+    if options.upper is not None:
+        rules = replace(rules, upper=options.upper)
+    if options.split_char is not None:
+        rules = replace(rules, split_char=options.split_char)
+    return rules if options.id is None else replace(rules, field=options.id)
 
 
 def _model(options: Options) -> str | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.errors import ElmoError
-from elmo_model.inference.encoder import TOKEN_CACHE_SIZE, Encoder
+from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.state import State
@@ -51,7 +51,6 @@ class InProcess:
         *,
         device: str = "auto",
         precision: str = "float32",
-        token_cache_size: int = TOKEN_CACHE_SIZE,
         owns_process: bool = False,
         words: Words | None = None,
     ) -> InProcess:
@@ -62,12 +61,8 @@ class InProcess:
         """
         place = place_of(device, Hardware.here())
         elmo = open_model(model) if isinstance(model, str) else model
-        encoder = Encoder.of(
-            elmo.to(torch.device(place)),
-            precision,
-            token_cache_size=token_cache_size,
-            owns_process=owns_process,
-        )
+        network = elmo.to(torch.device(place))
+        encoder = Encoder.of(network, precision, owns_process=owns_process)
         info = model_info(encoder, path=model if isinstance(model, str) else "")
         batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
         if words is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from elmo_serve.files.inputs import (
     input_format,
 )
 from elmo_serve.files.outputs.output_format import OutputFormat, Repeats
-from elmo_serve.files.text import Corpus, Survey, Text, surveyed
+from elmo_serve.files.text import Corpus, Survey, Text, digest_of, surveyed
 from elmo_serve.output import Output
 
 _LETTERS_SHOWN = 10  # letters that a note names; the others are counted
@@ -90,10 +89,7 @@ class Records:
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes of the file, or of the names and bytes of the files."""
-        if len(self.texts) == 1:
-            return self.texts[0].digest()
-        lines = "".join(f"{text.digest()} {text.name}\n" for text in self.texts)
-        return hashlib.sha256(lines.encode()).hexdigest()
+        return self.texts[0].digest() if len(self.texts) == 1 else digest_of(self.texts)
 
 
 def fasta_files(folder: Path) -> list[Text]:

@@ -264,10 +264,15 @@ class Corpus:
 
     def digest(self) -> str:
         """Return the SHA-256 of the names and the bytes of all files."""
-        whole = hashlib.sha256()
-        for file in self.files:
-            whole.update(f"{self.text(file).digest()} {file}\n".encode())
-        return whole.hexdigest()
+        return digest_of(map(self.text, self.files))
+
+
+def digest_of(texts: Iterable[Text]) -> str:
+    """Return the SHA-256 of the names and the bytes of texts."""
+    whole = hashlib.sha256()
+    for text in texts:
+        whole.update(f"{text.digest()} {text.name}\n".encode())
+    return whole.hexdigest()
 
 
 class _Lines:

@@ -38,7 +38,7 @@ def variant(*, forget_sentences: bool, use_sentence_keys: bool) -> OutputFormat:
     return NUMBERS_ALONE if forget_sentences else NUMBERED
 
 
-def _write_numbered(target: Target, items: Items, facts: Facts) -> None:
+def _write_numbered(target: Target, items: Items, facts: Facts, *, has_index: bool = True) -> None:
     import h5py
 
     numbers: dict[str, str] = {}
@@ -47,17 +47,11 @@ def _write_numbered(target: Target, items: Items, facts: Facts) -> None:
         for number, (sentence, vectors) in enumerate(items):
             add(number, vectors)
             check()
-            numbers[sentence.text] = str(number)
-        index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-        index[0] = json.dumps(numbers)
-
-
-def _write_numbers_alone(target: Target, items: Items, facts: Facts) -> None:
-    with hdf5_writer(path_of(target)) as (file, check):
-        add = dataset_adder(file)
-        for number, (_, vectors) in enumerate(items):
-            add(number, vectors)
-            check()
+            if has_index:
+                numbers[sentence.text] = str(number)
+        if has_index:
+            index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
+            index[0] = json.dumps(numbers)
 
 
 def _write_by_sentence(target: Target, items: Items, facts: Facts) -> None:
@@ -120,5 +114,5 @@ def _check_keys(_output: Output) -> Check:
 
 
 NUMBERED = OutputFormat(_write_numbered, ".hdf5", (".hdf5", ".h5"))
-NUMBERS_ALONE = OutputFormat(_write_numbers_alone, ".hdf5")
+NUMBERS_ALONE = OutputFormat(functools.partial(_write_numbered, has_index=False), ".hdf5")
 BY_SENTENCE = OutputFormat(_write_by_sentence, ".hdf5", check=_check_keys)
