@@ -22,7 +22,7 @@ from benchmarks.machine import describe
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_serve.files.in_process import InProcess, Vectors
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.run import Job
+from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.output import Output
@@ -82,9 +82,9 @@ def main() -> int:
         first = Path(folder, "first")
         enlarge(options.text, max(1, options.tokens // 50), first)
         form, source = OUTPUTS[options.format], LengthSorted(network, wanted)
-        Job(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
+        EmbedRun(Text(first, "first"), form, source).to_file(Path(folder, "aside"), {})
         network.seconds = 0.0
-        report = Job(Text(text, "text"), form, source, step).to_file(output, {})
+        report = EmbedRun(Text(text, "text"), form, source, step).to_file(output, {})
         size = output.stat().st_size / 1e6
     memory = own_memory(os.getpid())
     print(f"{network.info.name}, {options.format}; {describe()}\n")

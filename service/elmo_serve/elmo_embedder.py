@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo_client import CannotSend, Client
+from elmo_client import CannotSend
+from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.transport.requests import check_sentence, check_text, check_texts, refuse_text
@@ -28,7 +29,7 @@ from elmo_model.text.tokenizers import TokenizeError
 from elmo_model.text.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.remote import Remote
-from elmo_serve.files.run import Job
+from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.output import select
@@ -72,7 +73,7 @@ class ElmoEmbedder(SentenceEmbedder):
         server responds within 5 seconds.
         """
         source = str(options_file)
-        self._backend: _InProcess | _Remote
+        self._backend: _Remote | _InProcess
         if not source.startswith(("http://", "https://")):
             if model is not None:
                 raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
@@ -85,14 +86,14 @@ class ElmoEmbedder(SentenceEmbedder):
             )
         if stateful:
             raise CannotSend("a server keeps no state; stateful=True needs the files of a model")
-        self._backend = _Remote(source, api_key, model)
+        self._backend = _Remote(source, api_key=api_key, model=model)
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
         refuse_text(batch)
         for number, sentence in enumerate(batch):
             check_sentence(sentence, number)
-        return self._backend.embed(batch) if len(batch) else []
+        return self._backend.embed_batch(batch) if len(batch) else []
 
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         """Split some texts into tokens; return these with their offsets and vectors.
@@ -133,36 +134,19 @@ class ElmoEmbedder(SentenceEmbedder):
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(f"{line.rstrip()}\n" for line in input_file)
             text = Text(path, "input_file")
-            Job(text, form, source).to_file(Path(output_file_path), identity, force=True)
+            EmbedRun(text, form, source).to_file(Path(output_file_path), identity, force=True)
 
     def close(self) -> None:
         """Close the connections to a server."""
         self._backend.close()
 
 
-class _Remote:
+class _Remote(RemoteEmbedder):
     """A server."""
 
-    def __init__(self, url: str, api_key: str | None, model: str | None) -> None:
-        self._client = Client(url, api_key=api_key, model=model)
-        try:
-            self._client.info()
-        except BaseException:
-            self._client.close()
-            raise
-
-    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
-        return self._client.embed(batch)
-
-    def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
-        return self._client.embed_text(texts, tokenizer=tokenizer)
-
     def source(self, layers: OutputFormat, batch_size: int) -> Source:
-        wanted = select(layers, self._client.info()["layers"])
-        return Remote(self._client, layers, wanted)
-
-    def close(self) -> None:
-        self._client.close()
+        """Return the source of the vectors of a file; the server chooses the batches."""
+        return Remote(self._client, layers, select(layers, self._client.info()["layers"]))
 
 
 class _InProcess:
@@ -173,7 +157,7 @@ class _InProcess:
         self._stateful = stateful
         self._state: Any = None
 
-    def embed(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
+    def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         everything = select("all", self._network.info.layers)
         if not self._stateful:
             return self._network.embed(batch, everything)
@@ -187,7 +171,7 @@ class _InProcess:
             found = [split(text) for text in texts]
         except TokenizeError as error:
             raise CannotSend(str(error)) from error
-        arrays = self.embed([each.tokens for each in found]) if found else []
+        arrays = self.embed_batch([each.tokens for each in found]) if found else []
         return [
             EmbeddedText(text, each.tokens, each.offsets, array)
             for text, each, array in zip(texts, found, arrays, strict=True)

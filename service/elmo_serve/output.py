@@ -31,8 +31,8 @@ class Output:
     `layers` are layer numbers in the order of the response; `weights` are the L + 1 raw scalars of
     a mix, before the softmax. Exactly one of the two is given. `layer_norm` normalises each layer
     over the sentence first. `stacked` keeps the layer axis; `concat` joins the layers of a token
-    to one vector. `appended` is the width of the static word vector behind each token's vector,
-    before pooling. `normalize` scales each vector to length 1, after pooling.
+    to one vector. `appended` is the width of the static word vector that follows each token's
+    vector before pooling. `normalize` scales each vector to length 1, after pooling.
     """
 
     layers: tuple[int, ...] | None = None

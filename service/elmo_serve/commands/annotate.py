@@ -45,7 +45,7 @@ def annotate(
     """
     from elmo_model.tasks.protein_heads import LocationHead, StructureHead, read_head
     from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import Job
+    from elmo_serve.files.run import EmbedRun
 
     given = [path for path in (structure, location) if path is not None]
     if not given:
@@ -67,5 +67,5 @@ def annotate(
         )
         heads = [hashlib.sha256(path.read_bytes()).hexdigest() for path in given]
         identity = {**run.identity(source.info, "fasta"), "heads": heads}
-        report = Job(records, form, source, step).to_file(output, identity)
+        report = EmbedRun(records, form, source, step).to_file(output, identity)
     click.echo(f"Wrote {output}: {report.sentences:,} proteins in {report.seconds:.1f} s")

@@ -27,7 +27,7 @@ from elmo_serve.files.text import Text
 if TYPE_CHECKING:
     from elmo_model.steps import OnStep
     from elmo_serve.commands.embed import Options
-    from elmo_serve.files.folder import FolderJob
+    from elmo_serve.files.folder import FolderRun
     from elmo_serve.files.options import EmbedOptions
     from elmo_serve.files.run import Report
     from elmo_serve.models import CacheSettings
@@ -59,7 +59,7 @@ def write_vectors(options: Options) -> None:
 
 
 def _to_file(options: Options) -> Report:
-    from elmo_serve.files.run import Job
+    from elmo_serve.files.run import EmbedRun
 
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
@@ -69,7 +69,7 @@ def _to_file(options: Options) -> Report:
         text.split(run.split(source.info)) as sentences,
         steps() as step,
     ):
-        job = Job(sentences, run.form, source, step)
+        job = EmbedRun(sentences, run.form, source, step)
         if options.output == "-":
             return job.to_stream(sys.stdout.buffer)
         if is_stream(options.output):
@@ -98,10 +98,10 @@ def _text(options: Options, run: EmbedOptions, form: InputFormat) -> Iterator[Te
 
 
 def _to_folder(options: Options) -> Report:
-    from elmo_serve.files.folder import PART_SENTENCES, FolderJob, PartWriter
+    from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
 
     run = _embed_options(options, options.output_format or PARTS)
-    job = FolderJob(
+    job = FolderRun(
         root=str(Path(options.input).resolve()),
         folder=str(Path(options.output).resolve()),
         options=run,
@@ -115,7 +115,7 @@ def _to_folder(options: Options) -> Report:
             return job.run(source.info, writer.attempts, step, force=options.force)
 
 
-def _on_ray(job: FolderJob, options: Options, step: OnStep) -> Report:
+def _on_ray(job: FolderRun, options: Options, step: OnStep) -> Report:
     if importlib.util.find_spec("ray") is None:
         raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
     import ray

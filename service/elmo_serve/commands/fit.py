@@ -49,7 +49,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--word-vectors",
     type=_FILE,
-    help="Static word vectors that the head sees behind the mix. Default: none.",
+    help="Static word vectors, appended to the mix. Default: none.",
 )
 @click.option(
     "--vectors",
@@ -64,7 +64,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Folder of the task file, such as the task folder of a server. Required without --server.",
 )
 @click.option("--seeds", default=3, show_default=True, help="Fits from different seeds.")
-@click.option("--validation", default=0.1, show_default=True, help="Part that decides the end.")
+@click.option(
+    "--validation", default=0.1, show_default=True, help="Share held out for early stopping."
+)
 @click.option("--layer-norm", is_flag=True, help="Normalise each layer over its sentence first.")
 @click.option("--l2-weights", default=0.001, show_default=True, help="Penalty on the weights s.")
 @click.option("--dropout", default=0.0, show_default=True, help="Dropout on the mixed vectors.")

@@ -36,7 +36,7 @@ _TOKENISED = "whitespace"
     type=click.IntRange(min=1, max=1_048_576),
     default=PART_TOKENS,
     show_default=True,
-    help="Tokens that are written at once: less needs less memory, more is searched faster.",
+    help="Tokens of a part: smaller parts need less memory, larger ones are searched faster.",
 )
 def index(
     text: Path,

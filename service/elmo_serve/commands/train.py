@@ -170,7 +170,7 @@ def _both(name: str) -> str:
 @click.option(
     "--minutes",
     type=_NOT_NEGATIVE,
-    help="Stop after so many minutes, saved; the same command continues.",
+    help="Stop after this number of minutes, saved; the same command continues.",
 )
 @click.option("--log-every", type=_COUNT, default=100, help="Steps between two lines of the log.")
 @click.option(

@@ -18,7 +18,7 @@ from ray.data import ActorPoolStrategy, Dataset
 from elmo_model.errors import ElmoError
 from elmo_model.steps import OnStep
 from elmo_serve.distributed.table_embedder import TableEmbedder
-from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
+from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.run import Report
 from elmo_serve.files.text import Part
@@ -67,11 +67,11 @@ def embed_dataset(
     )
 
 
-def embed_folder(job: FolderJob, actors: Actors, step: OnStep, *, force: bool = False) -> Report:
+def embed_folder(job: FolderRun, actors: Actors, step: OnStep, *, force: bool = False) -> Report:
     """Write every part of a folder that is not there yet, on the machines of a cluster.
 
     Raises:
-        FileError, Interrupted: as `FolderJob.run`; FileError for a model that cannot be loaded.
+        FileError, Interrupted: as `FolderRun.run`; FileError for a model that cannot be loaded.
     """
     model = _described(job, actors)
     # every actor computes in the precision of the first one, also where that was chosen
@@ -79,7 +79,7 @@ def embed_folder(job: FolderJob, actors: Actors, step: OnStep, *, force: bool = 
     return job.run(model, partial(_attempts, job, actors), step, force=force)
 
 
-def _attempts(job: FolderJob, actors: Actors, parts: Sequence[Part]) -> Attempts:
+def _attempts(job: FolderRun, actors: Actors, parts: Sequence[Part]) -> Attempts:
     """Write parts. A failure is a row, so that the other parts are written."""
     dataset = ray.data.from_items(
         [asdict(part) for part in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS)
@@ -92,7 +92,7 @@ def _attempts(job: FolderJob, actors: Actors, parts: Sequence[Part]) -> Attempts
 class _PartActor:
     """A `PartWriter` as an actor of Ray Data, with a model that stays loaded."""
 
-    def __init__(self, job: FolderJob) -> None:
+    def __init__(self, job: FolderRun) -> None:
         self._stack = ExitStack()
         self._writer = PartWriter(job, self._stack.enter_context(job.options.open()))
 
@@ -101,7 +101,7 @@ class _PartActor:
         return {**row, "fault": fault}
 
 
-def _described(job: FolderJob, actors: Actors) -> ModelInfo:
+def _described(job: FolderRun, actors: Actors) -> ModelInfo:
     """Return the description of the model, which a machine of the cluster loads.
 
     Raises FileError when it cannot be loaded.
@@ -113,7 +113,7 @@ def _described(job: FolderJob, actors: Actors) -> ModelInfo:
     return found
 
 
-def _describe(job: FolderJob) -> ModelInfo | str:
+def _describe(job: FolderRun) -> ModelInfo | str:
     try:
         return job.options.network().info
     except ElmoError as error:

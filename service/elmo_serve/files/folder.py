@@ -11,7 +11,7 @@ from elmo_model.steps import OnStep, ignore
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import folder_of_parts
-from elmo_serve.files.run import Interrupted, Job, Report
+from elmo_serve.files.run import EmbedRun, Interrupted, Report
 from elmo_serve.files.text import Corpus, Part
 from elmo_serve.files.vectors import Source
 from elmo_serve.workers.messages import ModelInfo
@@ -25,7 +25,7 @@ empty one."""
 
 
 @dataclass(frozen=True, slots=True)
-class FolderJob:
+class FolderRun:
     """The files below `root`, or one file, and the folder of their parts: values.
 
     Every process that computes sees both paths.
@@ -123,7 +123,7 @@ def _written(
 class PartWriter:
     """Embeds parts and writes each as a whole, or not at all."""
 
-    def __init__(self, job: FolderJob, source: Source) -> None:
+    def __init__(self, job: FolderRun, source: Source) -> None:
         self._job = job
         self._source = source
         self._split = job.options.split(source.info)
@@ -135,7 +135,7 @@ class PartWriter:
         for a full disk.
         """
         with self._job.corpus.part(part).split(self._split) as text:
-            Job(text, self._job.options.form, self._source).to_part(self._job.path(part))
+            EmbedRun(text, self._job.options.form, self._source).to_part(self._job.path(part))
 
     def attempts(self, parts: Sequence[Part]) -> Attempts:
         """Write parts, one after another; one that cannot be written does not hinder the others.

@@ -44,7 +44,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EmbedRun:
     """A text, the source of its vectors, and the format to write them in.
 
     `keep_seconds` is the time between two journals.

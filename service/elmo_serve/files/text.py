@@ -44,8 +44,8 @@ class Part:
     """Consecutive sentences of one file of a corpus.
 
     `file` is the path relative to the corpus, `number` counts the parts of that file. The part
-    begins with sentence `first` of the file, at byte `offset` of its content, and has so many
-    `sentences`, and `tokens` before a tokenizer splits them.
+    begins with sentence `first` of the file, at byte `offset` of its content, and has `sentences`
+    of them, and `tokens` before a tokenizer splits them.
     """
 
     file: str

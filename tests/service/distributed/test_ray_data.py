@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from elmo_model.models.opening import open_model
-from elmo_serve.files.folder import FolderJob
+from elmo_serve.files.folder import FolderRun
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import MANIFEST
@@ -38,13 +38,13 @@ PART = 5  # sentences: 40 parts
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> FolderJob:
+def job(tmp_path: Path) -> FolderRun:
     for name, sentences in FILES.items():
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
     options = EmbedOptions("all", "parquet", model=str(SMALL))
-    return FolderJob(str(tmp_path / "in"), str(tmp_path / "out"), options, PART)
+    return FolderRun(str(tmp_path / "in"), str(tmp_path / "out"), options, PART)
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +75,11 @@ def check(folder: str) -> None:
     assert len(files) == 1 + len(SENTENCES) // PART
 
 
-def embed(job: FolderJob, *, force: bool = False, on_step: Any = lambda *_: None) -> Any:
+def embed(job: FolderRun, *, force: bool = False, on_step: Any = lambda *_: None) -> Any:
     return embed_folder(job, Actors(most=3), on_step, force=force)
 
 
-def test_every_sentence_is_embedded_once(nodes: Any, job: FolderJob) -> None:
+def test_every_sentence_is_embedded_once(nodes: Any, job: FolderRun) -> None:
     report = embed(job)
 
     assert (report.sentences, report.resumed) == (200, 0)
@@ -90,7 +90,7 @@ def test_every_sentence_is_embedded_once(nodes: Any, job: FolderJob) -> None:
     check(job.folder)
 
 
-def test_a_node_is_lost_on_the_way(nodes: Any, job: FolderJob) -> None:
+def test_a_node_is_lost_on_the_way(nodes: Any, job: FolderRun) -> None:
     victim = nodes.list_all_nodes()[-1]
     lost = threading.Event()
 
@@ -105,7 +105,7 @@ def test_a_node_is_lost_on_the_way(nodes: Any, job: FolderJob) -> None:
     nodes.add_node(num_cpus=1, object_store_memory=100 * 1024**2)
 
 
-def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: FolderJob) -> None:
+def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: FolderRun) -> None:
     """As a full disk of one machine does."""
     in_the_way = Path(job.folder) / "b" / "b.txt" / "000003.parquet"
 
@@ -123,12 +123,12 @@ def test_a_part_that_cannot_be_written_leaves_the_others(nodes: Any, job: Folder
     check(job.folder)
 
 
-def test_a_model_that_does_not_exist_is_one_line(nodes: Any, job: FolderJob) -> None:
+def test_a_model_that_does_not_exist_is_one_line(nodes: Any, job: FolderRun) -> None:
     with pytest.raises(FileError, match="no/model"):
         embed(replace(job, options=replace(job.options, model="no/model")))
 
 
-def test_a_killed_command_continues(nodes: Any, job: FolderJob) -> None:
+def test_a_killed_command_continues(nodes: Any, job: FolderRun) -> None:
     """SIGKILL ends the driver, and the same command finishes the rest."""
     command = [
         *(COMMAND, "embed", job.root, job.folder, "--all", "--model", SMALL),

@@ -17,7 +17,7 @@ import pytest
 
 from elmo_model.network.elmo import Elmo
 from elmo_serve.commands.embed_run import gpus_of
-from elmo_serve.files.folder import Attempts, FolderJob, PartWriter
+from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
@@ -36,14 +36,14 @@ NAMES = ["a.txt/000000", "a.txt/000001", "b/c.txt/000000"]
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> FolderJob:
+def job(tmp_path: Path) -> FolderRun:
     """A job of three parts: of 10, 5 and 10 sentences."""
     for name, sentences in FILES.items():
         path = tmp_path / "in" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences))
     options = EmbedOptions("all", "npz", model=str(SMALL), device="cpu")
-    return FolderJob(str(tmp_path / "in"), str(tmp_path / "out"), options, part_sentences=10)
+    return FolderRun(str(tmp_path / "in"), str(tmp_path / "out"), options, part_sentences=10)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def source() -> Iterator[Source]:
         yield found
 
 
-def run(job: FolderJob, source: Source, **options: Any) -> Any:
+def run(job: FolderRun, source: Source, **options: Any) -> Any:
     return job.run(source.info, PartWriter(job, source).attempts, **options)
 
 
@@ -76,7 +76,7 @@ def check(folder: str | Path, elmo: Elmo) -> None:
 # The command
 
 
-def test_a_folder_is_embedded_without_ray(job: FolderJob, elmo: Elmo) -> None:
+def test_a_folder_is_embedded_without_ray(job: FolderRun, elmo: Elmo) -> None:
     flags = ("--all", "--format", "npz", "--part-sentences", 10)
 
     printed = done(job.root, job.folder, *flags)
@@ -95,7 +95,7 @@ def test_a_folder_is_embedded_without_ray(job: FolderJob, elmo: Elmo) -> None:
 
 
 def test_parts_are_parquet_and_rows_have_the_numbers_of_their_file(
-    job: FolderJob, tmp_path: Path
+    job: FolderRun, tmp_path: Path
 ) -> None:
     done(tmp_path / "in" / "a.txt", job.folder, "--top", "--part-sentences", 4)
 
@@ -116,7 +116,7 @@ def test_the_names_of_the_files_tell_their_formats(tmp_path: Path) -> None:
     assert sorted(rows) == [["New", "York", "never"], ["New York", "sleeps"]]
 
 
-def test_a_server_may_compute_the_parts(job: FolderJob, tmp_path: Path) -> None:
+def test_a_server_may_compute_the_parts(job: FolderRun, tmp_path: Path) -> None:
     (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
     with scripted_server() as server:
         flags = ("--all", "--format", "npz", "--server", server.url)
@@ -138,14 +138,14 @@ def test_a_server_may_compute_the_parts(job: FolderJob, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_go_with_parts_are_refused(
-    job: FolderJob, flags: list[str], message: str
+    job: FolderRun, flags: list[str], message: str
 ) -> None:
     assert message in refused(job.root, job.folder, "--top", *flags, code=2)
     assert not Path(job.folder).exists()
 
 
 @pytest.mark.parametrize("inside", [".", "vectors", "../in/vectors"])
-def test_the_parts_do_not_lie_in_the_corpus(job: FolderJob, inside: str) -> None:
+def test_the_parts_do_not_lie_in_the_corpus(job: FolderRun, inside: str) -> None:
     """The next start would read them as text."""
     before = files_in(job.root)
 
@@ -153,7 +153,7 @@ def test_the_parts_do_not_lie_in_the_corpus(job: FolderJob, inside: str) -> None
     assert files_in(job.root) == before
 
 
-def test_streams_and_files_are_no_folders(job: FolderJob, tmp_path: Path) -> None:
+def test_streams_and_files_are_no_folders(job: FolderRun, tmp_path: Path) -> None:
     text = Path(job.root) / "a.txt"
 
     assert "OUTPUT of parts is a folder" in refused(job.root, "-", "--top", code=2)
@@ -171,7 +171,7 @@ def test_an_actor_of_ray_takes_a_gpu_if_there_is_any() -> None:
 # Parts
 
 
-def test_every_layout_can_be_that_of_parts(job: FolderJob, source: Source) -> None:
+def test_every_layout_can_be_that_of_parts(job: FolderRun, source: Source) -> None:
     options = replace(job.options, output_format="allennlp", use_sentence_keys=True)
 
     run(replace(job, options=options), source)
@@ -180,7 +180,7 @@ def test_every_layout_can_be_that_of_parts(job: FolderJob, source: Source) -> No
         assert set(file) == {" ".join(tokens) for tokens in SENTENCES[10:15]}
 
 
-def test_a_tokenizer_splits_the_text_of_each_part(job: FolderJob, source: Source) -> None:
+def test_a_tokenizer_splits_the_text_of_each_part(job: FolderRun, source: Source) -> None:
     (Path(job.root) / "a.txt").write_text("Don't!\nIt rains.\n")
     options = replace(job.options, output_format="parquet", tokenizer="ptb")
 
@@ -190,7 +190,7 @@ def test_a_tokenizer_splits_the_text_of_each_part(job: FolderJob, source: Source
     assert rows["tokens"].to_pylist() == [["Do", "n't", "!"], ["It", "rains", "."]]
 
 
-def test_a_part_that_fails_leaves_the_file_of_before(job: FolderJob, source: Source) -> None:
+def test_a_part_that_fails_leaves_the_file_of_before(job: FolderRun, source: Source) -> None:
     (part, *_) = job.corpus.parts(10)
     writer = PartWriter(job, source)
     writer.write(part)
@@ -215,7 +215,7 @@ def test_a_part_that_fails_leaves_the_file_of_before(job: FolderJob, source: Sou
     ],
 )
 def test_a_part_that_fails_is_named_and_the_others_are_written(
-    job: FolderJob,
+    job: FolderRun,
     source: Source,
     elmo: Elmo,
     monkeypatch: pytest.MonkeyPatch,
@@ -241,7 +241,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_written(
     check(job.folder, elmo)
 
 
-def test_a_folder_is_refused_before_anything_is_computed(job: FolderJob, source: Source) -> None:
+def test_a_folder_is_refused_before_anything_is_computed(job: FolderRun, source: Source) -> None:
     def write(_: Sequence[Part]) -> Attempts:
         raise AssertionError("the network was asked")
 
@@ -262,7 +262,7 @@ def test_a_folder_is_refused_before_anything_is_computed(job: FolderJob, source:
 
 
 def test_ctrl_c_says_how_many_parts_are_finished(
-    job: FolderJob, source: Source, elmo: Elmo
+    job: FolderRun, source: Source, elmo: Elmo
 ) -> None:
     def write(parts: Sequence[Part]) -> Attempts:
         yield from PartWriter(job, source).attempts(parts[:1])
@@ -277,7 +277,7 @@ def test_ctrl_c_says_how_many_parts_are_finished(
 KILLED = """
 import sys
 import numpy as np
-from elmo_serve.files.folder import FolderJob, PartWriter
+from elmo_serve.files.folder import FolderRun, PartWriter
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.vectors import Source
 from elmo_serve.workers.messages import ModelInfo
@@ -297,12 +297,12 @@ class MadeUp(Source):
 info = ModelInfo("made up", "1", "none", 3, 2, 0, "float32")
 options = EmbedOptions("all", "npz", model="made up")
 source = MadeUp(info, options.output(info))
-job = FolderJob(root, folder, options, part_sentences=10)
+job = FolderRun(root, folder, options, part_sentences=10)
 print(job.run(info, PartWriter(job, source).attempts).resumed)
 """
 
 
-def test_a_killed_run_leaves_whole_parts_and_continues(job: FolderJob) -> None:
+def test_a_killed_run_leaves_whole_parts_and_continues(job: FolderRun) -> None:
     """SIGKILL comes while the second of three parts is written."""
     command = [sys.executable, "-c", KILLED, job.root, job.folder]
     process = subprocess.Popen([*command, "12"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

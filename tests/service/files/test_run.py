@@ -20,7 +20,7 @@ import torch
 from elmo_model.network.elmo import Elmo
 from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
-from elmo_serve.files.run import Job
+from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import (
     LengthSorted,
@@ -97,7 +97,7 @@ def test_a_run_that_ended_early_continues_where_it_was(
     inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
     identity = {"layers": "average", "input format": "plain", "blank lines": False}
     identity |= {"batch size": 7 if flags else None, "format": "npz"}
-    job = Job(Text(source, "in"), OUTPUTS["npz"], Broken(inner), keep_seconds=0)
+    job = EmbedRun(Text(source, "in"), OUTPUTS["npz"], Broken(inner), keep_seconds=0)
     with pytest.raises(EndError):
         job.to_file(output, identity)
     before = kept(tmp_path / "out.npz.journal")
@@ -123,7 +123,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from elmo_serve.files.outputs import OUTPUTS, allennlp
-from elmo_serve.files.run import Job
+from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import Source
 from elmo_serve.output import select
@@ -143,7 +143,7 @@ class MadeUp(Source):
 form = {**OUTPUTS, "numbers alone": allennlp.NUMBERS_ALONE}[form]
 info = ModelInfo("made up", "1", "none", 3, width, 0, "float32")
 made_up = MadeUp(info, select("all", 3))
-job = Job(Text(source, "text"), form, made_up, keep_seconds=held < 0)
+job = EmbedRun(Text(source, "text"), form, made_up, keep_seconds=held < 0)
 report = job.to_file(output, {})
 # ru_maxrss of a child is at least the memory of its parent when it was started.
 (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x)

@@ -20,7 +20,7 @@ from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs.bio_embeddings import STAGE
 from elmo_serve.files.outputs.proteins import LAYOUTS
 from elmo_serve.files.proteins import Records
-from elmo_serve.files.run import Job, Report
+from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
 from tests.support.embedding_runs import close, done, embed, layers_of, refused
@@ -291,7 +291,7 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
             raise EndError
 
     records = Records.read("in.fasta", [text], rules, layout.repeats)
-    job = Job(records, options.form, source, step, keep_seconds=0)
+    job = EmbedRun(records, options.form, source, step, keep_seconds=0)
     return job.to_file(output, options.identity(network.info, "fasta"))
 
 
