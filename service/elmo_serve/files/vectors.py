@@ -25,7 +25,14 @@ OnComputed = Callable[[int], None]
 # more memory; measured with benchmarks/whole_file.py.
 _WINDOW_BATCHES = 16
 
-# Bytes of the vectors of a window, which are held in memory.
+# Tokens of a sentence, boundaries included, for which the size of a batch was chosen. A batch of
+# longer ones has more tokens, and so as many rows: with few rows the weights are read from memory
+# for each, and 3 rows of 365 tokens take three times as long as 30 of them.
+_USUAL_TOKENS = 26
+# Batches of such sentences in a window, at least.
+_LONG_BATCHES = 4
+
+# Bytes of the vectors of a window, which are held in memory; and of all layers of a batch.
 _WINDOW_BYTES = 128 * 1024**2
 
 
@@ -80,11 +87,20 @@ class LengthSorted(Source):
         """Yield the vectors of all sentences, a window at a time."""
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
-            for batch in evenly([len(each) for each in window], self._network.batch_tokens):
+            lengths = [len(each) for each in window]
+            budget = self._budget(len(window), sum(lengths) + BOUNDARIES * len(window))
+            for batch in evenly(lengths, budget):
                 arrays = self._network.embed([window[row] for row in batch], self.output)
                 answers.update(zip(batch, arrays, strict=True))
                 on_computed(sum(len(window[row]) for row in batch))
             yield [answers[row] for row in range(len(window))]
+
+    def _budget(self, sentences: int, tokens: int) -> int:
+        """Return the tokens of a batch for sentences that have so many together."""
+        usual = self._network.batch_tokens
+        rows = usual // _USUAL_TOKENS
+        most = _WINDOW_BYTES // (4 * self.info.layers * self.info.dimension)
+        return max(usual, min(rows * tokens // sentences, most))
 
     def _windows(self, sentences: Iterable[Tokens]) -> Iterator[list[Tokens]]:
         window: list[Tokens] = []
@@ -93,7 +109,13 @@ class LengthSorted(Source):
             window.append(sentence)
             tokens += len(sentence) + BOUNDARIES
             size += self.output.size(len(sentence), self.info.dimension)
-            if tokens >= _WINDOW_BATCHES * self._network.batch_tokens or size >= _WINDOW_BYTES:
+            least = max(
+                _WINDOW_BATCHES * self._network.batch_tokens,
+                _LONG_BATCHES * self._budget(len(window), tokens),
+            )
+            # One more sentence would be a batch by itself.
+            is_full = tokens + tokens / len(window) > least
+            if is_full or size >= _WINDOW_BYTES:
                 yield window
                 window, tokens, size = [], 0, 0
         if window:

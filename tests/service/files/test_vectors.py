@@ -69,3 +69,32 @@ def test_carried_state_gives_the_vectors_of_the_original_programs(
         ):
             answer = expected[f"b{batch}_s{member}_full"][:, 1:-1]
             np.testing.assert_allclose(file[str(number)][()], answer, rtol=0, atol=5e-5)
+
+
+class Wide(Lengths):
+    """The original's width, and the batch of a CPU."""
+
+    info = ModelInfo("lengths", "1", "none", 3, 1024, 0, "float32")
+    batch_tokens = 1_024
+
+    def embed(self, sentences: Sequence[Tokens], output: Output) -> list[Vectors]:
+        self.batches.append([len(each) for each in sentences])
+        return [np.zeros(0)] * len(sentences)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows"), [(24, 30), (100, 30), (365, 25), (3_000, 3), (20_000, 1)]
+)
+def test_a_batch_of_long_sentences_has_as_many_rows_as_memory_allows(
+    tokens: int, rows: int
+) -> None:
+    """At most 128 MiB of layers, but for one sentence: few rows have all weights read for each."""
+    network = Wide()
+    pooled = Output(layers=(0,), pooling="mean")
+
+    list(LengthSorted(network, pooled).groups([["x"] * tokens] * 400, lambda _: None))
+
+    largest = max(map(len, network.batches))
+    assert largest >= rows
+    assert largest == 1 or largest * tokens * 3 * 1024 * 4 <= 128 * 1024**2
+    assert sum(map(len, network.batches)) == 400
