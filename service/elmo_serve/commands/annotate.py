@@ -13,7 +13,6 @@ from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.files.inputs import Rules
 from elmo_serve.files.outputs.bio_embeddings import format_of_heads
 from elmo_serve.files.proteins import Records
-from elmo_serve.files.text import Text
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -52,12 +51,7 @@ def annotate(
         fail("one of --structure and --location is needed, or both", code=2)
     rules = Rules(letters_only=True)
     run = EmbedOptions("sum", "annotations", resolve_model(model), device=device, rules=rules)
-    with (
-        Text.open(input, rules.form, keep_blank=True) as text,
-        run.open() as source,
-        steps() as step,
-    ):
-        records = Records.read(input, [text], rules)
+    with Records.open(input, rules) as records, run.open() as source, steps() as step:
         for note in records.notes:
             tell(note)
         width = source.info.dimension

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,10 +18,10 @@ from elmo_serve.commands.options import model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Rules, input_format
+from elmo_serve.files.inputs import INPUTS, FileError, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
-from elmo_serve.files.proteins import Records, fasta_files
+from elmo_serve.files.proteins import Records
 from elmo_serve.files.text import Text
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _to_file(options: Options) -> Report:
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
     with (
-        _text(options, run, run.rules.form if run.rules else INPUTS[form]) as text,
+        _text(options, run, form) as text,
         run.open() as source,
         text.split(run.split(source.info)) as sentences,
         steps() as step,
@@ -80,18 +80,14 @@ def _to_file(options: Options) -> Report:
 
 
 @contextmanager
-def _text(options: Options, run: EmbedOptions, form: InputFormat) -> Iterator[Text | Records]:
-    """Yield the text of a file, or the records of FASTA, whose faults are told."""
-    with ExitStack() as stack:
-        if Path(options.input).is_dir():
-            texts = fasta_files(Path(options.input))
-        else:
-            opened = Text.open(options.input, form, run.keep_blank)
-            texts = [stack.enter_context(opened)]
-        if run.rules is None or run.form.layout is None:
-            yield texts[0]
-            return
-        records = Records.read(options.input, texts, run.rules, run.form.layout.repeats)
+def _text(options: Options, run: EmbedOptions, form: str) -> Iterator[Text | Records]:
+    """Yield the text of a file, or the records of FASTA for a layout, whose notes are told."""
+    if run.rules is None or run.form.layout is None:
+        read_as = INPUTS[form] if run.rules is None else run.rules.form
+        with Text.open(options.input, read_as, run.keep_blank) as text:
+            yield text
+        return
+    with Records.open(options.input, run.rules, run.form.layout.repeats) as records:
         for note in records.notes:
             tell(note)
         yield records

@@ -73,6 +73,16 @@ class Records:
         own = tuple(replace(text, form=rules.form) for text in texts)
         return cls(name, own, skipped, tuple(notes))
 
+    @classmethod
+    @contextmanager
+    def open(cls, name: str, rules: Rules, repeats: Repeats = "") -> Iterator[Records]:
+        """Open a file as `Text.open` does, or the FASTA below a folder, and read it as `read`."""
+        if Path(name).is_dir():
+            yield cls.read(name, fasta_files(Path(name)), rules, repeats)
+            return
+        with Text.open(name, rules.form, keep_blank=True) as text:
+            yield cls.read(name, [text], rules, repeats)
+
     @contextmanager
     def split(self, _tokenize: Tokenize | None) -> Iterator[Records]:
         """Yield the records, which are letters already, where `Text.split` yields tokens."""
