@@ -69,7 +69,8 @@ class WordEncoder:
             if config.char_cnn is not None:
                 self._counts = _word_counts(config.char_cnn.width, directions)
         self.cache = WordCache(cache_size)
-        self._like = self.compute([""])[0]  # (P,), of the type and the device of all vectors
+        any_weight = next(iter(weights.values()))
+        self._none = any_weight.new_empty(0, config.lstm.projection)  # (0, P), of no word
 
     def encode(self, words: Sequence[str]) -> DistinctWords:
         """Look up n words, each distinct word once."""
@@ -81,7 +82,7 @@ class WordEncoder:
     def encode_in_parts(self, words: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
         """As `encode`; the vectors are there once the iterator, which computes them, has ended."""
         different, index = distinct(words)
-        vectors = self._like.new_empty(len(different), len(self._like))
+        vectors = self._none.new_empty(len(different), self._none.shape[1])
         order = sorted(range(len(different)), key=lambda row: len(different[row]))
 
         def parts() -> Iterator[None]:

@@ -41,7 +41,6 @@ def test_what_a_user_can_mend_is_one_line(tmp_path: Path) -> None:
         ("train", tmp_path / "run", "--text", "nowhere*"),
         ("train", tmp_path / "run", "--text", golden.FOLDER / "train.txt", "--samples", 0),
         ("perplexity", tmp_path, golden.FOLDER / "heldout.txt"),
-        ("evaluate", "random-small"),
     ):
         refused = elmo(*arguments)
         assert refused.exit_code == 1
