@@ -1,4 +1,8 @@
-"""Messages between the server and the process of a fit: plain values."""
+"""Messages between the server and the process of a fit: plain values.
+
+The server sends `Train`; the process answers with a `FitMessage` for each step and ends with
+`Trained` or `NotTrained`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from elmo_serve.workers.slot import Started
 class Train:
     """The task: a packed `plan.FitRequest`, the vectors it needs, and the folder for its results.
 
-    `vectors` holds rows of (L + 1, 2P) numbers in float32: `shape` is (rows, L + 1, 2P). `model`
-    and `revision` are those of the vectors.
+    `vectors` holds rows of (L + 1, 2P) numbers in float32 for L layers and P numbers a direction:
+    `shape` is (rows, L + 1, 2P). `model`, `revision` and `format` are those of the checkpoint.
     """
 
     name: str
@@ -38,7 +42,7 @@ class Fits:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A mixture was fitted from all seeds. `scores` has the members of the response."""
+    """A mixture was fitted from all seeds. `scores` are a member of `GET /jobs/{id}`."""
 
     name: str
     scores: Mapping[str, Any]
@@ -63,4 +67,5 @@ class NotTrained:
     reason: str
 
 
+# `Started`: the process has come up.
 FitMessage = Started | Fits | Scored | Trained | NotTrained

@@ -1,4 +1,7 @@
-"""A lock that threads and servers take before they change a folder which they share."""
+"""A lock that threads and servers take before they change a folder which they share.
+
+The folders of tasks, of jobs and of fetched models have one each.
+"""
 
 import errno
 import fcntl
@@ -28,7 +31,7 @@ _log = logging.getLogger(__name__)
 def locked(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
     """Hold the lock of the file `path`, which is made, while the block runs.
 
-    `attempts` None waits without a limit.
+    `attempts` None waits without a limit, as for a download by another server.
 
     The kernel releases it when the process ends, however it ends. On a file system without locks
     the block runs without one.
@@ -66,7 +69,7 @@ def _opened(path: Path) -> BinaryIO:
 
 @contextmanager
 def without_locks() -> Iterator[None]:
-    """Go on where a file system knows no locks."""
+    """Go on where a file system knows no locks: its errors of `flock` are dropped, no others."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Classifiers of frozen vectors, and how many labels they find."""
+"""Classifiers of frozen vectors, how many labels they find, and the baseline without vectors."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def nearest_centroid(train: Tensor, labels: Tensor, test: Tensor, classes: int) 
 
 
 def right(train: Features, test: Features, layer: int, classify: Classifier) -> int:
-    """Return the number of test examples whose label is found by one layer.
+    """Return the number of test examples whose label is found by one layer of their first row.
 
     A label that training lacks counts as wrong.
     """
@@ -63,7 +63,7 @@ def right(train: Features, test: Features, layer: int, classify: Classifier) -> 
 
 
 def most_frequent(words: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
-    """Return the most frequent label of each word, the first one of several."""
+    """Return the most frequent label of each word, the first one of several: the baseline."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels, strict=True):
         counts[word][label] += 1
