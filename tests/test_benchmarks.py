@@ -71,7 +71,8 @@ def test_the_network_takes_a_share_of_a_whole_file(text: str) -> None:
 @pytest.mark.long
 def test_small_requests_are_timed_beside_a_long_sentence(text: str) -> None:
     sizes = ("--checkpoint", str(SMALL), "--tokens", "300", "--rounds", "1", "--seconds", "1")
-    done = started("long_sentence", text, *sizes, "--against", shutil.which("elmo") or "elmo")
+    elmo = str(Path(sys.executable).with_name("elmo"))
+    done = started("long_sentence", text, *sizes, "--against", elmo)
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines() if line.startswith("| ")]
     assert [row[0].strip() for row in rows[1:]] == [
         *("idle", "beside bulk", "beside the long sentence")

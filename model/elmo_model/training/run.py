@@ -187,7 +187,7 @@ def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
     stored = find_softmax(model, elmo)
     if stored is None:
         raise CheckpointError(
-            f"{model}: has no softmax, which predicts words; expected a run of `elmo train`, or a "
+            f"{model}: has no softmax with its vocabulary; expected a run of `elmo train`, or a "
             f"model with one beside it (docs/models.md)"
         )
     found = stored.read()

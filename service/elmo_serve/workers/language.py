@@ -59,7 +59,7 @@ class LanguageModel:
         """
         elmo = open_model(model)
         if (stored := find_softmax(model, elmo, file, words)) is None:
-            raise CheckpointError(f"{model}: has no softmax, which predicts words")
+            raise CheckpointError(f"{model}: has no softmax with its vocabulary")
         return cls(Encoder.of(elmo.to(torch.device(device))), stored)
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:

@@ -35,7 +35,7 @@ def test_a_model_without_its_softmax_is_refused(
     result = elmo("perplexity", model, HELDOUT)
 
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"elmo: {model}: has no softmax, which predicts words")
+    assert result.stderr.startswith(f"elmo: {model}: has no softmax with its vocabulary")
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -123,7 +123,7 @@ def _softmax(model: ServedModel) -> SoftmaxInfo:
     """Return the words that a model predicts. Raises Conflict where it predicts none."""
     if (softmax := model.info.softmax) is None:
         name = model.name
-        raise Conflict(f"The model {name!r} has no softmax, which predicts words (ELMO_SOFTMAX).")
+        raise Conflict(f"The model {name!r} has no softmax with its vocabulary (ELMO_SOFTMAX).")
     return softmax
 
 
