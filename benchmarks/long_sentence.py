@@ -166,6 +166,8 @@ async def _against(pair: tuple[Load, Load], options: argparse.Namespace) -> bool
     shares, rates = [], []
     for _ in range(options.rounds):
         phases = [await load.bulk_for(options.seconds / 2) for load in pair]
+        if not all(each.answered for each in phases):
+            raise SystemExit("no bulk request ended in time: use more --seconds")
         rates.append(phases[0].tokens_per_second)
         shares.append(rates[-1] / phases[1].tokens_per_second)
     share = statistics.median(shares)
