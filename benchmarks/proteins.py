@@ -13,7 +13,7 @@ second. With AllenNLP it computes a seeded sample, without the longest, with All
 which SeqVec calls, in the batches of SeqVec: shortest first, closed when they hold more than 15,000
 residues or the last has more than 7,500. Each batch is a pair: AllenNLP, then ours. The batches
 come in a random order, seeded, and each has its row when it ends, so that a run which is cut off is
-a sample of all lengths; `--skip` goes on with the others. Both end with all layers.
+a sample of all lengths; `--skip N` leaves out the first N of them. Both end with all layers.
 `benchmarks.against_allennlp` says how to get AllenNLP.
 """
 

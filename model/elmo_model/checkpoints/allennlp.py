@@ -137,8 +137,8 @@ def write(elmo: Elmo, folder: str | Path) -> None:
     config, alphabet = checkpoint.config, checkpoint.alphabet
     if not isinstance(alphabet, Utf8Alphabet | WordVocabulary):
         raise CheckpointError(
-            f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, "
-            f"expected UTF-8 bytes or a vocabulary in {NAME} files"
+            f"{folder}: the alphabet is of kind {alphabet.to_dict()['kind']!r}, and {NAME} files "
+            f"hold UTF-8 bytes or a vocabulary; name a .safetensors file in place of a folder"
         )
     if config.warm_start:
         raise CheckpointError(f"{folder}: {NAME} files hold no warm start, expected a zero state")

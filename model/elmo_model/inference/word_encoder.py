@@ -38,10 +38,6 @@ class DistinctWords:
     vectors: Tensor
     index: NDArray[np.int64]
 
-    def everywhere(self) -> Tensor:
-        """Return the vectors (n, P) of all words."""
-        return self.vectors[torch.from_numpy(self.index).to(self.vectors.device)]
-
 
 class WordEncoder:
     """A token embedder for inference, and a cache of at most `cache_size` words.

@@ -45,7 +45,7 @@ def test_vectors_and_state_are_those_of_the_trained_network(
     network, given = trained(cell), words(torch.randn(max(index) + 1, 4), index)
     fast = InferenceBiLM(network, "float32", ParallelDirections(threads))
     before = State(torch.randn(2, 5, 8) / 4, torch.randn(2, 5, 2 * cell) / 4)
-    expected, after = network(given.everywhere(), LENGTHS, before)
+    expected, after = network(given.vectors[given.index], LENGTHS, before)
 
     cache = InputProjectionCache(20, fast.project(given.vectors[:1]))
     for projections in (None, cache):
@@ -55,8 +55,8 @@ def test_vectors_and_state_are_those_of_the_trained_network(
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
         torch.testing.assert_close(state.h, after.h, rtol=0, atol=2e-5)
         torch.testing.assert_close(state.c, after.c, rtol=0, atol=2e-5)
-        assert torch.equal(found[0, :, :4], given.everywhere())  # layer 0, twice
-        assert torch.equal(found[0, :, 4:], given.everywhere())
+        assert torch.equal(found[0, :, :4], given.vectors[given.index])  # layer 0, twice
+        assert torch.equal(found[0, :, 4:], given.vectors[given.index])
 
 
 @torch.inference_mode()
