@@ -142,7 +142,7 @@ def test_another_dictionary_is_another_revision(folder: Path) -> None:
 
 
 def test_the_published_pair_cannot_hold_one(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="'lexicon', .* name a .safetensors file in place"):
+    with pytest.raises(CheckpointError, match=r"'lexicon', .* name a .safetensors file in place"):
         allennlp.write(load(folder), tmp_path / "pair")
 
 
