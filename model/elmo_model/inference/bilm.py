@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from elmo_model.inference.caches import KnownProjections, Projections
@@ -59,8 +60,8 @@ class BlockRun:
         is_repeated = len(vectors) <= min(_MOST_DISTINCT, _REPEATED * positions)
         self._repeated = is_repeated and vectors.device.type == "cpu"
         self._products = [
-            _Products(stack.layers[0], vectors)
-            for stack in (bilm.forward_stack, bilm.backward_stack)
+            _Products(stack.layers[0], vectors, own.words)
+            for stack, own in zip((bilm.forward_stack, bilm.backward_stack), rows, strict=True)
         ]
         self._rows = rows
         self.after = [rows[0].state, rows[1].state]
@@ -78,7 +79,7 @@ class BlockRun:
             looks_up = known is not None or self._repeated
             self._runs = [self._run(direction, looks_up) for direction in (0, 1)]
         for direction, products in enumerate(self._products):
-            products.known = None if known is None else (known.tables[direction], known.rows)
+            products.take(None if known is None else (known.tables[direction], known.rows))
         forward, backward = self._runs
 
         def ahead() -> bool:
@@ -99,8 +100,9 @@ class BlockRun:
             self._layers[0, :, :width].index_copy_(0, rows.tokens, own)
             self._layers[0, :, width:].index_copy_(0, rows.tokens, own)
         stack = (self._bilm.forward_stack, self._bilm.backward_stack)[direction]
-        inputs = rows.words if looks_up else self._vectors.index_select(0, rows.words)
-        gates = self._products[direction].look_up if looks_up else None
+        products = self._products[direction]
+        inputs = products.ids if looks_up else self._vectors.index_select(0, rows.words)
+        gates = products.look_up if looks_up else None
         outputs, h, c = yield from stack.run(inputs, rows.sizes, *rows.state, gates)
         half = self._layers[1:, :, direction * width : (direction + 1) * width]
         for layer, output in zip(half, outputs, strict=True):
@@ -131,22 +133,34 @@ class InferenceBiLM:
 
 
 class _Products:
-    """The input products of the distinct words of a block in one direction, known or computed."""
+    """The input products of a block in one direction: known ones, or computed once a word.
 
-    def __init__(self, first: InferenceLSTM, vectors: Tensor) -> None:
+    `ids` (positions,) are the rows of the table that the positions have now.
+    """
+
+    def __init__(self, first: InferenceLSTM, vectors: Tensor, words: Tensor) -> None:
+        """Take the vectors of the distinct words, and the word of each position (positions,)."""
         self._first = first
         self._vectors = vectors
+        self._words = words
         self._computed: Tensor | None = None
-        self.known: tuple[Tensor, Tensor] | None = None  # a table (rows, 4D), and the rows (m,)
+        self._table: Tensor | None = None
+        self.ids = words.clone()
 
-    def look_up(self, words: Tensor) -> Tensor:
-        """Map numbers of distinct words (n,) to input products (n, 4D)."""
-        if self.known is not None:
-            table, rows = self.known
-            return table.index_select(0, rows.index_select(0, words))
-        if self._computed is None:
-            self._computed = self._first.project(self._vectors)
-        return self._computed.index_select(0, words)
+    def take(self, known: tuple[Tensor, Tensor] | None) -> None:
+        """Look up in a table (rows, 4D) with the rows of the words, or in what is computed."""
+        if known is None:
+            self._table = self._computed
+            self.ids.copy_(self._words)
+        else:
+            self._table, rows = known
+            torch.index_select(rows, 0, self._words, out=self.ids)
+
+    def look_up(self, ids: Tensor) -> Tensor:
+        """Map some of `ids` (n,) to input products (n, 4D)."""
+        if self._table is None:
+            self._table = self._computed = self._first.project(self._vectors)
+        return self._table.index_select(0, ids)
 
 
 def _drive(steps: Generator[None, None, None], stop: Callable[[], bool]) -> bool:

@@ -127,22 +127,27 @@ class PackedLinear(Linear):
         self.kernel = f"{str(dtype).removeprefix('torch.')} by oneDNN, packed"
 
     def linear(self, inputs: Tensor) -> Tensor:
-        return self._product(inputs, None).to(inputs.dtype)
+        return _as(inputs.dtype, self._product(inputs, None))
 
     def with_bias(self, inputs: Tensor, bias: Tensor) -> Tensor:
         return self._product(inputs, bias.to(self._dtype))
 
     def addmm(self, addend: Tensor, inputs: Tensor) -> Tensor:
         total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            inputs.to(self._dtype), addend, self._packed, None, "add"
+            _as(self._dtype, inputs), addend, self._packed, None, "add"
         )
-        return total.to(inputs.dtype)
+        return _as(inputs.dtype, total)
 
     def _product(self, inputs: Tensor, bias: Tensor | None) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs.to(self._dtype), self._packed, bias, "none", [], ""
+            _as(self._dtype, inputs), self._packed, bias, "none", [], ""
         )
         return product
+
+
+def _as(dtype: torch.dtype, values: Tensor) -> Tensor:
+    """Return values in a type; `Tensor.to` takes four times as long where nothing is to be done."""
+    return values if values.dtype is dtype else values.to(dtype)
 
 
 class HalfWeightLinear(Linear):

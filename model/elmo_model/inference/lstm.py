@@ -1,6 +1,6 @@
 """The projected LSTM for inference: fewer passes over the gates, faster products, its loop."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -224,18 +224,23 @@ def loop(
     """
     outputs, ended = [], []
     live = len(h)
-    h, c = (filled_up(values, counts.round_up(live)) for values in (h, c))
+    computed = {rows: counts.round_up(rows) for rows in {live, *sizes}}
+    used = computed[live]
+    h, c = filled_up(h, used), filled_up(c, used)
     for start, steps in blocks(sizes, block):
-        extent = _extent(steps, counts.round_up)
+        extent = computed[steps[0]] if len(steps) == 1 else _extent(steps, computed)
         gates = input_gates(filled_up(inputs[start : start + extent], extent))
         position = 0
         for rows in steps:
             if rows < live:
                 ended.append((h[rows:live], c[rows:live].clone()))  # a view would keep its gates
                 live = rows
-            used = counts.round_up(rows)
-            h, c = _in_parts(step, (gates[position : position + used], h[:used], c[:used]), counts)
-            outputs.append(h[:rows])
+                if computed[rows] < used:
+                    used = computed[rows]
+                    h, c = h[:used], c[:used]
+            own = gates[position : position + used]
+            h, c = step(own, h, c) if used <= counts.largest else _in_parts(step, own, h, c, counts)
+            outputs.append(h if rows == used else h[:rows])
             position += rows
             yield
     ended.append((h[:live], c[:live]))
@@ -245,20 +250,18 @@ def loop(
 
 
 def _in_parts(
-    step: Step, values: tuple[Tensor, Tensor, Tensor], counts: RowCounts
+    step: Step, gates: Tensor, h: Tensor, c: Tensor, counts: RowCounts
 ) -> tuple[Tensor, Tensor]:
-    """Compute one time step, in parts when it has more rows than the largest of `counts`."""
-    if len(values[0]) <= counts.largest:
-        return step(*values)
-    parts = zip(*(torch.split(each, counts.largest) for each in values), strict=True)
-    h, c = zip(*(step(*part) for part in parts), strict=True)
-    return torch.cat(h), torch.cat(c)
+    """Compute one time step that has more rows than the largest of `counts`, in parts."""
+    parts = zip(*(torch.split(each, counts.largest) for each in (gates, h, c)), strict=True)
+    next_h, next_c = zip(*(step(*part) for part in parts), strict=True)
+    return torch.cat(next_h), torch.cat(next_c)
 
 
-def _extent(steps: Sequence[int], round_up: Callable[[int], int]) -> int:
+def _extent(steps: Sequence[int], computed: Mapping[int, int]) -> int:
     """Return the number of positions that the steps of a block read, surplus rows included."""
     starts = accumulate(steps, initial=0)
-    return max(start + round_up(rows) for start, rows in zip(starts, steps, strict=False))
+    return max(start + computed[rows] for start, rows in zip(starts, steps, strict=False))
 
 
 def _reordered(gates: Tensor) -> Tensor:
