@@ -32,8 +32,11 @@ _USUAL_TOKENS = 26
 # Batches of such sentences in a window, at least.
 _LONG_BATCHES = 4
 
-# Bytes of the vectors of a window, which are held in memory; and of all layers of a batch.
+# Bytes of the vectors of a window, which are held in memory.
 _WINDOW_BYTES = 128 * 1024**2
+# Bytes of all layers of a batch. With half of them, proteins of 300 to 750 residues take a sixth to
+# a third longer (`python -m benchmarks.proteins --allennlp`, original size).
+_LAYER_BYTES = 256 * 1024**2
 
 
 class Source:
@@ -99,7 +102,7 @@ class LengthSorted(Source):
         """Return the tokens of a batch for sentences that have so many together."""
         usual = self._network.batch_tokens
         rows = usual // _USUAL_TOKENS
-        most = _WINDOW_BYTES // (4 * self.info.layers * self.info.dimension)
+        most = _LAYER_BYTES // (4 * self.info.layers * self.info.dimension)
         return max(usual, min(rows * tokens // sentences, most))
 
     def _windows(self, sentences: Iterable[Tokens]) -> Iterator[list[Tokens]]:
