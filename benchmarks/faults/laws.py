@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -35,7 +36,13 @@ class Size:
     shared: float
     largest_worker: float
     largest_helper: float
-    descriptors: int
+    targets: Counter[str]
+    """What its descriptors are of, without the segments that are kept for reuse."""
+
+    @property
+    def descriptors(self) -> int:
+        """The number of them."""
+        return self.targets.total()
 
     def __str__(self) -> str:
         return (
@@ -55,7 +62,9 @@ def measure(replica: Replica) -> Size:
         shared_memory(server.pid),
         max(map(own_memory, there["worker"]), default=0.0),
         max(map(own_memory, there["json"]), default=0.0),
-        len([target for target in server.descriptors() if "memfd" not in target]),
+        Counter(
+            re.sub(r"\d+", "N", target) for target in server.descriptors() if "memfd" not in target
+        ),
     )
 
 
@@ -129,7 +138,10 @@ def _growth(before: list[Size], after: list[Size]) -> list[str]:
         most = max(getattr(size, name) for size in before)
         for index, size in enumerate(after):
             if getattr(size, name) > most + more:
-                laws.append(f"replica {index} grew: {name} {getattr(size, name):.0f}, {most:.0f}")
+                more_of = f" ({size.targets})" if name == "descriptors" else ""
+                laws.append(
+                    f"replica {index} grew: {name} {getattr(size, name):.0f}, {most:.0f}{more_of}"
+                )
     return laws
 
 

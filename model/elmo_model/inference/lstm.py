@@ -1,6 +1,6 @@
 """The projected LSTM for inference: fewer passes over the gates, faster products, its loop."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -23,7 +23,7 @@ from elmo_model.inference.row_buckets import (
 )
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.bilm import Stack
-from elmo_model.network.lstm import ProjectedLSTM, blocks
+from elmo_model.network.lstm import ProjectedLSTM
 
 Stepwise = Generator[None, None, tuple[Tensor, Tensor, Tensor]]
 """A computation that stops after each time step; it returns packed outputs and the state after."""
@@ -39,7 +39,7 @@ _NEAR = 4 * 1024**2
 # second and core, against 15 for one row and 13 for two (2 cores of an AMD EPYC, Zen 4). Weights
 # with fewer bits, or in a cache, gain nothing from it.
 _LEAST_FAR = 4
-_ONE_STEP = 1  # a block of at most one position is a single step
+_ONE_STEP = 0  # a block of one step
 
 
 class InferenceLSTM:
@@ -227,22 +227,18 @@ def loop(
     computed = {rows: counts.round_up(rows) for rows in {live, *sizes}}
     used = computed[live]
     h, c = filled_up(h, used), filled_up(c, used)
-    for start, steps in blocks(sizes, block):
-        extent = computed[steps[0]] if len(steps) == 1 else _extent(steps, computed)
-        gates = input_gates(filled_up(inputs[start : start + extent], extent))
-        position = 0
-        for rows in steps:
-            if rows < live:
-                ended.append((h[rows:live], c[rows:live].clone()))  # a view would keep its gates
-                live = rows
-                if computed[rows] < used:
-                    used = computed[rows]
-                    h, c = h[:used], c[:used]
-            own = gates[position : position + used]
-            h, c = step(own, h, c) if used <= counts.largest else _in_parts(step, own, h, c, counts)
-            outputs.append(h if rows == used else h[:rows])
-            position += rows
-            yield
+    starts = accumulate(sizes, initial=0)
+    steps = zip(starts, (computed[rows] for rows in sizes), strict=False)
+    for rows, gates in zip(sizes, _gates(inputs, steps, input_gates, block), strict=True):
+        if rows < live:
+            ended.append((h[rows:live], c[rows:live].clone()))  # a view would keep its gates
+            live = rows
+            if computed[rows] < used:
+                used = computed[rows]
+                h, c = h[:used], c[:used]
+        h, c = step(gates, h, c) if used <= counts.largest else _in_parts(step, gates, h, c, counts)
+        outputs.append(h if rows == used else h[:rows])
+        yield
     ended.append((h[:live], c[:live]))
     last_h, last_c = zip(*reversed(ended), strict=True)
     packed = torch.cat(outputs) if outputs else inputs
@@ -258,10 +254,26 @@ def _in_parts(
     return torch.cat(next_h), torch.cat(next_c)
 
 
-def _extent(steps: Sequence[int], computed: Mapping[int, int]) -> int:
-    """Return the number of positions that the steps of a block read, surplus rows included."""
-    starts = accumulate(steps, initial=0)
-    return max(start + computed[rows] for start, rows in zip(starts, steps, strict=False))
+def _gates(
+    inputs: Tensor, steps: Iterable[tuple[int, int]], compute: InputGates, block: int
+) -> Iterator[Tensor]:
+    """Yield the input products of time steps, which have a first position and rows.
+
+    They are computed for `block` positions at once. A block ends anywhere, also within a step, so
+    that it has the rows of a fast product; what is left of it is copied in front of the next one.
+    """
+    gates, first, end = inputs, 0, 0  # the positions that the gates are of
+    for position, rows in steps:
+        last = position + rows
+        if block == _ONE_STEP:
+            yield compute(filled_up(inputs[position:last], rows))
+            continue
+        if last > end:
+            fresh = compute(filled_up(inputs[end : max(last, end + block)], last - end))
+            left = gates[position - first :] if position < end else fresh[:0]
+            gates = torch.cat((left, fresh)) if len(left) else fresh
+            first, end = position, end + len(fresh)
+        yield gates[position - first : last - first]
 
 
 def _reordered(gates: Tensor) -> Tensor:
