@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,8 @@ def test_every_breach_of_a_law_is_seen() -> None:
     assert laws(wrong) == ["1 answers were wrong"]
     assert [law.split()[:2] for law in laws(hung)] == [["page:", "hung"]]
     for name in ("front", "shared", "largest_worker", "largest_helper"):
-        (law,) = laws(found(), replace(SOUND, **{name: 1_000}))
+        grown: dict[str, Any] = {name: 1_000}
+        (law,) = laws(found(), replace(SOUND, **grown))
         assert f"replica 1 grew: {name}" in law
     (law,) = laws(found(), replace(SOUND, targets=Counter({"socket:[N]": 1_000})))
     assert "replica 1 grew: descriptors" in law
