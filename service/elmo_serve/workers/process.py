@@ -229,7 +229,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None before the process is spawned."""
+        """The process id, or None before the process is spawned and after its end."""
         return self._process.pid if self._process else None
 
     def start(self, on_message: Callable[[Any], None], on_exit: Callable[[str], None]) -> None:
@@ -272,6 +272,8 @@ class ChildProcess:
         try:
             process = await self._spawn(channel)
             reason = await _end_of(process, channel)
+            self._process = None
+            process.close()  # its two pipes would stay open until the next garbage collection
         except Exception as error:  # the supervisor has to learn of any end: it would wait for ever
             self.kill()
             reason = f"could not be run: {_cause(error)}"

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import multiprocessing.popen_spawn_posix  # noqa: F401  # not when files can no longer be opened
 import os
 import resource
@@ -157,6 +158,24 @@ async def test_a_child_that_ends_is_reported_with_its_status() -> None:
         f.child.send("go")
 
         assert await f.end() == "exited with status 3"
+
+
+async def test_a_child_that_has_ended_leaves_no_descriptor_behind() -> None:
+    """Nor does it take the garbage collector: that of a server runs rarely."""
+    kept, counts = [], []
+    gc.disable()
+    try:
+        for _ in range(4):
+            async with front(give_up) as f:
+                f.child.send("go")
+                await f.end()
+            kept.append(f)
+            counts.append(open_files())
+    finally:
+        gc.enable()
+
+    assert counts[1:] == counts[:1] * 3  # the first one started Python's resource tracker
+    assert [f.child.pid for f in kept] == [None] * 4
 
 
 async def test_a_child_that_is_killed_while_it_is_spawned_does_not_live() -> None:
