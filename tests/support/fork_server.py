@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from multiprocessing import context, popen_fork
+from multiprocessing import context, popen_fork, util
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +248,7 @@ class _ForkedChild(popen_fork.Popen):
     def _launch(self, process_obj: Any) -> None:
         sockets = [each.fileno() for each in process_obj._args if isinstance(each, socket.socket)]
         self.sentinel, alive = os.pipe()
+        self.finalizer = util.Finalize(self, util.close_fds, (self.sentinel,))
         self.pid = os.fork()
         if self.pid:
             os.close(alive)
