@@ -248,7 +248,7 @@ class _ForkedChild(popen_fork.Popen):
     def _launch(self, process_obj: Any) -> None:
         sockets = [each.fileno() for each in process_obj._args if isinstance(each, socket.socket)]
         self.sentinel, alive = os.pipe()
-        self.finalizer = util.Finalize(self, util.close_fds, (self.sentinel,))
+        self.finalizer = util.Finalize(self, os.close, (self.sentinel,))
         self.pid = os.fork()
         if self.pid:
             os.close(alive)
