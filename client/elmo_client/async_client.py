@@ -132,7 +132,22 @@ class AsyncClient:
         token: int,
         **options: Unpack[NeighbourOptions],
     ) -> Neighbours:
-        """Return the nearest uses of a token, and its static ones. See `Client.neighbours`."""
+        """Return the uses that are nearest to a token in its sentence, and its static neighbours.
+
+        A server without an index embeds a text of its own when it is first asked. It is asked again
+        until that is done, for `patience_seconds` at most.
+
+        Args:
+            sentence: a text, or a list of tokens.
+            token: the number of the token in it, counted from 0.
+            layers: the layer that is compared: "top" (the default), "average" or its number.
+            task: name of a registered task, whose mix is compared.
+            mix: weights of such a mix, as in `embed`.
+            k: how many neighbours at most, from 1 to 100.
+            tokenizer: splits a text, as in `embed_text`.
+
+        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
+        """
         body = neighbours_body(sentence, token, self._session.model, **options)
         return neighbours_of(await self._json(Call("POST", "/neighbours", body)))
 
@@ -155,7 +170,18 @@ class AsyncClient:
         positions: Sequence[int],
         **options: Unpack[SubstituteOptions],
     ) -> list[list[Substitute]]:
-        """Return the most probable words at places of a sentence. See `Client.substitutes`."""
+        """Return the most probable words at places of a sentence, a list for each place.
+
+        Args:
+            sentence: a text, or a list of tokens.
+            positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
+            k: how many words at most, from 1 to 1,000; 10 by default.
+            direction: "forward" predicts from the tokens before, "backward" from those after,
+                "both" (the default) is the product of their probabilities, normalised.
+            tokenizer: splits a text, as in `embed_text`.
+
+        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
+        """
         body = substitutes_body(sentence, positions, self._session.model, **options)
         return substitutes_of(await self._json(Call("POST", "/substitutes", body)))
 

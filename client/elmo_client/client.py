@@ -8,30 +8,19 @@ from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.async_client import AsyncClient
-from elmo_client.event_loop_thread import EventLoopThread, result
+from elmo_client.event_loop_thread import EventLoopThread, blocking, result
 from elmo_client.job import Job
 from elmo_client.results import (
     Cosines,
     EmbeddedProtein,
     EmbeddedText,
-    Neighbours,
     Scores,
-    Substitute,
-    Task,
     TokenizedText,
     Vectors,
 )
 from elmo_client.selection import NOTHING, EmbedOptions, Selection
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
-from elmo_client.transport.requests import (
-    FitOptions,
-    NeighbourOptions,
-    Side,
-    SubstituteOptions,
-    check_texts,
-    refuse_text,
-    scored_kind,
-)
+from elmo_client.transport.requests import FitOptions, Side, check_texts, refuse_text, scored_kind
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 
@@ -51,8 +40,8 @@ class Client:
 
         Raises CannotSend for an invalid argument.
         """
-        self._client = AsyncClient(url, **options)
-        self._session = self._client._session
+        self._async = AsyncClient(url, **options)
+        self._session = self._async._session
         self._loop = EventLoopThread(self._session)
 
     def embed(
@@ -148,33 +137,9 @@ class Client:
 
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
-        return self._call(
-            self._client.similarity, list(pairs), tokenizer=tokenizer, centred=centred
-        )
+        return self._call(self._async.similarity, list(pairs), tokenizer=tokenizer, centred=centred)
 
-    def neighbours(
-        self,
-        sentence: str | Sequence[str],
-        token: int,
-        **options: Unpack[NeighbourOptions],
-    ) -> Neighbours:
-        """Return the uses that are nearest to a token in its sentence, and its static neighbours.
-
-        A server without an index embeds a text of its own when it is first asked. It is asked again
-        until that is done, for `patience_seconds` at most.
-
-        Args:
-            sentence: a text, or a list of tokens.
-            token: the number of the token in it, counted from 0.
-            layers: the layer that is compared: "top" (the default), "average" or its number.
-            task: name of a registered task, whose mix is compared.
-            mix: weights of such a mix, as in `embed`.
-            k: how many neighbours at most, from 1 to 100.
-            tokenizer: splits a text, as in `embed_text`.
-
-        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
-        """
-        return self._call(self._client.neighbours, sentence, token, **options)
+    neighbours = blocking(AsyncClient.neighbours)
 
     def score(
         self,
@@ -199,29 +164,9 @@ class Client:
         found = self._stream(every, cut, selection, self._session.score)
         return list(found)
 
-    def substitutes(
-        self,
-        sentence: str | Sequence[str],
-        positions: Sequence[int],
-        **options: Unpack[SubstituteOptions],
-    ) -> list[list[Substitute]]:
-        """Return the most probable words at places of a sentence, a list for each place.
+    substitutes = blocking(AsyncClient.substitutes)
 
-        Args:
-            sentence: a text, or a list of tokens.
-            positions: the numbers of the tokens, counted from 0. The tokens are not looked at.
-            k: how many words at most, from 1 to 1,000; 10 by default.
-            direction: "forward" predicts from the tokens before, "backward" from those after,
-                "both" (the default) is the product of their probabilities, normalised.
-            tokenizer: splits a text, as in `embed_text`.
-
-        Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
-        """
-        return self._call(self._client.substitutes, sentence, positions, **options)
-
-    def info(self) -> dict[str, Any]:
-        """Return the response of GET /info. The server is asked once."""
-        return self._call(self._client.info)
+    info = blocking(AsyncClient.info)
 
     @property
     def dimension(self) -> int:
@@ -233,32 +178,11 @@ class Client:
         """The names of the models that the server has."""
         return models_of(self.info())
 
-    def tasks(self) -> tuple[Task, ...]:
-        """Return the registered tasks in the order of their names."""
-        return self._call(self._client.tasks)
+    tasks = blocking(AsyncClient.tasks)
 
-    def put_task(
-        self,
-        name: str,
-        weights: Sequence[float],
-        *,
-        gamma: float = 1.0,
-        layer_norm: bool = False,
-        description: str = "",
-    ) -> Task:
-        """Register a task, or replace the one of this name, and return it."""
-        return self._call(
-            self._client.put_task,
-            name,
-            weights,
-            gamma=gamma,
-            layer_norm=layer_norm,
-            description=description,
-        )
+    put_task = blocking(AsyncClient.put_task)
 
-    def delete_task(self, name: str) -> None:
-        """Delete a task. Raises NotFound if there is none of this name."""
-        self._call(self._client.delete_task, name)
+    delete_task = blocking(AsyncClient.delete_task)
 
     def fit(
         self,
@@ -287,11 +211,11 @@ class Client:
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
         every = list(examples)
-        return Job(self._call(self._client.fit, name, every, model=model, **options), self._call)
+        return Job(self._call(self._async.fit, name, every, model=model, **options), self._call)
 
     def job(self, job_id: str) -> Job:
         """Return the job of an id; the server is not asked."""
-        return Job(self._client.job(job_id), self._call)
+        return Job(self._async.job(job_id), self._call)
 
     def close(self) -> None:
         """Cancel the requests in flight and close the connections.

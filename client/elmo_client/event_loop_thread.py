@@ -1,11 +1,12 @@
 """An event loop in a thread of its own, which runs a session's coroutines for other threads."""
 
+import functools
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -14,6 +15,7 @@ from elmo_client.errors import Unreachable
 from elmo_client.transport.session import Session
 
 _Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
 
 
 class EventLoopThread:
@@ -65,6 +67,22 @@ def result(future: Future[_Result]) -> _Result:
         raise Unreachable("the client was closed before the response came") from None
     finally:
         future.cancel()
+
+
+def blocking(
+    method: Callable[Concatenate[Any, _Arguments], Coroutine[Any, Any, _Result]],
+) -> Callable[Concatenate[Any, _Arguments], _Result]:
+    """Return a method of an asynchronous class as one for threads, with its arguments and text.
+
+    An object that has it holds one of that class in `_async`, and runs coroutines by `_call`.
+    """
+
+    @functools.wraps(method)
+    def call(self: Any, /, *arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        found: _Result = self._call(method, self._async, *arguments, **options)
+        return found
+
+    return call
 
 
 async def _serve(session: Session, started: Future[BlockingPortal]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from elmo_client.errors import FitFailed
+from elmo_client.event_loop_thread import blocking
 from elmo_client.results import Head, JobState
 from elmo_client.transport.responses import MEDIA_TYPE, head_of, json_of, state_of
 from elmo_client.transport.session import Call, Session
@@ -56,30 +57,18 @@ class Job:
     """A fit, for threads. `Client.fit` returns it."""
 
     def __init__(self, job: AsyncJob, call: Callable[..., Any]) -> None:
-        self._job = job
+        self._async = job
         self._call = call
 
     @property
     def id(self) -> str:
         """The id of the job on the server."""
-        return self._job.id
+        return self._async.id
 
-    def state(self) -> JobState:
-        """Ask the server for the state of the job."""
-        found: JobState = self._call(self._job.state)
-        return found
+    state = blocking(AsyncJob.state)
 
-    def wait(self, on_progress: Callable[[float], None] = lambda _: None) -> JobState:
-        """Wait until the job is done, and return its last state. See `AsyncJob.wait`."""
-        found: JobState = self._call(self._job.wait, on_progress)
-        return found
+    wait = blocking(AsyncJob.wait)
 
-    def cancel(self) -> JobState:
-        """Cancel the job, and return it as it is then; a job that has ended is left alone."""
-        found: JobState = self._call(self._job.cancel)
-        return found
+    cancel = blocking(AsyncJob.cancel)
 
-    def head(self) -> Head:
-        """Return the linear head of a job that is done."""
-        found: Head = self._call(self._job.head)
-        return found
+    head = blocking(AsyncJob.head)
