@@ -33,8 +33,8 @@ import torch
 from benchmarks.machine import describe
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.loops import closed_loop, open_loop
 from elmo_serve.load_test.phase import Phase, percentiles
+from elmo_serve.load_test.run import closed_loop, open_loop
 from elmo_serve.load_test.sender import Request, Sender
 from tests.support.answers import Answers, Asked, sentences
 from tests.support.processes import processor_seconds

@@ -33,8 +33,8 @@ import orjson
 from benchmarks.inputs import checkpoint
 from benchmarks.machine import describe
 from elmo_serve.load_test.connections import Connections
-from elmo_serve.load_test.loops import closed_loop
 from elmo_serve.load_test.phase import Phase, percentiles
+from elmo_serve.load_test.run import closed_loop
 from elmo_serve.load_test.sender import Request, Sender
 from tests.support.processes import below
 from tests.support.servers import Running, running

@@ -12,8 +12,8 @@ from ray import serve
 
 from elmo_client import AsyncClient, ElmoError
 from elmo_serve.distributed.ray_serve import DEPLOYMENT, app
-from elmo_serve.load_test.loops import Send
 from elmo_serve.load_test.phase import Phase
+from elmo_serve.load_test.run import Send
 from tests.support.answers import Answers, sentences
 from tests.support.load import Load
 from tests.support.ray_cluster import until

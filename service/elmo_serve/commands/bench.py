@@ -11,7 +11,7 @@ import orjson
 
 from elmo_serve.commands.options import api_key_option, json_option, served_model_option
 from elmo_serve.commands.removed import removed_option
-from elmo_serve.commands.terminal import fail, steps
+from elmo_serve.commands.terminal import fail, show, steps
 from elmo_serve.files.connected import connected
 from elmo_serve.output import MEDIA_TYPES, NAMED
 
@@ -121,6 +121,6 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
     if as_json:
         click.echo(orjson.dumps({**measured.described(), **report.as_json(phases)}))
     else:
-        report.show(measured.title, phases)
+        show(report.table(measured.title, phases), width=200)
     is_interrupted = phases[-1].is_interrupted
     sys.exit(130 if is_interrupted else int(any(phase.is_bad for phase in phases)))

@@ -21,7 +21,7 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import steps
+from elmo_serve.commands.terminal import show, steps
 from elmo_serve.files.connected import connected
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def look(
     if options["as_json"]:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
-        uses.show(found)
+        show(uses.table(found), width=120)
 
 
 @contextmanager

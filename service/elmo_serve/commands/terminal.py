@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from elmo_model.steps import OnStep
 
-_WIDEST: Final = 10_000
-"""Characters of a line: the terminal breaks longer ones, not the table."""
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def tell(line: str) -> None:
@@ -29,19 +29,21 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def show(found: RenderableType, width: int) -> None:
+    """Print tables and text to standard output, in lines of `width` where that is no terminal."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = width
+    console.print(found)
+
+
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of cells to standard output, in columns with two spaces between."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        grid.add_row(*map(Text, row))
-    console = Console(width=_WIDEST)
-    with console.capture() as captured:
-        console.print(grid)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def steps() -> AbstractContextManager[OnStep]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -15,8 +15,6 @@ from elmo_serve.load_test.phase import PERCENTILES, Phase, percentiles
 USED = 0.8
 """Largest share of a server's throughput that a load should take at its peak. A higher one needs
 fewer servers and lets the queue grow: latencies of a server grow without bound towards 1."""
-
-_WIDE = 200  # characters of a line where the output is no terminal
 
 _LATE_SEND_SECONDS = 0.01
 """Lag of the load generator at p99 above which the report says so."""
@@ -33,14 +31,6 @@ def table(title: str, phases: Sequence[Phase]) -> Group:
     for phase in phases:
         found.add_row(*_row(phase))
     return Group(Text(title + "\n"), found, Text("\n".join(_lines(phases))))
-
-
-def show(title: str, phases: Sequence[Phase]) -> None:
-    """Print the table to standard output, as wide as it needs where that is no terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDE
-    console.print(table(title, phases))
 
 
 def _row(phase: Phase) -> list[str]:

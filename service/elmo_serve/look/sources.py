@@ -9,7 +9,6 @@ import numpy as np
 
 from elmo_client import Client
 from elmo_model.neighbours.centre import centre_of
-from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
 from elmo_serve.similarity import cosines
@@ -62,12 +61,12 @@ class ModelSource:
     def __init__(self, model: str, tokenizer: str | None, *, centred: bool) -> None:
         """Open a model. Raises ElmoError, as `open_network` does."""
         self._network = open_network(model)
-        self._tokenizer = tokenizer or self._network.info.tokenizer
+        self._tokenizer = tokenizer
         self._centred = centred
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of each text. Raises TokenizeError."""
-        split = tokenizer_of(self._tokenizer, self._network.info.language)
+        split = self._network.tokenizer(self._tokenizer)
         return [list(split(text).tokens) for text in texts]
 
     def cosines(

@@ -1,6 +1,7 @@
 """Pictures in SVG: a document with a title, text, and bars that read on light and dark pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 
 LAYER_STYLE = ".layer0{fill:#9aa5b1}.layer1{fill:#2a6f97}.layer2{fill:#d97706}.layer3{fill:#4d7c0f}"
 """Colours of the classes `layer0` to `layer3`."""
@@ -15,7 +16,7 @@ def document(title: str, width: int, height: int, style: str, parts: Iterable[st
     """
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-label="{escaped(title)}" font-family="sans-serif" font-size="14">'
+        f'role="img" aria-label="{escape(title)}" font-family="sans-serif" font-size="14">'
     )
     rules = f"<style>text{{fill:#222}}@media(prefers-color-scheme:dark){{text{{fill:#eee}}}}{style}"
     return "\n".join([head, rules + "</style>", text(10, 24, title, bold=True), *parts, "</svg>\n"])
@@ -24,12 +25,7 @@ def document(title: str, width: int, height: int, style: str, parts: Iterable[st
 def text(left: float, top: float, words: str, *, bold: bool = False) -> str:
     """Return words whose line begins at a place, in pixels."""
     weight = ' font-weight="bold"' if bold else ""
-    return f'<text x="{left}" y="{top}"{weight}>{escaped(words)}</text>'
-
-
-def escaped(words: str) -> str:
-    """Return words as they are written in text and in attributes."""
-    return words.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return f'<text x="{left}" y="{top}"{weight}>{escape(words)}</text>'
 
 
 def signed_bars(title: str, notes: Sequence[str], groups: Mapping[str, Mapping[str, float]]) -> str:

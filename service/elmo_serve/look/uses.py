@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +17,6 @@ from elmo_serve.look.sources import Place, Source, Tokens
 
 _SHOWN = 60  # characters of a sentence
 _BAR = 10  # characters of a cosine of 1
-_WIDE = 120  # characters of a line where the output is no terminal
 
 
 class LookError(ElmoError):
@@ -142,11 +141,3 @@ def table(found: Uses) -> Group:
 def bar(cosine: float) -> str:
     """Return a bar for a cosine; a hollow one is negative."""
     return ("█" if cosine >= 0 else "░") * round(_BAR * abs(cosine))
-
-
-def show(found: Uses) -> None:
-    """Print the table to standard output."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDE
-    console.print(table(found))

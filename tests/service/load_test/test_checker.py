@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.http.media_types.encoder import Embeddings
-from elmo_serve.load_test.checker import TOLERANCES, Checker
+from elmo_serve.load_test.workload import TOLERANCES, Checker
 from elmo_serve.output import Dtype, Output
 
 SAFE = "application/vnd.safetensors"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from elmo_serve.load_test.loops import closed_loop, open_loop
 from elmo_serve.load_test.phase import Phase
+from elmo_serve.load_test.run import closed_loop, open_loop
 from tests.support.virtual_time import VirtualLoop, in_virtual_time
 
 Latency = Callable[[int], float]

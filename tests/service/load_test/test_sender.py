@@ -9,10 +9,10 @@ from itertools import cycle
 
 import pytest
 
-from elmo_serve.load_test.checker import Checker
 from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.phase import Phase
 from elmo_serve.load_test.sender import Request, Sender
+from elmo_serve.load_test.workload import Checker
 from elmo_serve.output import Output
 from tests.support.scripted_server import (
     ScriptedServer,
