@@ -36,8 +36,8 @@ import torch
 from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
 from benchmarks.machine import describe
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
 from tests.support.processes import own_memory
 
@@ -107,7 +107,7 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
 
 def compare(checkpoint: Path, allennlp: AllenNLP, batches: list[list[str]]) -> None:
     """Print a row for each batch, a pair of AllenNLP and ours, as it ends, and one for all."""
-    network = InProcess.open(str(checkpoint))
+    network = open_network(str(checkpoint))
     ours = LengthSorted(network, select("all", network.info.layers))
     print("| proteins | residues | AllenNLP, residues/s | ours, residues/s | ratio | difference |")
     print("|--:|--:|--:|--:|--:|--:|", flush=True)

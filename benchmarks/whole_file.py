@@ -20,11 +20,11 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from elmo_model.inference.malloc import keep_freed_memory
-from elmo_serve.files.in_process import InProcess, Vectors
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.models.opening import InProcess, Vectors, open_network
 from elmo_serve.output import Output
 from tests.support.processes import own_memory
 
@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--format", choices=OUTPUTS, default="allennlp")
     options = parser.parse_args()
     keep_freed_memory()
-    network = Watched(InProcess.open(options.model))
+    network = Watched(open_network(options.model))
     wanted = Output(weights=(0.0,) * network.info.layers)
     early = 0.0
 

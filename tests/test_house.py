@@ -35,7 +35,7 @@ TORCH = {
     "elmo_serve.workers.model_loading",
     "elmo_serve.workers.model_worker",
     "elmo_serve.workers.vectors",
-    "elmo_serve.files.in_process",
+    "elmo_serve.models.opening",
     "elmo_serve.elmo_embedder",
 }
 """The modules of the service that use the network, beside `jobs/` and the commands."""
@@ -151,7 +151,7 @@ HTTP_OUTSIDE = {
     "elmo_serve.distributed.replica",
     "elmo_serve.files.outputs.npz",
     "elmo_serve.files.resume",
-    "elmo_serve.load_test.checker",
+    "elmo_serve.load_test.workload",
 }
 """The modules outside `http/` that use it: to serve, to read a body, to use an encoding."""
 

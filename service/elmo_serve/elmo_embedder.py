@@ -26,7 +26,6 @@ from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.transport.requests import check_sentence, check_text, check_texts, refuse_text
 from elmo_model.text.tokenizers import TokenizeError
-from elmo_model.text.tokenizers import tokenizer as make_tokenizer
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.remote import Remote
 from elmo_serve.files.run import EmbedRun
@@ -35,9 +34,9 @@ from elmo_serve.files.vectors import LengthSorted, Stateful
 from elmo_serve.output import select
 
 if TYPE_CHECKING:
-    from elmo_serve.files.in_process import InProcess
     from elmo_serve.files.vectors import Source
     from elmo_serve.models import OnProgress
+    from elmo_serve.models.opening import InProcess
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 
@@ -165,9 +164,8 @@ class _InProcess:
         return arrays
 
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
-        info = self._network.info
         try:
-            split = make_tokenizer(tokenizer or info.tokenizer, info.language)
+            split = self._network.tokenizer(tokenizer)
             found = [split(text) for text in texts]
         except TokenizeError as error:
             raise CannotSend(str(error)) from error

@@ -38,7 +38,7 @@ _MODULES = (
     "elmo_model.training.command",
     "elmo_serve.cli",
     "elmo_serve.http.server",
-    "elmo_serve.files.in_process",
+    "elmo_serve.models.opening",
     "elmo_serve.jobs.training",
     "elmo_serve.http.helpers.json_pool",
     "elmo_serve.workers.model_loading",

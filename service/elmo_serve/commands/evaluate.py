@@ -56,11 +56,9 @@ def evaluate(model: str, device: str, **values: Any) -> None:
       $ elmo evaluate original --wic wic.tsv --json
     """
     from elmo_model.tasks.evaluation import command
-    from elmo_serve.files.in_process import place_of
-    from elmo_serve.workers.devices import Hardware
+    from elmo_serve.models.opening import place_of
 
-    place = place_of(device, Hardware.here())
-    options = command.EvaluateOptions(resolve_model(model), device=place, **values)
+    options = command.EvaluateOptions(resolve_model(model), device=place_of(device), **values)
     with steps() as step:
         text = command.evaluate(options, step)
     click.echo(text)

@@ -10,7 +10,6 @@ import click
 
 from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.neighbours.text import PART_TOKENS, TextParts
-from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import (
     device_option,
     model_option,
@@ -72,7 +71,7 @@ def index(
     keep_freed_memory()
     info = network.info
     split_by = tokenizer or (_TOKENISED if tokenised else info.tokenizer)
-    parts = TextParts(text, tokenizer_of(split_by, info.language), part_tokens)
+    parts = TextParts(text, network.tokenizer(split_by), part_tokens)
     manifest = Manifest(text.name, info.name, info.revision, info.layers, info.dimension, split_by)
     try:
         with steps() as step:

@@ -59,14 +59,13 @@ def score(
       $ elmo score sentences.txt > surprisal.tsv
       $ elmo score text.txt --model runs/mine --tokenizer moses
     """
-    from elmo_serve.files.in_process import place_of
-    from elmo_serve.workers.devices import Hardware
+    from elmo_serve.models.opening import place_of
     from elmo_serve.workers.language import LanguageModel
 
     resolved = resolve_model(model)
     _, language = tokenization(model, resolved)
     split = tokenizer_of(tokenizer or "whitespace", language)
-    place = place_of(device, Hardware.here())
+    place = place_of(device)
     network = LanguageModel.open(resolved, softmax, softmax_words, place)
     click.echo("\t".join(_COLUMNS))
     lines, first = (split(line).tokens for _, _, line in numbered_lines(text)), 1

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import Pooling, select
@@ -55,28 +54,23 @@ class TableEmbedder:
         Raises:
             CheckpointError, DownloadError, DeviceError, SelectionError: the model, or an argument.
         """
-        self._network = open_network(model, device=device, precision=precision, owns_process=True)
-        info = self._network.info
-        output = select(layers, info.layers, pooling=pooling, normalize=normalize)
-        self._source = LengthSorted(self._network, output)
+        network = open_network(model, device=device, precision=precision, owns_process=True)
+        output = select(layers, network.info.layers, pooling=pooling, normalize=normalize)
+        self._source = LengthSorted(network, output)
         self._tokens, self._text = tokens, text
-        self._split: Tokenize | None = None
-        if text is not None:
-            self._split = tokenizer(info.tokenizer, info.language)
+        self._split = network.tokenizer()
 
     def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
         """Map a table to one with the further columns, in the same order."""
         import pyarrow
 
-        if self._split is not None and self._text is not None:
+        if self._text is not None:
             sentences = [self._split(text).tokens for text in table[self._text].to_pylist()]
             column = pyarrow.array(sentences, pyarrow.list_(pyarrow.string()))
             table = table.append_column(self._tokens, column)
         else:
             sentences = table[self._tokens].to_pylist()
-        arrays = [
-            array for group in self._source.groups(sentences, lambda _: None) for array in group
-        ]
+        arrays = self._source.embed(sentences)
         flat = np.concatenate([array.reshape(-1) for array in arrays] or [np.empty(0, np.float32)])
         offsets = pyarrow.array([0, *accumulate(array.size for array in arrays)], pyarrow.int64())
         vectors = pyarrow.LargeListArray.from_arrays(offsets, pyarrow.array(flat))

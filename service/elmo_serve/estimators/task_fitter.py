@@ -13,7 +13,6 @@ from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples
 from elmo_model.tasks.features import encode_by, features_of
 from elmo_model.tasks.fitter import FitOptions, fit_once
-from elmo_model.text.tokenizers import tokenizer
 from elmo_serve.estimators.vectorizer import network_of, tokens_of
 
 
@@ -109,9 +108,6 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the accuracy; for BIO labels the span F1."""
         check_is_fitted(self)
         examples = self._examples(sentences, labels)
-        return self._scored(examples)
-
-    def _scored(self, examples: Examples) -> float:
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
             return self.fitted_.score(features).main
 
@@ -139,8 +135,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return encode_by(encoder)(sentences)
 
     def _tokens(self, sentences: Any) -> list[list[str]]:
-        info = network_of(self.model, self.precision).info
-        return tokens_of(sentences, tokenizer(self.tokenizer or info.tokenizer, info.language))
+        network = network_of(self.model, self.precision)
+        return tokens_of(sentences, network.tokenizer(self.tokenizer))
 
 
 def _by_text(labels: Any) -> dict[str, Any]:

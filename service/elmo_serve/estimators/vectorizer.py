@@ -15,9 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
 from elmo_model.text.tokenizers import Tokenize, tokenizer
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.vectors import LengthSorted
-from elmo_serve.models.opening import open_network
+from elmo_serve.models.opening import InProcess, open_network
 from elmo_serve.output import Output, select
 
 _DEFAULT_MODEL: Final = "english"
@@ -105,11 +104,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _computed(self, sentences: Any) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
-        info = network.info
-        tokens = tokens_of(sentences, tokenizer(self.tokenizer or info.tokenizer, info.language))
-        source = LengthSorted(network, self._output(info.layers))
-        groups = source.groups(tokens, lambda _: None)
-        return [vector for group in groups for vector in group]
+        tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
+        return LengthSorted(network, self._output(network.info.layers)).embed(tokens)
 
     def _output(self, count: int) -> Output:
         pooling: Any = self.pooling

@@ -14,7 +14,7 @@ from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
     from elmo_model.network.state import State
-    from elmo_serve.files.in_process import InProcess
+    from elmo_serve.models.opening import InProcess
 
 Vectors = NDArray[Any]
 Tokens = Sequence[str]
@@ -55,6 +55,10 @@ class Source:
     ) -> Iterator[list[Vectors]]:
         """Yield the vectors of all sentences, group by group."""
         raise NotImplementedError
+
+    def embed(self, sentences: Iterable[Tokens]) -> list[Vectors]:
+        """Return the vectors of all sentences."""
+        return [array for group in self.groups(sentences, lambda _: None) for array in group]
 
     def state(self) -> Mapping[str, Vectors]:
         """Return the state between the last group and the next."""

@@ -1,19 +1,91 @@
-"""Open a model by its name, in this process."""
+"""Open a model by its name in this process, for files and scripts: no queue, no worker."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_model.checkpoints import load_pair
 from elmo_model.errors import ElmoError
+from elmo_model.inference.encoder import Encoder
+from elmo_model.models.opening import open_model
+from elmo_model.network.elmo import Elmo
+from elmo_model.network.state import State
+from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_serve.files.in_process import DeviceError, InProcess
 from elmo_serve.models.cache import CacheSettings, cache_of_environment
 from elmo_serve.models.fetching import Progress, locate, unseen
+from elmo_serve.output import Output
+from elmo_serve.settings import BATCH_TOKENS_CPU, BATCH_TOKENS_CUDA
+from elmo_serve.workers.devices import Hardware
+from elmo_serve.workers.messages import ModelInfo
+from elmo_serve.workers.model_worker import model_info
+from elmo_serve.workers.vectors import select, static_vectors, vectors_of
+
+Vectors = NDArray[Any]
+
+
+class DeviceError(ElmoError):
+    """A device or a precision that this machine does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """An encoder, its description, its device and the largest batch in padded tokens.
+
+    `words` are the static vectors for outputs with word vectors appended.
+    """
+
+    encoder: Encoder
+    info: ModelInfo
+    device: str
+    batch_tokens: int
+    words: WordVectors | None = None
+
+    def tokenizer(self, name: str | None = None) -> Tokenize:
+        """Return a tokenizer for the language of the model, by default that of the model."""
+        return tokenizer(name or self.info.tokenizer, self.info.language)
+
+    def embed(self, sentences: Sequence[Sequence[str]], output: Output) -> list[Vectors]:
+        """Map sentences, at least one, to an array each, as `output` says, from zero state."""
+        with torch.inference_mode():
+            wanted = [output] * len(sentences)
+            static = static_vectors(self.words, sentences, wanted)
+            return _arrays(vectors_of(self.encoder, sentences, wanted, static))
+
+    def carry(
+        self, sentences: Sequence[Sequence[str]], output: Output, state: State | None = None
+    ) -> tuple[list[Vectors], State]:
+        """Map sentences, at least one, to an array each, and return the state after them.
+
+        Row r of the state is for the r-th sentence given; without a state it is zero.
+        """
+        with torch.inference_mode():
+            representations, after = self.encoder.encode_from(sentences, state)
+            wanted = [output] * len(sentences)
+            static = static_vectors(self.words, sentences, wanted)
+            vectors = select(self.encoder, representations, wanted, static)
+            return _arrays(vectors), after
+
+    @staticmethod
+    def arrays_of(state: State) -> dict[str, Vectors]:
+        """Return a state as arrays that can be kept in a file."""
+        return {"h": state.h.cpu().numpy(), "c": state.c.cpu().numpy()}
+
+    def state_of(self, arrays: Mapping[str, Vectors]) -> State:
+        """Return the state that `arrays_of` made into arrays."""
+        return State(*(torch.from_numpy(arrays[name]).to(self.device) for name in ("h", "c")))
 
 
 def open_network(
-    model: str,
+    model: str | Elmo,
     cache: CacheSettings | None = None,
     progress: Progress = unseen,
     *,
@@ -22,27 +94,55 @@ def open_network(
     owns_process: bool = False,
     words: WordVectors | None = None,
 ) -> InProcess:
-    """Open the network of a built-in name, of a published name, or at a path.
+    """Open the network of a built-in name, of a published name, or at a path; or one that is open.
 
-    `cache` is by default that of the environment. `progress` is as for `locate`, all others as for
-    `InProcess.open`.
+    `cache` is by default that of the environment. `progress` is as for `locate`, `owns_process` as
+    for `Encoder.of`.
 
     Raises:
         CheckpointError: there is no such model, or its files are damaged.
         DownloadError: a published model cannot be had.
         DeviceError: the machine has no such device, or cannot compute in this precision.
     """
-    source = locate(model, lambda: cache or cache_of_environment(), progress)
+    place = place_of(device)
+    path = ""
+    if isinstance(model, str):
+        path = locate(model, lambda: cache or cache_of_environment(), progress)
+        model = open_model(path)
     try:
-        return InProcess.open(
-            source, device=device, precision=precision, owns_process=owns_process, words=words
-        )
+        encoder = Encoder.of(model.to(torch.device(place)), precision, owns_process=owns_process)
     except ElmoError:
         raise
     except (RuntimeError, ValueError) as error:
         raise DeviceError(f"{device}, {precision}: {error}") from error
+    info = model_info(encoder, path=path)
+    if words is not None:
+        info = replace(info, word_vectors=words.info)
+    batch_tokens = BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
+    return InProcess(encoder, info, place, batch_tokens, words)
 
 
 def open_pair(options: str, weights: str | Path, *, device: str = "auto") -> InProcess:
     """Open the network of a published pair whose files lie anywhere. Raises CheckpointError."""
-    return InProcess.open(load_pair(options, weights), device=device)
+    return open_network(load_pair(options, weights), device=device)
+
+
+def place_of(device: str, hardware: Hardware | None = None) -> str:
+    """Return a device by its name; `cuda` is the first CUDA device, `auto` that or the CPU.
+
+    `hardware` is by default that of this machine. Raises DeviceError for a device that it lacks.
+    """
+    available = (hardware or Hardware.here()).available()
+    place = {"auto": available[0], "cuda": "cuda:0"}.get(device, device)
+    here = dict.fromkeys(("cpu", *available))
+    if place not in here:
+        raise DeviceError(f"there is no {device}; there is {', '.join(here)}")
+    return place
+
+
+def _arrays(vectors: Sequence[Tensor]) -> list[Vectors]:
+    """Return vectors as arrays: one copy from the device, not one a sentence."""
+    flat = torch.cat([own.reshape(-1) for own in vectors]).cpu().numpy()
+    cuts = np.cumsum([own.numel() for own in vectors])[:-1]
+    parts = zip(np.split(flat, cuts), vectors, strict=True)
+    return [part.reshape(tuple(own.shape)) for part, own in parts]

@@ -15,7 +15,7 @@ import pytest
 
 from elmo_model.checkpoints import load
 from elmo_serve.commands.embed_run import is_stream
-from elmo_serve.files.in_process import InProcess
+from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import (
     COMMAND,
     TEXT,

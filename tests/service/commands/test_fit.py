@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.files.in_process import InProcess
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import Output
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL, running
@@ -116,7 +116,7 @@ def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path
         weight, bias = head.get_tensor("weight"), head.get_tensor("bias")
     words = WordVectors.open(word_vector_map(static, tmp_path / "cache"))
     output = Output(weights=task["weights"], gamma=task["gamma"], pooling="mean", appended=3)
-    network = InProcess.open(str(SMALL), device="cpu", words=words)
+    network = open_network(str(SMALL), device="cpu", words=words)
     served = np.array(network.embed([words for words, _ in test], output))
 
     found = [labels[int(number)] for number in (served @ weight.T + bias).argmax(1)]

@@ -12,9 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import estimator_checks
 
 from elmo_model.tasks.examples import FitError
-from elmo_serve.estimators import ElmoVectorizer, TaskFitter
+from elmo_serve.estimators import ElmoVectorizer, TaskFitter, vectorizer
 from elmo_serve.estimators.vectorizer import network_of
-from elmo_serve.files.in_process import InProcess
+from elmo_serve.models.opening import InProcess, open_network
 from tests.support.servers import SMALL
 
 SOURCE = np.random.default_rng(0)
@@ -70,13 +70,13 @@ def test_texts_are_split_by_the_tokenizer_of_the_model() -> None:
 
 
 def test_estimators_of_one_process_share_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, opened = InProcess.open, []
+    opened = []
 
-    def open_network(model: str, **options: Any) -> InProcess:
+    def opening(model: str, **options: Any) -> InProcess:
         opened.append(model)
-        return real(model, **options)
+        return open_network(model, **options)
 
-    monkeypatch.setattr(InProcess, "open", open_network)
+    monkeypatch.setattr(vectorizer, "open_network", opening)
     network_of.cache_clear()
 
     clone(FITTER).fit(SENTENCES, LABELS).predict(SENTENCES)

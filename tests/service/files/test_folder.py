@@ -18,13 +18,13 @@ import pytest
 from elmo_model.network.elmo import Elmo
 from elmo_serve.commands.embed_run import gpus_of
 from elmo_serve.files.folder import Attempts, FolderRun, PartWriter
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.resume import MANIFEST
 from elmo_serve.files.run import Interrupted
 from elmo_serve.files.text import Part
 from elmo_serve.files.vectors import Source
+from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import close, done, layers_of, refused, sentences_of
 from tests.support.full_disk import full_disk
 from tests.support.scripted_server import scripted_server

@@ -18,7 +18,6 @@ import safetensors
 import torch
 
 from elmo_model.network.elmo import Elmo
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.outputs import OUTPUTS
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
@@ -30,6 +29,7 @@ from elmo_serve.files.vectors import (
     Tokens,
     Vectors,
 )
+from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
 from tests.support.embedding_runs import (
     begin,
@@ -92,7 +92,7 @@ def test_a_run_that_ended_early_continues_where_it_was(
     sentences = sentences_of(count)
     source, output = tmp_path / "in.txt", tmp_path / "out.npz"
     source.write_text("".join(" ".join(each) + "\n" for each in sentences), encoding="utf-8")
-    network = replace(InProcess.open(str(SMALL), device="cpu"), batch_tokens=4)  # small windows
+    network = replace(open_network(str(SMALL), device="cpu"), batch_tokens=4)  # small windows
     wanted = select("average", 3)
     inner = Stateful(network, wanted, 7) if flags else LengthSorted(network, wanted)
     identity = {"layers": "average", "input format": "plain", "blank lines": False}

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from elmo_model.network.elmo import Elmo
-from elmo_serve.files.in_process import InProcess
 from elmo_serve.files.inputs import INPUTS
 from elmo_serve.files.options import EmbedOptions
 from elmo_serve.files.outputs.bio_embeddings import STAGE
@@ -23,6 +22,7 @@ from elmo_serve.files.proteins import Records
 from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 from elmo_serve.files.vectors import LengthSorted
+from elmo_serve.models.opening import open_network
 from tests.support.embedding_runs import close, done, embed, layers_of, refused
 
 SEQUENCES = {"P1": "SEQWENCE", "P2": "PROTEIN", "P3": "", "P4": "ACDEFGHIKLMNPQRSTVWY" * 4}
@@ -283,7 +283,7 @@ def run(proteins: Path, output: Path, name: str, elmo: Elmo, ends: tuple[str, in
     rules = layout.rules
     text = Text(proteins, "in.fasta", INPUTS["fasta"])
     options = EmbedOptions(layout.layers, name, rules=rules, protein=name == "seqvec-npy")
-    network = InProcess.open(elmo)
+    network = open_network(elmo)
     source = LengthSorted(replace(network, batch_tokens=1), options.output(network.info))
 
     def step(name: str, done: int = 0, total: int = 0, unit: str = "") -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.checkpoints import CheckpointError
+from elmo_model.checkpoints import CheckpointError, load
 from elmo_model.network.elmo import Elmo
-from elmo_serve.files.in_process import InProcess, place_of
+from elmo_serve.models.opening import InProcess, open_network, place_of
 from elmo_serve.output import select
 from elmo_serve.workers.devices import Hardware
 from tests.support.servers import SMALL
@@ -15,8 +15,13 @@ SENTENCES = [["The", "cat", "sat"], [], ["a"]]
 
 
 @pytest.fixture(scope="module")
+def elmo() -> Elmo:
+    return load(SMALL)
+
+
+@pytest.fixture(scope="module")
 def network() -> InProcess:
-    return InProcess.open(str(SMALL), device="cpu")
+    return open_network(str(SMALL), device="cpu")
 
 
 @pytest.mark.parametrize("layers", ["all", "top", "average", 1])
@@ -75,8 +80,8 @@ def test_a_device_that_is_not_there_is_refused(device: str, count: int) -> None:
 
 def test_a_device_or_model_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match=r"there is no cuda:99; there is .*cpu"):
-        InProcess.open(str(SMALL), device="cuda:99")
+        open_network(str(SMALL), device="cuda:99")
     with pytest.raises(CheckpointError, match="nowhere"):
-        InProcess.open("nowhere")
+        open_network("nowhere")
     with pytest.raises(ValueError, match="int3"):
-        InProcess.open(str(SMALL), precision="int3", device="cpu")
+        open_network(str(SMALL), precision="int3", device="cpu")
