@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from typing import Final
 import orjson
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.files.locks import locked_folder, share_folder
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.store import index_of_part, open_index
@@ -32,9 +33,6 @@ from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.workers.messages import ModelInfo
 
-_LEFTOVER_SECONDS: Final = 86_400
-"""Age of a temporary folder at which it is removed."""
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _IN_MEMORY: Final = "the index of uses is kept in memory alone: %s"
@@ -49,7 +47,7 @@ def cached_folder(cache: Path, info: ModelInfo) -> Path:
 
 
 def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
-    """Return a model's index of the text; None where the cache has none that is whole."""
+    """Return a model's index of the text, None where there is none. A damaged one is removed."""
     if cache is None:
         return None
     folder = cached_folder(cache, info)
@@ -60,6 +58,7 @@ def open_cached(cache: Path | None, info: ModelInfo) -> NeighbourIndex | None:
         return None
     except (IndexFolderError, OSError) as error:  # OSError: a cache below an unsearchable folder
         _log.warning("%s; it is made anew", error)
+        shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
@@ -82,12 +81,11 @@ async def embed_uses(
         BUILT_IN, queue.model, info.revision, info.layers, info.dimension, "whitespace"
     )
     with contextlib.ExitStack() as stack:
-        folder = await asyncio.to_thread(_temporary, cache, info)
+        folder = await asyncio.to_thread(_temporary, cache, info, stack)
         if folder is None or cache is None:
             part = PartWriter(text, info.centre.layers, {})
             await _embed(queue, text, part, on_tokens)
             return index_of_part(manifest, info.centre.layers, part.finish())
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         # Graphs would take minutes of processor time from the workers.
         index = IndexWriter.begin(folder, manifest, info.centre.layers, graph_from=None)
         new = await asyncio.to_thread(index.new_part, text)
@@ -95,29 +93,28 @@ async def embed_uses(
         return await asyncio.to_thread(_keep, index, new, folder, cached_folder(cache, info))
 
 
-def _temporary(cache: Path | None, info: ModelInfo) -> Path | None:
-    """Make a temporary folder in the cache; None where the cache cannot be written to."""
+def _temporary(cache: Path | None, info: ModelInfo, stack: contextlib.ExitStack) -> Path | None:
+    """Make a temporary folder in the cache; None where the cache cannot be written to.
+
+    `stack` removes it. A shared lock, which ends with the process, tells others that it is in use.
+    """
     reason: object = "ELMO_CACHE is not set and the user has no home folder"
     if cache is not None:
-        folder = cached_folder(cache, info)
-        temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
+        parent = cached_folder(cache, info).parent
+        temporary = parent / f".{secrets.token_hex(8)}.tmp"
         try:
             temporary.mkdir(parents=True)
-            _remove_leftovers(folder.parent)
+            stack.callback(os.close, share_folder(temporary))
+            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+            for path in parent.glob(".*.tmp"):
+                with contextlib.suppress(OSError), locked_folder(path):  # its process was killed
+                    shutil.rmtree(path)
         except OSError as error:
             reason = error
         else:
             return temporary
     _log.warning(_IN_MEMORY, reason)
     return None
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary folders of processes that were killed: none of them needs a day."""
-    for path in folder.glob(".*.tmp"):
-        with contextlib.suppress(FileNotFoundError):  # another server has just renamed it
-            if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 async def _embed(
@@ -146,34 +143,21 @@ async def _embed(
 
 
 def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
-    """Finish the index in `folder` and return it: from `target` where it can be kept there.
+    """Finish the index in `folder` and rename it to `target`; return the index at `target`.
 
-    Raises OSError where the disk is full.
+    That may be one of another server, which was faster. Where none can be kept there, the index is
+    in memory. Raises OSError where the disk is full.
     """
     text = built_in_sentences()
     index.add(new, len(text), built_in_digest())
     index.finish()
     try:
-        return _published(folder, target)
+        atomic_files.publish(folder, target)
     except OSError as error:
+        with contextlib.suppress(IndexFolderError):
+            return open_index(target)
         if error.errno in _FULL:
             raise
         _log.warning(_IN_MEMORY, error)
         return open_index(folder)  # its files are mapped: they outlive the folder
-
-
-def _published(folder: Path, target: Path) -> NeighbourIndex:
-    """Rename `folder` to `target`, in place of a damaged index; return the index at `target`.
-
-    A whole one stays: it is of another server, which was faster. Raises OSError.
-    """
-    try:
-        atomic_files.publish(folder, target)
-    except OSError:
-        if not target.exists():
-            raise
-        with contextlib.suppress(IndexFolderError):
-            return open_index(target)
-        shutil.rmtree(target, ignore_errors=True)
-        atomic_files.publish(folder, target)
     return open_index(target)

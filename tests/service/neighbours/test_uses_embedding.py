@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import orjson
 import pytest
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.files.locks import share_folder
 from elmo_serve.neighbours import uses_embedding
 from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench
@@ -152,19 +152,20 @@ async def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path) -> Non
     assert list((tmp_path / "neighbours").iterdir()) == []
 
 
-async def test_what_a_killed_server_has_left_is_removed_after_a_day(tmp_path: Path) -> None:
+async def test_what_a_killed_server_has_left_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "neighbours"
-    for name, age in ((".old.tmp", 90_000), (".new.tmp", 0)):
+    for name in (".killed.tmp", ".running.tmp"):
         (folder / name / "part").mkdir(parents=True)
-        os.utime(folder / name, (time.time() - age,) * 2)
     (folder / ".renamed.tmp").symlink_to("nowhere")  # listed, and gone when it is looked at
+    lock = share_folder(folder / ".running.tmp")
 
     async with bench(budget=8) as b:
         await embed_uses(bulk_queue_of(b), tmp_path, lambda _: None)
+    os.close(lock)
 
     assert sorted(path.name for path in folder.iterdir()) == [
-        ".new.tmp",
         ".renamed.tmp",
+        ".running.tmp",
         cached_folder(tmp_path, INFO).name,
     ]
 
