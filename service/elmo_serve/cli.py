@@ -22,7 +22,7 @@ from elmo_serve.commands.look import look
 from elmo_serve.commands.models import models
 from elmo_serve.commands.options import sort_options
 from elmo_serve.commands.perplexity import perplexity
-from elmo_serve.commands.removed import removed_command, with_new_name
+from elmo_serve.commands.removed import removed_command
 from elmo_serve.commands.score import score
 from elmo_serve.commands.seqvec import seqvec
 from elmo_serve.commands.serve import serve
@@ -78,13 +78,6 @@ class Commands(click.Group):
             fail(f"{place}{error.strerror or error}", code=1)
         except KeyboardInterrupt as error:
             fail(str(error) or "interrupted", code=130)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return a command and its arguments, with renamed options by their names of today."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command, [with_new_name(name or "", each) for each in rest]
 
 
 @click.group(

@@ -87,6 +87,7 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of sentences and arrivals.")
 @api_key_option()
+@removed_option("--key", "it is --api-key now")
 @json_option()
 def bench(url: str, as_json: bool, **values: Any) -> None:
     """Measure the speed of a server, and check its vectors.

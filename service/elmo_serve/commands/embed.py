@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 
-from elmo_serve.commands.embed_run import BATCH_SIZE, PARTS, write_vectors
 from elmo_serve.commands.options import (
     DEFAULT_MODEL,
     MODEL_OR_SERVERS,
@@ -22,9 +21,11 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.terminal import fail
 from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
-from elmo_serve.files.outputs import OUTPUTS
+from elmo_serve.files.outputs import OUTPUTS, PARTS
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.output import NAMED
+
+BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
@@ -93,6 +94,11 @@ class Options:
             by_ending = None if self.has_parts else seqvec_layout(self.output)
             return by_ending or self.output_format
         return self.output_format if self.output_format in LAYOUTS else None
+
+    @property
+    def carried_batch(self) -> int | None:
+        """Sentences in a batch that carries its state on; None where none does."""
+        return (self.batch_size or BATCH_SIZE) if self.carry_state else None
 
     @property
     def layers(self) -> list[str | int]:
@@ -198,6 +204,8 @@ def embed(**values: Any) -> None:
     """
     options = Options(**values)
     _check(options)
+    from elmo_serve.commands.embed_run import write_vectors
+
     write_vectors(options)
 
 

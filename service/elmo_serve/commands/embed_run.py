@@ -1,4 +1,7 @@
-"""The run of `elmo embed`: the text that it reads, the format that it writes, what it says."""
+"""The run of `elmo embed`: the text that it reads, the format that it writes, what it says.
+
+`elmo embed` imports it when it runs: with a server this process needs neither torch nor pydantic.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,27 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from elmo_model.models.catalogue import path_fault, published_model
+from elmo_model.steps import OnStep
 from elmo_serve.commands.options import model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
 from elmo_serve.files.inputs import INPUTS, FileError, Rules, input_format
-from elmo_serve.files.outputs import OUTPUTS, output_format
+from elmo_serve.files.options import EmbedOptions
+from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.output_format import Layout
 from elmo_serve.files.proteins import Records
+from elmo_serve.files.resume import begun
+from elmo_serve.files.run import EmbedRun, Report
 from elmo_serve.files.text import Text
 
 if TYPE_CHECKING:
-    from elmo_model.steps import OnStep
     from elmo_serve.commands.embed import Options
-    from elmo_serve.files.folder import FolderRun
-    from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.run import Report
     from elmo_serve.models import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
-PARTS: Final = "parquet"  # the format of the parts of a folder
-
-BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
 
 def write_vectors(options: Options) -> None:
@@ -59,8 +60,6 @@ def write_vectors(options: Options) -> None:
 
 
 def _to_file(options: Options) -> Report:
-    from elmo_serve.files.run import EmbedRun
-
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
     with (
@@ -94,8 +93,6 @@ def _text(options: Options, run: EmbedOptions, form: str) -> Iterator[Text | Rec
 
 
 def _to_folder(options: Options) -> Report:
-    from elmo_serve.files.folder import PART_SENTENCES, FolderRun, PartWriter
-
     run = _embed_options(options, options.output_format or PARTS)
     job = FolderRun(
         root=str(Path(options.input).resolve()),
@@ -105,33 +102,20 @@ def _to_folder(options: Options) -> Report:
     )
     with steps() as step:
         if options.ray is not None:
-            return _on_ray(job, options, step)
+            return _on_ray(job, options.ray, options, step)
         with run.open() as source:
             writer = PartWriter(job, source)
             return job.run(source.info, writer.attempts, step, force=options.force)
 
 
-def _on_ray(job: FolderRun, options: Options, step: OnStep) -> Report:
+def _on_ray(job: FolderRun, address: str, options: Options, step: OnStep) -> Report:
     if importlib.util.find_spec("ray") is None:
         raise FileError("--ray needs Ray, which is not installed: elmo-serve[ray] has it")
-    import ray
+    from elmo_serve.distributed.ray_data import Actors, cluster, embed_folder
 
-    from elmo_serve.distributed.ray_data import Actors, embed_folder
-
-    address = None if options.ray == "local" else options.ray
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except ConnectionError as error:
-        raise FileError(f"--ray {options.ray}: {error}") from error
-    try:
-        gpus = gpus_of(options.device, ray.cluster_resources())
-        actors = Actors(most=options.actors, gpus=gpus)
+    with cluster(address) as resources:
+        actors = Actors(most=options.actors, gpus=gpus_of(options.device, resources))
         return embed_folder(job, actors, step, force=options.force)
-    except ray.exceptions.RayError as error:
-        # Its text is the traceback of another process; the last line is the error.
-        raise FileError(str(error).strip().rpartition("\n")[2]) from error
-    finally:
-        ray.shutdown()
 
 
 def gpus_of(device: str, resources: Mapping[str, float]) -> float:
@@ -142,9 +126,6 @@ def gpus_of(device: str, resources: Mapping[str, float]) -> float:
 
 def _embed_options(options: Options, form: str) -> EmbedOptions:
     """Return the options of the run; a published model and word vectors are fetched."""
-    from elmo_serve.files.options import EmbedOptions
-    from elmo_serve.files.resume import begun
-
     precision = options.precision
     if precision == "auto":  # a run that continues keeps the choice
         precision = begun(Path(options.output)).get("precision", precision)
@@ -155,7 +136,6 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
     words = options.word_vectors
     if words is not None and not options.server:
         words = str(word_vector_map(Path(words)))
-    batch_size = (options.batch_size or BATCH_SIZE) if options.carry_state else None
     layout = OUTPUTS[form].layout
     usual = "" if layout is None else "sum" if options.protein else layout.layers
     return EmbedOptions(
@@ -172,7 +152,7 @@ def _embed_options(options: Options, form: str) -> EmbedOptions:
         input_format=options.input_format,
         tokenizer=options.tokenizer,
         keep_blank=options.keep_blank_lines,
-        batch_size=batch_size,
+        batch_size=options.carried_batch,
         forget_sentences=options.forget_sentences,
         use_sentence_keys=options.use_sentence_keys,
         rules=_rules(options, layout or Layout()) if options.is_fasta else None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_serve.commands.options import json_option, model_argument
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import print_table
+
+if TYPE_CHECKING:
+    from elmo_model.network.elmo import Elmo
 
 
 @click.command()
@@ -27,7 +30,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
       $ elmo info english --check
       $ elmo info models/weights.hdf5 --json
     """
-    from elmo_model.models.opening import describe_model
+    from elmo_model.models.opening import describe_model, open_model
 
     model = resolve_model(model)
     config, origin = describe_model(model)
@@ -40,7 +43,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
         "parameters": config.parameter_count,
     }
     if check:
-        facts["rounding"] = _rounding(model)
+        facts["rounding"] = _rounding(open_model(model))
     configuration = config.to_dict()
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
@@ -49,12 +52,11 @@ def info(model: str, check: bool, as_json: bool) -> None:
     print_table([[key, _as_text(value)] for key, value in rows.items()])
 
 
-def _rounding(model: str) -> str:
+def _rounding(elmo: Elmo) -> str:
     """Return the largest change of a value when the weights are rounded once, and its text."""
-    from elmo_model.models.opening import open_model
     from elmo_model.tasks.evaluation.stability import BAR, stability
 
-    worst = max(stability(open_model(model), texts=2), key=lambda found: max(found.layers))
+    worst = max(stability(elmo, texts=2), key=lambda found: max(found.layers))
     moved = max(worst.layers)
     verdict = "stable" if moved <= BAR else f"amplified, over {BAR:.0e}: elmo evaluate --stability"
     return f"moves a value by up to {moved:.1e} ({worst.name}); {verdict}"

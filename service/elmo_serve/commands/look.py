@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import orjson
@@ -21,11 +20,9 @@ from elmo_serve.commands.options import (
     tokenizer_option,
 )
 from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import show, steps
 from elmo_serve.files.connected import connected
-
-if TYPE_CHECKING:
-    from elmo_serve.look.sources import Source
 
 _PATIENCE_SECONDS = 5.0
 
@@ -36,6 +33,7 @@ _PATIENCE_SECONDS = 5.0
 @model_option(MODEL_OR_SERVERS)
 @server_option()
 @api_key_option()
+@removed_option("--key", "it is --api-key now")
 @tokenizer_option()
 @click.option("--raw", is_flag=True, help="Do not subtract the mean of each layer.")
 @click.option("--svg", type=Path, metavar="FILE", help="Write the picture.")
@@ -55,9 +53,17 @@ def look(
       $ elmo look "He sat on the bank." "He ran a bank." "A bank lends." --word bank --svg bank.svg
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
-    from elmo_serve.look import uses
+    from elmo_serve.look import sources, uses
 
-    with steps() as step, _source(options, centred=not raw) as source:
+    tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
+    with steps() as step, ExitStack() as stack:
+        source: sources.Source
+        if url is None:
+            model = resolve_model(options["model"])
+            source = sources.ModelSource(model, tokenizer, centred=not raw)
+        else:
+            server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
+            source = sources.ServerSource(stack.enter_context(server), tokenizer, centred=not raw)
         step("Comparing")
         found = uses.look(source, texts, word, centred=not raw)
     if svg is not None:
@@ -66,16 +72,3 @@ def look(
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:
         show(uses.table(found), width=120)
-
-
-@contextmanager
-def _source(options: dict[str, Any], *, centred: bool) -> Iterator[Source]:
-    from elmo_serve.look import sources
-
-    tokenizer, url = options["tokenizer"], options["server"]
-    if url is None:
-        yield sources.ModelSource(resolve_model(options["model"]), tokenizer, centred=centred)
-        return
-    key = options["api_key"]
-    with connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS) as client:
-        yield sources.ServerSource(client, tokenizer, centred=centred)

@@ -1,36 +1,18 @@
 """Commands and options that are gone: for one release each names the new one, in one line.
 
-An option that only has another name still works; any other one ends its command.
-
 Remove an entry after the release that follows its own removal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from elmo_serve.commands.terminal import fail
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-RENAMED: Final[Mapping[tuple[str, str], str]] = {
-    ("bench", "--key"): "--api-key",
-    ("look", "--key"): "--api-key",
-}
-"""Options that have another name, by command and old name."""
-
-
-def with_new_name(command: str, argument: str) -> str:
-    """Return an argument of a command; an option of the last release by its name of today."""
-    option, equals, value = argument.partition("=")
-    new = RENAMED.get((command, option))
-    if new is None:
-        return argument
-    click.echo(f"elmo: {option} is now {new}; the next release refuses {option}", err=True)
-    return f"{new}{equals}{value}"
 
 
 def removed_command(name: str, instead: str) -> click.Command:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from elmo_serve.commands.options import json_option
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail
-
-if TYPE_CHECKING:
-    from elmo_model.network.elmo import Elmo
 
 
 @click.command()
@@ -42,13 +38,14 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
       $ elmo tasks srl-model.tar.gz --json
     """
     from elmo_model.models.opening import open_model
+    from elmo_serve.tasks.folder import keep_tasks
 
     elmo = open_model(resolve_model(source))
     found, origin = elmo.tasks, elmo.origin
     if not found:
         fail(f"{source}: holds no trained mixes", code=1)
-    folder = _write(elmo, folder, force)
-    files = [folder / f"{task.name}.json" for task in found]
+    layers = elmo.config.layers
+    files = keep_tasks(found, folder, layers, origin.name, origin.revision, force=force)
     if as_json:
         model = {"model": origin.name, "revision": origin.revision}
         members = [
@@ -59,26 +56,3 @@ def tasks(source: str, folder: Path | None, force: bool, as_json: bool) -> None:
         return
     for file in files:
         click.echo(f"Wrote {file}")
-
-
-def _write(elmo: Elmo, folder: Path | None, force: bool) -> Path:
-    """Write all tasks or, if a file of theirs exists and `force` is not set, none.
-
-    Returns the folder, which is by default that of `elmo serve`.
-    """
-    from elmo_serve.tasks import file as task_file
-    from elmo_serve.tasks import folder as task_folder
-    from elmo_serve.tasks import registry as tasks
-
-    origin = elmo.origin
-    owner = task_file.TaskOwner(elmo.config.layers, origin.name, origin.name, origin.revision)
-    folder = folder or task_folder.default_folder()
-    task_folder.open_folder(folder, "FOLDER")
-    registry = tasks.TaskRegistry(folder, owner)
-    existing = {task.name: task for task in registry.list()}
-    for task in elmo.tasks:
-        if not force and existing.get(task.name, task) != task:
-            fail(f"{folder / task.name}.json exists; --force replaces it", code=2)
-    for task in elmo.tasks:
-        registry.put(task)
-    return folder

@@ -6,8 +6,8 @@ embed_dataset(dataset, model="english", layers="top").write_parquet("s3://...")
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -65,6 +65,29 @@ def embed_dataset(
         zero_copy_batch=True,
         **(actors or Actors()).options(),
     )
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Mapping[str, float]]:
+    """Join a cluster, or start one on this machine for `local`; yield its resources by name.
+
+    Raises FileError where there is none, and in place of the errors of Ray.
+    """
+    try:
+        ray.init(
+            address=None if address == "local" else address,
+            log_to_driver=False,
+            logging_level="error",
+        )
+    except ConnectionError as error:
+        raise FileError(f"--ray {address}: {error}") from error
+    try:
+        yield ray.cluster_resources()
+    except ray.exceptions.RayError as error:
+        # Its text is the traceback of another process; the last line is the error.
+        raise FileError(str(error).strip().rpartition("\n")[2]) from error
+    finally:
+        ray.shutdown()
 
 
 def embed_folder(job: FolderRun, actors: Actors, step: OnStep, *, force: bool = False) -> Report:

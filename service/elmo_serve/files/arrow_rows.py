@@ -3,7 +3,7 @@
 pyarrow is an optional dependency.
 """
 
-# ruff: noqa: PLC0415 - pyarrow is optional
+# ruff: noqa: PLC0415 - pyarrow is optional, numpy is imported when rows are made
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from elmo_serve.output import Dtype
 
 if TYPE_CHECKING:
     import pyarrow
+    from numpy.typing import NDArray
 
 BATCH_BYTES: Final = 16 * 1024**2
 """Bytes of the vectors in a record batch or row group, the unit in which a reader reads. Larger
@@ -55,6 +53,7 @@ def record_batch(
     offsets: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> pyarrow.RecordBatch:
     """Return a row for each sentence, at least one; `first` is the index of the first."""
+    import numpy as np
     import pyarrow
 
     ends = [0, *accumulate(array.size for array in arrays)]

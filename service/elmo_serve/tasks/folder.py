@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import platformdirs
 
+from elmo_model.network.task import Task
 from elmo_serve.settings import SettingsError, variable
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.registry import TaskRegistry
@@ -56,6 +57,32 @@ def open_registry(
     except OSError as error:
         _log.warning(_NOT_KEPT, error)
         return TaskRegistry(default, owner)
+
+
+def keep_tasks(
+    tasks: Sequence[Task],
+    folder: Path | None,
+    layers: int,
+    model: str,
+    revision: str,
+    *,
+    force: bool,
+) -> list[Path]:
+    """Write tasks of a model, all or none, to a folder, by default that of `elmo serve`.
+
+    Return their files. Raises SettingsError where one of other weights exists, unless `force`.
+    """
+    folder = folder or default_folder()
+    open_folder(folder, "FOLDER")
+    registry = TaskRegistry(folder, TaskOwner(layers, model, model, revision))
+    existing = {task.name: task for task in registry.list()}
+    files = [folder / f"{task.name}.json" for task in tasks]
+    for task, file in zip(tasks, files, strict=True):
+        if not force and existing.get(task.name, task) != task:
+            raise SettingsError(f"{file} exists; --force replaces it")
+    for task in tasks:
+        registry.put(task)
+    return files
 
 
 def default_folder() -> Path:

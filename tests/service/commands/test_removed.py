@@ -14,6 +14,8 @@ from tests.support.command_line import elmo
         (("study", "eval", "results", "--limit", "3"), "`python -m benchmarks.study`"),
         (("bench", "http://localhost:1", "--find-saturation"), "--clients 64"),
         (("bench", "http://localhost:1", "--reference", "english"), "first one to the same"),
+        (("bench", "http://localhost:1", "--key", "secret"), "--api-key"),
+        (("look", "a", "b", "--key=secret"), "--api-key"),
     ],
     ids=str,
 )
@@ -30,15 +32,3 @@ def test_what_is_gone_names_what_replaces_it(arguments: tuple[str, ...], instead
 )
 def test_what_is_gone_is_not_listed(command: tuple[str, ...], gone: str) -> None:
     assert gone not in elmo(*command, "--help").stdout
-
-
-@pytest.mark.parametrize("arguments", [("--key", "secret"), ("--key=secret",)], ids=str)
-@pytest.mark.parametrize("command", [("bench", "http://localhost:1"), ("look", "a", "b")], ids=str)
-def test_a_renamed_option_works_and_names_the_new_one(
-    command: tuple[str, ...], arguments: tuple[str, ...]
-) -> None:
-    found = elmo(*command, *arguments, "--unknown")
-
-    first, *rest = found.stderr.splitlines()
-    assert first == "elmo: --key is now --api-key; the next release refuses --key"
-    assert "--unknown" in rest[-1], "no fault is found with --key"

@@ -4,6 +4,7 @@ The libraries that write them are imported when a file is written: commands impo
 """
 
 from pathlib import PurePath
+from typing import Final
 
 from elmo_serve.files.outputs import allennlp, elmoformanylangs, npz, parquet
 from elmo_serve.files.outputs.output_format import OutputFormat
@@ -17,6 +18,9 @@ OUTPUTS: dict[str, OutputFormat] = {
     "parquet": parquet.FORMAT,
     **LAYOUTS,
 }
+
+PARTS: Final = "parquet"
+"""The format of the parts of a folder, unless another one is asked for."""
 
 
 def output_format(path: str) -> str | None:

@@ -3,13 +3,14 @@
 It is written by pyarrow, an optional dependency: `pip install 'elmo-serve[parquet]'`.
 """
 
-# ruff: noqa: PLC0415 - pyarrow is optional, numpy is imported when a file is written
+# ruff: noqa: PLC0415 - pyarrow is optional
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from elmo_serve.files import arrow_rows
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.outputs.output_format import Facts, Items, OutputFormat, Target
 
@@ -21,16 +22,12 @@ _TOKENS = -1  # stands for the number of tokens in a shape: no axis has this siz
 
 
 def _require() -> None:
-    from elmo_serve.files import arrow_rows
-
     if not arrow_rows.is_installed():
         raise FileError("Parquet needs pyarrow, which is not installed: elmo-serve[parquet] has it")
 
 
 def _write(target: Target, items: Items, facts: Facts) -> None:
     import pyarrow.parquet
-
-    from elmo_serve.files import arrow_rows
 
     schema = _schema(facts)
     tokens: list[list[str]] = []
@@ -52,8 +49,6 @@ def _write(target: Target, items: Items, facts: Facts) -> None:
 
 def _schema(facts: Facts) -> pyarrow.Schema:
     """Return the columns; `shape` in the metadata has -1 in the place of the tokens."""
-    from elmo_serve.files import arrow_rows
-
     output, model = facts.output, facts.model
     shape = [-1 if size == _TOKENS else size for size in output.shape(_TOKENS, model.dimension)]
     layers = None if output.layers is None else list(output.layers)
