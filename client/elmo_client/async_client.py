@@ -267,7 +267,8 @@ class AsyncClient:
         embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
     ) -> AsyncIterator[_Result]:
         info = await self._session.info()
-        batches = cut(info, selection.by(self._session.model), self._session.in_flight)
+        selection = selection.with_members(model=self._session.model)
+        batches = cut(info, selection, self._session.in_flight)
         running: deque[asyncio.Task[list[_Result]]] = deque()
         try:
             async for sentence in _asynchronous(sentences):

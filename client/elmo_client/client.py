@@ -238,7 +238,8 @@ class Client:
         embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
     ) -> Iterator[_Result]:
         info = self.info()
-        batches = cut(info, selection.by(self._session.model), self._session.in_flight)
+        selection = selection.with_members(model=self._session.model)
+        batches = cut(info, selection, self._session.in_flight)
         running: deque[Future[list[_Result]]] = deque()
         try:
             for request in batches.cut(sentences):

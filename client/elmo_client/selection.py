@@ -100,12 +100,6 @@ class Selection:
         given = {name: value for name, value in members.items() if value is not None}
         return replace(self, members={**self.members, **given}) if given else self
 
-    def by(self, model: str | None) -> "Selection":
-        """Return the same options for one of the server's models; None for the first one."""
-        if model is None:
-            return self
-        return replace(self, members={"model": model, **self.members})
-
     def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:
         """Return the bytes of the vectors of one sentence of `tokens` tokens."""
         layers = model_layers if self.layer_count is None else self.layer_count

@@ -1,6 +1,7 @@
 """Reads the responses of the server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -31,6 +32,15 @@ MEDIA_TYPE = "application/vnd.safetensors"
 _INFO_MEMBERS = ("model", "revision", "layers", "dimension", "limits")
 
 
+@contextmanager
+def _lacking(what: str) -> Iterator[None]:
+    """Raise BadAnswer in place of the errors of a response that lacks something."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadAnswer(f"the response lacks {what}: {error!r}") from error
+
+
 def json_of(response: httpx.Response) -> dict[str, Any]:
     """Return the JSON object of a response. Raises BadAnswer if there is none."""
     try:
@@ -59,18 +69,16 @@ def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(each["model"] for each in listed) or (info["model"],)
 
 
+@_lacking("members of a task")
 def task_of(found: Mapping[str, Any]) -> Task:
     """Return a task of the server's JSON. Raises BadAnswer if a member is missing."""
-    try:
-        return Task(
-            found["name"],
-            tuple(found["weights"]),
-            found["gamma"],
-            found["layer_norm"],
-            found["description"],
-        )
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(f"the server sent a task without {error}") from error
+    return Task(
+        found["name"],
+        tuple(found["weights"]),
+        found["gamma"],
+        found["layer_norm"],
+        found["description"],
+    )
 
 
 def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[Vectors]:
@@ -82,99 +90,85 @@ def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -
     return _read(response, request, revision)[0]
 
 
+@_lacking("tokens or offsets")
 def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
     """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
     arrays, metadata = _read(response, request, revision)
-    try:
-        tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
-        return [
-            EmbeddedText(text, tuple(own), _offsets(places), array)
-            for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadAnswer(f"the response lacks tokens or offsets: {error!r}") from error
+    tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
+    return [
+        EmbeddedText(text, tuple(own), _offsets(places), array)
+        for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
+    ]
 
 
+@_lacking("tokens")
 def tokens_of(found: Mapping[str, Any], texts: Sequence[str]) -> list[TokenizedText]:
     """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
-    try:
-        return [
-            TokenizedText(text, tuple(tokens), _offsets(offsets))
-            for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadAnswer(f"the server sent no tokens: {error!r}") from error
+    return [
+        TokenizedText(text, tuple(tokens), _offsets(offsets))
+        for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
+    ]
 
 
+@_lacking("cosines")
 def cosines_of(found: Mapping[str, Any], count: int) -> Cosines:
     """Return the cosines of `count` pairs. Raises BadAnswer for another response."""
-    try:
-        cosines = {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadAnswer(f"the server sent no cosines: {error}") from error
+    cosines = {name: np.array(each, np.float64) for name, each in found["cosine"].items()}
     if any(each.shape != (count,) for each in cosines.values()):
         raise BadAnswer(f"the server sent other cosines than one for each of {count} pairs")
     return cosines
 
 
+@_lacking("neighbours")
 def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
     """Return the neighbours of a response. Raises BadAnswer for another response."""
-    try:
-        return Neighbours(
-            tuple(found["tokens"]),
-            found["token"],
-            tuple(
-                Neighbour(tuple(each["sentence"]), each["token"], each["cosine"])
-                for each in found["neighbours"]
-            ),
-            tuple(StaticNeighbour(each["word"], each["cosine"]) for each in found["static"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(f"the server sent no neighbours: {error!r}") from error
+    return Neighbours(
+        tuple(found["tokens"]),
+        found["token"],
+        tuple(
+            Neighbour(tuple(each["sentence"]), each["token"], each["cosine"])
+            for each in found["neighbours"]
+        ),
+        tuple(StaticNeighbour(each["word"], each["cosine"]) for each in found["static"]),
+    )
 
 
+@_lacking("scores")
 def scores_of(found: Mapping[str, Any], request: EmbedRequest) -> list[Scores]:
     """Return the scores of the sentences of a request. Raises BadAnswer for another response."""
-    try:
-        tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
-        return [
-            Scores(
-                tuple(own),
-                np.array(each["forward"], np.float32),
-                np.array(each["backward"], np.float32),
-                np.array(each["both"], np.float32),
-                np.array(each["unknown"], bool),
-                (each["end"]["forward"], each["end"]["backward"]),
-            )
-            for own, each in zip(tokens, found["scores"], strict=True)
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadAnswer(f"the server sent no scores: {error!r}") from error
+    tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
+    return [
+        Scores(
+            tuple(own),
+            np.array(each["forward"], np.float32),
+            np.array(each["backward"], np.float32),
+            np.array(each["both"], np.float32),
+            np.array(each["unknown"], bool),
+            (each["end"]["forward"], each["end"]["backward"]),
+        )
+        for own, each in zip(tokens, found["scores"], strict=True)
+    ]
 
 
+@_lacking("substitutes")
 def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
     """Return the substitutes of one sentence, by place. Raises BadAnswer for another response."""
-    try:
-        (places,) = found["substitutes"]
-        return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadAnswer(f"the server sent no substitutes: {error!r}") from error
+    (places,) = found["substitutes"]
+    return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
 
 
+@_lacking("members of a job")
 def state_of(found: Mapping[str, Any]) -> JobState:
     """Return a job of the server's JSON. Raises BadAnswer if a member is missing."""
-    try:
-        return JobState(
-            found["id"],
-            found["name"],
-            found["state"],
-            found["progress"],
-            found["scores"],
-            None if found["task"] is None else task_of(found["task"]),
-            found["reason"],
-        )
-    except (KeyError, TypeError) as error:
-        raise BadAnswer(f"the server sent a job without {error}") from error
+    return JobState(
+        found["id"],
+        found["name"],
+        found["state"],
+        found["progress"],
+        found["scores"],
+        None if found["task"] is None else task_of(found["task"]),
+        found["reason"],
+    )
 
 
 def head_of(body: bytes) -> Head:

@@ -78,11 +78,6 @@ def fetch(model: Published, settings: CacheSettings, on_progress: OnProgress) ->
         raise DownloadError(
             f"{error.filename or folder}: {error.strerror or error}, expected a folder to write to"
         ) from error
-    return path_in(folder, model)
-
-
-def path_in(folder: Path, model: Published) -> Path:
-    """Return the path of a model in its folder: its archive, or the folder."""
     (first, *others) = model.files
     return folder / first.name if first.is_archive and not others else folder
 
