@@ -1,21 +1,75 @@
 """Locks of files and folders against other processes; a process that ends gives its locks back."""
 
+import errno
 import fcntl
+import itertools
+import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Final
+
+ATTEMPTS: Final = 500
+"""How often a lock is tried, `_PAUSE_SECONDS` apart, before `locked_file` gives up. With a larger
+number a thread waits longer for a process that was stopped while it held the lock."""
+
+_PAUSE_SECONDS: Final = 0.01
+
+_LOGGED_ATTEMPT: Final = 100
+"""The attempt after which a wait is logged: after a second."""
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked_file(path: Path) -> Iterator[None]:
-    """Make a file where it is missing, and wait until no other process has its lock.
+def locked_file(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
+    """Hold the lock of the file `path`, which is made, while the block runs.
 
-    Raises OSError.
+    `attempts` None waits without a limit, as for a download by another process. On a file system
+    without locks the block runs without one.
+
+    Raises:
+        BlockingIOError: another thread or process holds the lock for too long. One that was stopped
+            by SIGSTOP holds it until it goes on.
+        OSError: the file can neither be made nor be read.
     """
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with _opened(path) as lock:
+        for attempt in itertools.count() if attempts is None else range(attempts):
+            try:
+                with without_locks():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if attempt == _LOGGED_ATTEMPT:
+                    _log.warning("waiting for the lock %s, which another process holds", path)
+                time.sleep(_PAUSE_SECONDS)
+        else:
+            raise BlockingIOError(f"Another server has locked {path}.")
         yield
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open the file of a lock, which may belong to another user: reading is enough for a lock."""
+    try:
+        return path.open("ab")
+    except PermissionError as refusal:
+        try:
+            return path.open("rb")
+        except OSError:
+            raise refusal from None
+
+
+@contextmanager
+def without_locks() -> Iterator[None]:
+    """Go on where a file system knows no locks: its errors of `flock` are dropped, no others."""
+    try:
+        yield
+    except OSError as error:
+        # EBADF: NFS locks no file that is open for reading alone.
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
+            raise
 
 
 @contextmanager

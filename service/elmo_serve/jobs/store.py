@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.files.locks import ATTEMPTS, locked_file, without_locks
 from elmo_serve.errors import Conflict, Unavailable
-from elmo_serve.tasks.lock import ATTEMPTS, locked, without_locks
 from elmo_serve.tasks.registry import unwritable
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -93,7 +93,7 @@ class JobFolder:
     ) -> None:
         """Use the task folder `tasks`; nothing is written before the first `write`.
 
-        Another server that creates a job is waited for; see `folder_lock`.
+        Another server that creates a job is waited for; see `locked_file`.
         """
         self.owner = secrets.token_hex(8)
         self._folder = tasks / FOLDER
@@ -122,7 +122,7 @@ class JobFolder:
         try:
             with self._guard:
                 self._be_owner()
-            with locked(self._folder / _CREATION, self._creation_attempts):
+            with locked_file(self._folder / _CREATION, self._creation_attempts):
                 refuse_duplicate(job.name, self.list())
                 self.write(job)
         except OSError as error:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from elmo_model.files.atomic import publish
+from elmo_model.files.locks import locked_file
 from elmo_model.models.catalogue import BUILT_IN, canonical, published_model
 from elmo_model.models.published import File, Published
 from elmo_serve.models.cache import CacheSettings, DownloadError, cache_of_environment
@@ -20,7 +21,6 @@ from elmo_serve.models.checks import (
     record,
 )
 from elmo_serve.models.transfer import PART, OnProgress, Transfer, version_file
-from elmo_serve.tasks.lock import locked
 
 Progress = Callable[[], AbstractContextManager[OnProgress]]
 """Makes the context in which a model is downloaded; it gives a function that shows the progress."""
@@ -149,7 +149,7 @@ def _locked(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         with _unless_read_only():
             # A download takes minutes: it has no limit.
-            stack.enter_context(locked(folder / ".lock", attempts=None))
+            stack.enter_context(locked_file(folder / ".lock", attempts=None))
         yield
 
 

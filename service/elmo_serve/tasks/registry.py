@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.files.locks import locked_file
 from elmo_model.network.task import TASK_NAME, Task
 from elmo_serve.errors import (
     Conflict,
@@ -26,7 +27,6 @@ from elmo_serve.errors import (
 )
 from elmo_serve.settings import variable
 from elmo_serve.tasks.file import ForeignTaskError, TaskOwner, check, encode, load
-from elmo_serve.tasks.lock import locked
 
 MAX_TASKS: Final = 1_000
 """Tasks that `put` keeps: a refresh of the cache costs one `stat` each, some 5 ms for all."""
@@ -131,7 +131,7 @@ class TaskRegistry:
             self._refresh(folder)  # a folder that cannot be read is no reason to try a lock
             try:
                 # Of the other models and servers: else two of them could give a name away at once.
-                with locked(folder / _LOCK):
+                with locked_file(folder / _LOCK):
                     self._refresh(folder)
                     before = self._files.get(task.name)
                     self._check_free(task.name)
@@ -160,7 +160,7 @@ class TaskRegistry:
             if file is not None and file.is_of_another_model:
                 raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
             try:
-                with locked(self._folder / _LOCK):
+                with locked_file(self._folder / _LOCK):
                     atomic_files.remove(path)
                     _delete_fit(self._folder, name)
             except FileNotFoundError:
@@ -322,6 +322,8 @@ def _delete_fit(folder: Path, name: str) -> None:
 
 def unwritable(path: Path, error: OSError) -> ServiceError:
     """Return the error for a file of the task folder that cannot be written, and log it."""
+    if isinstance(error, BlockingIOError):
+        return Unavailable(str(error), retry_after=10)
     _log.error("The task folder cannot be written: %s", error)
     if error.errno in _READ_ONLY:
         return Conflict(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.files.locks import locked_file
 from elmo_model.network.task import Task
 from elmo_serve.errors import Conflict
 from elmo_serve.settings import SettingsError
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import default_folder, open_registry
-from elmo_serve.tasks.lock import locked
 from tests.support.engines import turns
 from tests.support.folders import closed, read_only
 from tests.support.in_process import in_process
@@ -89,7 +89,7 @@ async def test_metrics_are_read_while_the_folder_hangs(tmp_path: Path) -> None:
     """Six requests that waited for the folder held every thread, also that of the metrics."""
     async with in_process(tasks=tmp_path) as serving:
         task = {"weights": [0, 0, 0]}
-        with locked(tmp_path / ".lock"):  # as a network file system would
+        with locked_file(tmp_path / ".lock"):  # as a network file system would
             puts = [
                 asyncio.ensure_future(serving.client.put(f"/tasks/t{number}", json=task))
                 for number in range(40)  # more than any pool has threads

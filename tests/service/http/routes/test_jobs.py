@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from elmo_model.files.locks import locked_file
 from elmo_serve.http.media_types import ENCODERS, npz
 from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.fit_jobs import SERVER_STOPPED
 from elmo_serve.jobs.store import SERVER_ENDED
-from elmo_serve.tasks.lock import locked
 from tests.support.engines import turns
 from tests.support.fits import body, fit, labelled
 from tests.support.gated_server import close_gate, gated
@@ -382,7 +382,7 @@ async def test_metrics_are_read_while_the_folder_of_jobs_hangs(tmp_path: Path) -
     (tmp_path / ".jobs").mkdir()
     limits: dict[str, Any] = {"max_jobs": 40, "max_client_jobs": 40}
     async with served(tasks=tmp_path, is_open=False, **limits) as s:
-        with locked(tmp_path / ".jobs" / ".creation"):  # as a network file system would
+        with locked_file(tmp_path / ".jobs" / ".creation"):  # as a network file system would
             posts = [
                 asyncio.ensure_future(s.client.post(f"/tasks/t{number}/fit", json=body()))
                 for number in range(40)  # more than any pool has threads

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.errors import Unavailable
-from elmo_serve.tasks import lock as folder_lock
-from elmo_serve.tasks.lock import locked
+from elmo_model.files import locks
+from elmo_model.files.locks import locked_file
 from tests.support.folders import read_only
 
 
@@ -22,7 +21,7 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
 
     def add(turns: int) -> None:
         for _ in range(turns):
-            with locked(tmp_path / ".lock", attempts=60_000):
+            with locked_file(tmp_path / ".lock", attempts=60_000):
                 count.write_text(str(int(count.read_text()) + 1))
 
     with ThreadPoolExecutor(4) as pool:
@@ -34,9 +33,9 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
 def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with (
-        locked(path),
-        pytest.raises(Unavailable, match=r"Another server has locked .*\.lock"),
-        locked(path, attempts=2),
+        locked_file(path),
+        pytest.raises(BlockingIOError, match=r"Another server has locked .*\.lock"),
+        locked_file(path, attempts=2),
     ):
         pass
 
@@ -44,26 +43,26 @@ def test_who_waits_too_long_is_told_which_file(tmp_path: Path) -> None:
 def test_who_waits_without_a_limit_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(folder_lock, "_LOGGED_ATTEMPT", 1)
+    monkeypatch.setattr(locks, "_LOGGED_ATTEMPT", 1)
     path, logged = tmp_path / ".lock", threading.Event()
     monkeypatch.setattr(caplog.handler, "emit", lambda record: logged.set())
 
     def wait() -> bool:
-        with locked(path, attempts=None):
+        with locked_file(path, attempts=None):
             return True
 
     with ThreadPoolExecutor(1) as pool:
-        with locked(path):
+        with locked_file(path):
             waiting = pool.submit(wait)
             assert logged.wait(timeout=60)
         assert waiting.result()
 
 
 def test_it_is_released_by_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), locked(tmp_path / ".lock"):
+    with pytest.raises(KeyError), locked_file(tmp_path / ".lock"):
         raise KeyError
 
-    with locked(tmp_path / ".lock", attempts=1):
+    with locked_file(tmp_path / ".lock", attempts=1):
         pass
 
 
@@ -73,15 +72,15 @@ def test_the_file_of_another_user_is_locked_as_well() -> None:
         path.touch(0o444)
         with (
             read_only(Path(folder)),  # root is another user meanwhile
-            locked(path),
-            pytest.raises(Unavailable),
-            locked(path, attempts=2),
+            locked_file(path),
+            pytest.raises(BlockingIOError),
+            locked_file(path, attempts=2),
         ):
             pass
 
 
 def test_a_folder_that_is_read_only_has_no_lock(tmp_path: Path) -> None:
-    with read_only(tmp_path), pytest.raises(PermissionError), locked(tmp_path / ".lock"):
+    with read_only(tmp_path), pytest.raises(PermissionError), locked_file(tmp_path / ".lock"):
         pass
 
 
@@ -94,5 +93,5 @@ def test_on_a_file_system_without_locks_the_block_runs_without_one(
 
     monkeypatch.setattr(fcntl, "flock", refused)
 
-    with locked(tmp_path / ".lock"), locked(tmp_path / ".lock"):
+    with locked_file(tmp_path / ".lock"), locked_file(tmp_path / ".lock"):
         pass
