@@ -13,8 +13,7 @@ import torch
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.bulk_queue import BulkQueue
 from elmo_serve.jobs.child import ScratchFile, SpawnFit
-from elmo_serve.jobs.messages import FitMessage, Fits, Train
-from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.plan import FitLimits, FitMessage, FitPlan, Fits, FitSource, Train
 from elmo_serve.jobs.run import FitHost
 from elmo_serve.jobs.training import train
 from elmo_serve.metrics import Metrics

@@ -53,17 +53,17 @@ def look(
       $ elmo look "He sat on the bank." "He ran a bank." "A bank lends." --word bank --svg bank.svg
       $ elmo look "It rains." "It pours." --server http://localhost:8000
     """
-    from elmo_serve.look import sources, uses
+    from elmo_serve.look import uses
 
     tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
     with steps() as step, ExitStack() as stack:
-        source: sources.Source
+        source: uses.Source
         if url is None:
             model = resolve_model(options["model"])
-            source = sources.ModelSource(model, tokenizer, centred=not raw)
+            source = uses.ModelSource(model, tokenizer, centred=not raw)
         else:
             server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
-            source = sources.ServerSource(stack.enter_context(server), tokenizer, centred=not raw)
+            source = uses.ServerSource(stack.enter_context(server), tokenizer, centred=not raw)
         step("Comparing")
         found = uses.look(source, texts, word, centred=not raw)
     if svg is not None:

@@ -17,7 +17,7 @@ from typing import Self
 
 from elmo_serve import logs
 from elmo_serve.jobs.bulk_queue import WorkFailedError
-from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
+from elmo_serve.jobs.plan import FitMessage, Fits, NotTrained, Scored, Train, Trained
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess, Parent
 from elmo_serve.workers.shared_memory import Segment

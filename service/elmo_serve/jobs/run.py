@@ -17,8 +17,7 @@ from elmo_model.text.batches import by_length
 from elmo_serve.errors import SentenceFailed, TryLater
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece, WorkFailedError
 from elmo_serve.jobs.child import FitChild, ScratchFile, SpawnFit
-from elmo_serve.jobs.messages import Fits, Scored, Train, Trained
-from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitPlan
+from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitPlan, Fits, Scored, Train, Trained
 from elmo_serve.jobs.store import JobFolder
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output

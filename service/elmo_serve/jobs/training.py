@@ -19,8 +19,7 @@ from elmo_model.tasks.features import Features
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.report import mean_weights
 from elmo_model.tasks.task_files import FittedTask
-from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
-from elmo_serve.jobs.plan import FitRequest
+from elmo_serve.jobs.plan import FitMessage, FitRequest, Fits, NotTrained, Scored, Train, Trained
 from elmo_serve.workers.shared_memory import Bytes, view
 
 _THREADS = 1

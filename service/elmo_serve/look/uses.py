@@ -1,22 +1,35 @@
-"""The uses of a word in some sentences, how similar they are in each layer, and their table."""
+"""The uses of a word in some sentences, how similar they are in each layer, and their table.
+
+Tokens and cosines come from a server, or from a model in this process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from elmo_client import Client
 from elmo_model.errors import ElmoError
+from elmo_model.neighbours.centre import centre_of
 from elmo_serve.look import svg
-from elmo_serve.look.sources import Place, Source, Tokens
+from elmo_serve.models.opening import open_network
+from elmo_serve.output import select
+from elmo_serve.similarity import cosines
 
 _SHOWN = 60  # characters of a sentence
 _BAR = 10  # characters of a cosine of 1
+
+
+Tokens = list[str]
+Place = tuple[int, int | None]
+"""The number of a sentence, and that of a token in it; None for the mean over its tokens."""
 
 
 class LookError(ElmoError):
@@ -90,8 +103,8 @@ def look(source: Source, texts: Sequence[str], word: str | None, *, centred: boo
     if len(places) < 2:
         what = "sentence has tokens" if word is None else f'use of "{word}" is there'
         raise LookError(f"only one {what}: nothing to compare it with")
-    cosines = source.cosines(sentences, list(combinations(places, 2)))
-    return Uses(word, sentences, places, cosines, centred)
+    found = source.cosines(sentences, list(combinations(places, 2)))
+    return Uses(word, sentences, places, found, centred)
 
 
 def _places(sentences: Sequence[Tokens], word: str) -> list[Place]:
@@ -141,3 +154,69 @@ def table(found: Uses) -> Group:
 def bar(cosine: float) -> str:
     """Return a bar for a cosine; a hollow one is negative."""
     return ("█" if cosine >= 0 else "░") * round(_BAR * abs(cosine))
+
+
+class Source(Protocol):
+    """Splits texts, and compares places in them."""
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of each text."""
+
+    def cosines(
+        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
+    ) -> Mapping[str, Sequence[float]]:
+        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
+
+
+class ServerSource:
+    """Asks a server. Its methods raise ElmoError."""
+
+    def __init__(self, client: Client, tokenizer: str | None, *, centred: bool) -> None:
+        self._client = client
+        self._tokenizer = tokenizer
+        self._centred = centred
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of each text."""
+        found = self._client.tokenize(texts, tokenizer=self._tokenizer)
+        return [list(each.tokens) for each in found]
+
+    def cosines(
+        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
+    ) -> Mapping[str, Sequence[float]]:
+        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
+        sides = [
+            ((sentences[one], first), (sentences[two], second))
+            for (one, first), (two, second) in pairs
+        ]
+        found = self._client.similarity(sides, centred=self._centred)
+        return {name: [float(each) for each in values] for name, values in found.items()}
+
+
+class ModelSource:
+    """Computes in this process."""
+
+    def __init__(self, model: str, tokenizer: str | None, *, centred: bool) -> None:
+        """Open a model. Raises ElmoError, as `open_network` does."""
+        self._network = open_network(model)
+        self._tokenizer = tokenizer
+        self._centred = centred
+
+    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of each text. Raises TokenizeError."""
+        split = self._network.tokenizer(self._tokenizer)
+        return [list(split(text).tokens) for text in texts]
+
+    def cosines(
+        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
+    ) -> Mapping[str, Sequence[float]]:
+        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
+        network = self._network
+        layers = network.embed(sentences, select("all", network.info.layers))
+        sides = [
+            layers[sentence].mean(axis=1) if token is None else layers[sentence][:, token]
+            for pair in pairs
+            for sentence, token in pair
+        ]
+        centre = centre_of(network.encoder, network.batch_tokens).layers if self._centred else None
+        return cosines(np.asarray(sides, np.float64), centre)

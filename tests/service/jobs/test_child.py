@@ -7,7 +7,7 @@ import pytest
 
 from elmo_serve.jobs.bulk_queue import WorkFailedError
 from elmo_serve.jobs.child import FitChild, ScratchFile
-from elmo_serve.jobs.messages import Fits, Scored
+from elmo_serve.jobs.plan import Fits, Scored
 from elmo_serve.metrics import Metrics
 from tests.support.fit_tasks import FitHere, fit_task
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_serve.jobs.child import ScratchFile, spawner
-from elmo_serve.jobs.messages import Fits, Scored, Trained
+from elmo_serve.jobs.plan import Fits, Scored, Trained
 from elmo_serve.workers.process import ChildProcess
 from elmo_serve.workers.slot import Started
 from tests.support.fit_tasks import fit_task

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from elmo_serve.jobs.bodies import read_fit
-from elmo_serve.jobs.messages import FitMessage, Fits, NotTrained, Scored, Train, Trained
-from elmo_serve.jobs.plan import FitLimits, FitSource
+from elmo_serve.jobs.plan import (
+    FitLimits,
+    FitMessage,
+    Fits,
+    FitSource,
+    NotTrained,
+    Scored,
+    Train,
+    Trained,
+)
 from elmo_serve.jobs.training import train
 from elmo_serve.workers.shared_memory import Segment
 from tests.support.fits import body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elmo_client import Client
-from elmo_serve.look.sources import ModelSource, Place, ServerSource
+from elmo_serve.look.uses import ModelSource, Place, ServerSource
 from tests.support.servers import SMALL, Running
 
 TEXTS = ["The bank of the river.", "It isn't a bank."]

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from elmo_serve.look.sources import Place, Tokens
-from elmo_serve.look.uses import LookError, look
+from elmo_serve.look.uses import LookError, Place, Tokens, look
 
 
 class Made:
