@@ -4,6 +4,7 @@ import email.utils
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import httpx
 
@@ -31,18 +32,17 @@ _NEVER_SENT = (*_NEVER_CONNECTED, httpx.PoolTimeout)
 _LOST = (httpx.NetworkError, httpx.RemoteProtocolError)
 
 
+@dataclass(slots=True)
 class Attempts:
-    """The failed attempts at one request."""
+    """The failed attempts at one request, until `patience_seconds` after the first failure.
 
-    def __init__(
-        self, patience_seconds: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Allow attempts until `patience_seconds` after the first failure, by `clock`."""
-        self._patience_seconds = patience_seconds
-        self._clock = clock
-        self._failures = 0
-        # The patience begins with the first failure: the response itself may take longer.
-        self._failing_since = 0.0
+    The patience begins with the first failure: the response itself may take longer.
+    """
+
+    patience_seconds: float
+    clock: Callable[[], float] = time.monotonic
+    failures: int = 0
+    failing_since: float = 0.0
 
     def pause(self, outcome: Outcome, *, repeatable: bool, responded: bool) -> float | None:
         """Count a failure; return the seconds to wait before the next attempt, None for no more.
@@ -50,26 +50,26 @@ class Attempts:
         `repeatable` tells whether the server may process the request twice, `responded` whether
         the server has ever responded.
         """
-        now = self._clock()
-        if not self._failures:
-            self._failing_since = now
-        self._failures += 1
+        now = self.clock()
+        if not self.failures:
+            self.failing_since = now
+        self.failures += 1
         pause = self._pause(outcome, repeatable)
-        patience = self._patience_seconds
+        patience = self.patience_seconds
         if isinstance(outcome, _NEVER_CONNECTED) and not responded:
             patience = min(patience, FIRST_CONTACT_SECONDS)
-        if pause is None or now - self._failing_since + pause > patience:
+        if pause is None or now - self.failing_since + pause > patience:
             return None
         return pause
 
     def __str__(self) -> str:
-        if self._failures < 2:
+        if self.failures < 2:
             return ""
-        seconds = self._clock() - self._failing_since
-        return f" ({self._failures} attempts in {seconds:.1f} s)"
+        seconds = self.clock() - self.failing_since
+        return f" ({self.failures} attempts in {seconds:.1f} s)"
 
     def _pause(self, outcome: Outcome, repeatable: bool) -> float | None:
-        doublings = min(self._failures - 1, 16)
+        doublings = min(self.failures - 1, 16)
         backed_off = min(_FIRST_PAUSE_SECONDS * 2.0**doublings, _LONGEST_PAUSE_SECONDS)
         # Jitter: clients that were refused together do not come back together.
         backed_off *= random.uniform(0.5, 1.0)

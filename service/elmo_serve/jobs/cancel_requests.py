@@ -6,6 +6,7 @@ The server that a client asks leaves a request in the job folder, and the owner 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from elmo_serve.errors import ServiceError, Unavailable, UnknownJob
@@ -19,6 +20,7 @@ WAIT_SECONDS: Final = 5.0
 """Seconds for which a client waits for the owner; the fit's process takes less than one to end."""
 
 
+@dataclass(slots=True, eq=False)
 class CancelRequests:
     """Asks other servers to cancel their jobs, and cancels those that others ask for.
 
@@ -26,20 +28,12 @@ class CancelRequests:
     looks into the folder every `poll_seconds`, and waits `wait_seconds` for another server.
     """
 
-    def __init__(
-        self,
-        folder: JobFolder,
-        cancel: Callable[[str], Awaitable[object]],
-        active: Callable[[], Collection[str]],
-        poll_seconds: float = POLL_SECONDS,
-        wait_seconds: float = WAIT_SECONDS,
-    ) -> None:
-        self._folder = folder
-        self._cancel = cancel
-        self._active = active
-        self._poll_seconds = poll_seconds
-        self._wait_seconds = wait_seconds
-        self._watching: asyncio.Task[None] | None = None
+    folder: JobFolder
+    cancel: Callable[[str], Awaitable[object]]
+    active: Callable[[], Collection[str]]
+    poll_seconds: float = POLL_SECONDS
+    wait_seconds: float = WAIT_SECONDS
+    watching: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def ask(self, job: Job) -> Job:
         """Let the owner of a job cancel it; return the job as it has ended.
@@ -49,10 +43,10 @@ class CancelRequests:
             Conflict, Unavailable: the request cannot be written.
             UnknownJob: the job is no longer kept.
         """
-        await in_folder_thread(self._folder.ask_to_cancel, job.id)
-        for _ in range(round(self._wait_seconds / self._poll_seconds)):
-            await asyncio.sleep(self._poll_seconds)
-            found = await in_folder_thread(self._folder.read, job.id)
+        await in_folder_thread(self.folder.ask_to_cancel, job.id)
+        for _ in range(round(self.wait_seconds / self.poll_seconds)):
+            await asyncio.sleep(self.poll_seconds)
+            found = await in_folder_thread(self.folder.read, job.id)
             if found is None:
                 raise UnknownJob(f"Job {job.id} is no longer kept.")
             if found.has_ended:
@@ -60,22 +54,22 @@ class CancelRequests:
         raise Unavailable(
             f"Job {job.id} is {job.state} on another server of the task folder, which has not "
             "answered yet; the job is cancelled when it does.",
-            retry_after=self._wait_seconds,
+            retry_after=self.wait_seconds,
         )
 
     def watch(self) -> None:
         """Look for requests of other servers while a job of this one has not ended."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch())
+        if self.watching is None or self.watching.done():
+            self.watching = asyncio.create_task(self._watch())
 
     def close(self) -> None:
         """End the watch."""
-        if self._watching is not None:
-            self._watching.cancel()
+        if self.watching is not None:
+            self.watching.cancel()
 
     async def _watch(self) -> None:
-        while active := tuple(self._active()):
-            await asyncio.sleep(self._poll_seconds)
-            for job_id in await in_folder_thread(self._folder.asked_to_cancel, active):
+        while active := tuple(self.active()):
+            await asyncio.sleep(self.poll_seconds)
+            for job_id in await in_folder_thread(self.folder.asked_to_cancel, active):
                 with suppress(ServiceError):  # it has ended, and is no longer kept
-                    await self._cancel(job_id)
+                    await self.cancel(job_id)

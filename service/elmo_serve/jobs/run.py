@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,30 +53,21 @@ class FitHost:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
+@dataclass(slots=True, eq=False)
 class FitRun:
     """The work of one job. `progress` goes from 0 to 1; `scores` has the mixtures so far."""
 
-    def __init__(
-        self,
-        job_id: str,
-        name: str,
-        queue: BulkQueue,
-        registry: TaskRegistry,
-        plan: FitPlan,
-        folder: JobFolder,
-        host: FitHost,
-    ) -> None:
-        self.progress = 0.0
-        self.scores: Mapping[str, Any] = {}
-        self._id = job_id
-        self._name = name
-        self._queue = replace(queue, client=f"fit {job_id}")
-        self._registry = registry
-        self._plan = plan
-        self._folder = folder
-        self._host = host
-        self._on_progress: Callable[[], None] = lambda: None
-        self._done_tokens = 0
+    id: str
+    name: str
+    queue: BulkQueue
+    registry: TaskRegistry
+    plan: FitPlan
+    folder: JobFolder
+    host: FitHost
+    progress: float = field(default=0.0, init=False)
+    scores: Mapping[str, Any] = field(default_factory=dict, init=False)
+    on_progress: Callable[[], None] = field(default=lambda: None, init=False)
+    done_tokens: int = field(default=0, init=False)
 
     async def run(self, on_progress: Callable[[], None]) -> Mapping[str, Any]:
         """Fit and publish the task; return it for the response. A cancellation ends the process.
@@ -87,14 +78,14 @@ class FitRun:
             WorkFailedError: nothing can be learned, or the vectors or the process were lost.
             ServiceError, OSError: the task or a file cannot be written.
         """
-        self._on_progress = on_progress
-        with ScratchFile(self._host.scratch) as file:
-            child = FitChild(file, self._on_message, self._host.metrics, self._host.spawn)
+        self.on_progress = on_progress
+        with ScratchFile(self.host.scratch) as file:
+            child = FitChild(file, self._on_message, self.host.metrics, self.host.spawn)
             child.start()
             try:
                 trained = await self._train(child, file)
             except OSError as error:
-                place = f"{self._host.scratch} ({variable('scratch')})"
+                place = f"{self.host.scratch} ({variable('scratch')})"
                 reason = error.strerror or error
                 raise WorkFailedError(f"no vectors can be kept in {place}: {reason}") from error
             finally:
@@ -107,9 +98,9 @@ class FitRun:
                 if waited >= _PUBLISHING_SECONDS:
                     raise
                 seconds = refusal.retry_after
-                _log.warning("task %s is written again in %d s: %s", self._name, seconds, refusal)
+                _log.warning("task %s is written again in %d s: %s", self.name, seconds, refusal)
             waited += seconds
-            await self._host.pause(seconds)
+            await self.host.pause(seconds)
 
     async def _published(self, trained: Trained) -> Mapping[str, Any]:
         """Publish the task in a thread. A cancellation is too late once the task is written."""
@@ -128,9 +119,10 @@ class FitRun:
                 raise
 
     async def _train(self, child: FitChild, file: ScratchFile) -> Trained:
-        info, rows = self._queue.info, self._plan.row_offsets[-1]
-        vectors = await asyncio.to_thread(file.create, rows * self._queue.row_bytes)
-        embedding = asyncio.ensure_future(embed(self._plan, self._queue, file, self._on_tokens))
+        info, rows = self.queue.info, self.plan.row_offsets[-1]
+        vectors = await asyncio.to_thread(file.create, rows * self.queue.row_bytes)
+        queue = replace(self.queue, client=f"fit {self.id}")
+        embedding = asyncio.ensure_future(embed(self.plan, queue, file, self._on_tokens))
         ended = asyncio.ensure_future(child.ended())
         try:
             await asyncio.wait((embedding, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -138,14 +130,14 @@ class FitRun:
                 return ended.result()  # raises: it has no task yet
             embedding.result()
             task = Train(
-                name=self._name,
-                request=self._plan.request,
+                name=self.name,
+                request=self.plan.request,
                 vectors=vectors,
                 shape=(rows, info.layers, info.dimension),
                 model=info.name,
                 revision=info.revision,
                 format=info.format,
-                folder=str(self._folder.artefacts(self._id)),
+                folder=str(self.folder.artefacts(self.id)),
             )
             return await child.train(task)
         finally:
@@ -154,8 +146,8 @@ class FitRun:
             await asyncio.gather(embedding, ended, return_exceptions=True)
 
     def _on_tokens(self, tokens: int) -> None:
-        self._done_tokens += tokens
-        share = self._done_tokens / max(self._plan.tokens, 1)
+        self.done_tokens += tokens
+        share = self.done_tokens / max(self.plan.tokens, 1)
         self._advance(_EMBEDDING_SHARE * share)
 
     def _on_message(self, message: Fits | Scored) -> None:
@@ -164,40 +156,40 @@ class FitRun:
                 self._advance(_EMBEDDING_SHARE + (1 - _EMBEDDING_SHARE) * done / total)
             case Scored(name, scores):
                 mixtures = {**self.scores.get("mixtures", {}), name: scores}
-                if name == f"layer {self._queue.info.layers - 1}":
+                if name == f"layer {self.queue.info.layers - 1}":
                     mixtures["top"] = scores
                 self.scores = {**self.scores, "mixtures": mixtures}
-                self._on_progress()
+                self.on_progress()
 
     def _advance(self, progress: float) -> None:
         # A second process begins again.
         self.progress = min(max(self.progress, progress), 1.0)
-        self._on_progress()
+        self.on_progress()
 
     def _publish(self, trained: Trained) -> Mapping[str, Any]:
         """Write head and report to `NAME.fit`, then the task file; return the task."""
         task = Task(
-            self._name,
+            self.name,
             trained.weights,
             trained.gamma,
             trained.layer_norm,
-            DESCRIPTION.format(self._name),
+            DESCRIPTION.format(self.name),
         )
         self.scores = {**self.scores, "scored_on": trained.scored_on, "measure": trained.measure}
         mixtures = {
             name: {key: scores[key] for key in ("mean", "spread")}
             for name, scores in self.scores["mixtures"].items()
         }
-        fit = {**trained.fit, "job": self._id, "measure": trained.measure, "scores": mixtures}
-        self._registry.put(task, fit, self._folder.artefacts(self._id))
+        fit = {**trained.fit, "job": self.id, "measure": trained.measure, "scores": mixtures}
+        self.registry.put(task, fit, self.folder.artefacts(self.id))
         return {
             "name": task.name,
             "weights": list(task.weights),
             "gamma": task.gamma,
             "layer_norm": task.layer_norm,
             "description": task.description,
-            "model": self._registry.owner.name,
-            "revision": self._registry.owner.revision,
+            "model": self.registry.owner.name,
+            "revision": self.registry.owner.revision,
         }
 
 

@@ -3,13 +3,12 @@
 import fcntl
 import json
 import logging
-import os
 import re
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -158,9 +157,10 @@ class JobFolder:
     def list(self) -> list[Job]:
         """Return all jobs, the newest first, without those whose file cannot be read."""
         found = []
-        for job_id in self._ids():
-            with suppress(Unavailable):  # it is in the log
-                found.append(self.read(job_id))
+        with suppress(OSError):  # of a folder that cannot be read
+            for path in self._folder.glob(f"*{_SUFFIX}"):
+                with suppress(Unavailable):  # it is in the log
+                    found.append(self.read(path.stem))
         return sorted(filter(None, found), key=lambda job: job.created_at, reverse=True)
 
     def head(self, job_id: str) -> bytes:
@@ -203,15 +203,6 @@ class JobFolder:
                     (self._folder / (self.owner + _LOCK)).unlink(missing_ok=True)
                 self._lock.close()
                 self._lock = None
-
-    def _ids(self) -> Iterator[str]:
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - names are needed, not paths
-        except OSError:
-            return
-        for name in names:
-            if name.endswith(_SUFFIX) and JOB_ID.fullmatch(name.removesuffix(_SUFFIX)):
-                yield name.removesuffix(_SUFFIX)
 
     def _be_owner(self) -> None:
         """Make the folder, and take the lock of this server."""

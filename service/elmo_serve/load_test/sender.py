@@ -38,31 +38,29 @@ class Request:
     difference: Callable[[bytes], float | None]
 
 
+@dataclass(frozen=True, slots=True)
 class Sender:
     """Sends requests, and compares the vectors that come back.
 
     `timeout_seconds` goes with each request.
     """
 
-    def __init__(
-        self, connections: Connections, requests: Iterator[Request], timeout_seconds: float
-    ) -> None:
-        self._connections = connections
-        self._requests = requests
-        self._timeout = timeout_seconds
+    connections: Connections
+    requests: Iterator[Request]
+    timeout_seconds: float
 
     async def send(self, phase: Phase, due: float) -> float:
         """Send the next request, which was due at that time (`time.perf_counter`), and count it.
 
         Return the seconds that a client should wait before its next request.
         """
-        request = next(self._requests)
+        request = next(self.requests)
         is_measured = phase.is_measured(due)
         if is_measured:
             phase.sent += 1
             phase.lags.append(time.perf_counter() - due)
         try:
-            async with asyncio.timeout(self._timeout + _GRACE_SECONDS):
+            async with asyncio.timeout(self.timeout_seconds + _GRACE_SECONDS):
                 response = await self._post(request)
         except (LostError, TimeoutError) as error:
             phase.lost += 1
@@ -78,15 +76,15 @@ class Sender:
         headers = {
             "Content-Type": "application/json",
             "Accept": request.media_type,
-            "X-Request-Timeout": f"{self._timeout:g}",
+            "X-Request-Timeout": f"{self.timeout_seconds:g}",
         }
-        return await self._connections.post("/embed", request.content, headers)
+        return await self.connections.post("/embed", request.content, headers)
 
     async def _answered(
         self, phase: Phase, request: Request, response: HttpResponse, due: float
     ) -> None:
         ended = time.perf_counter()
-        is_late = ended - due > self._timeout
+        is_late = ended - due > self.timeout_seconds
         if phase.is_measured(due):
             phase.answered += not is_late
             phase.late += is_late

@@ -168,17 +168,17 @@ class Source(Protocol):
         """Return the cosine of each pair of places, by layer and for the mean of the layers."""
 
 
+@dataclass(frozen=True, slots=True)
 class ServerSource:
     """Asks a server. Its methods raise ElmoError."""
 
-    def __init__(self, client: Client, tokenizer: str | None, *, centred: bool) -> None:
-        self._client = client
-        self._tokenizer = tokenizer
-        self._centred = centred
+    client: Client
+    tokenizer: str | None
+    centred: bool
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """Return the tokens of each text."""
-        found = self._client.tokenize(texts, tokenizer=self._tokenizer)
+        found = self.client.tokenize(texts, tokenizer=self.tokenizer)
         return [list(each.tokens) for each in found]
 
     def cosines(
@@ -189,7 +189,7 @@ class ServerSource:
             ((sentences[one], first), (sentences[two], second))
             for (one, first), (two, second) in pairs
         ]
-        found = self._client.similarity(sides, centred=self._centred)
+        found = self.client.similarity(sides, centred=self.centred)
         return {name: [float(each) for each in values] for name, values in found.items()}
 
 

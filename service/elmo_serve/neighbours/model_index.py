@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ _FIRST_RETRY: Final = 5.0
 _log = logging.getLogger("elmo_serve")
 
 
+@dataclass(slots=True, eq=False)
 class ModelIndex:
     """The one of `indexes` for the model, or the index of the text that comes with the program.
 
@@ -32,20 +34,14 @@ class ModelIndex:
     bulk work, once the model is loaded. `embedding` is the work, while there is any.
     """
 
-    def __init__(
-        self,
-        queue: Callable[[], BulkQueue],
-        cache: Path | None,
-        indexes: UserIndexes = NO_INDEXES,
-    ) -> None:
-        self._queue = queue
-        self._cache = cache
-        self._indexes = indexes
-        self._index: NeighbourIndex | None = None
-        self._opening: asyncio.Task[NeighbourIndex | None] | None = None
-        self.embedding: asyncio.Task[NeighbourIndex] | None = None
-        self._started_at = 0.0
-        self._done_tokens = 0
+    queue: Callable[[], BulkQueue]
+    cache: Path | None
+    indexes: UserIndexes = NO_INDEXES
+    embedding: asyncio.Task[NeighbourIndex] | None = field(default=None, init=False)
+    _index: NeighbourIndex | None = field(default=None, init=False)
+    _opening: asyncio.Task[NeighbourIndex | None] | None = field(default=None, init=False)
+    _started_at: float = field(default=0.0, init=False)
+    _done_tokens: int = field(default=0, init=False)
 
     async def get(self) -> NeighbourIndex:
         """Return the index.
@@ -54,7 +50,7 @@ class ModelIndex:
             Unavailable: the text is being embedded, or could not be; `detail` says how far it is.
         """
         if self._index is None:
-            self._index = self._indexes.of(self._queue().info.revision) or await self._cached()
+            self._index = self.indexes.of(self.queue().info.revision) or await self._cached()
         if self._index is None:
             self._index = self._embedded()
         return self._index
@@ -68,8 +64,8 @@ class ModelIndex:
     async def _cached(self) -> NeighbourIndex | None:
         """Return the index that the cache has; it is looked for once."""
         if self._opening is None:
-            info = self._queue().info
-            self._opening = asyncio.create_task(asyncio.to_thread(open_cached, self._cache, info))
+            info = self.queue().info
+            self._opening = asyncio.create_task(asyncio.to_thread(open_cached, self.cache, info))
         return await asyncio.shield(self._opening)
 
     def _embedded(self) -> NeighbourIndex:
@@ -92,9 +88,9 @@ class ModelIndex:
         )
 
     async def _embed(self) -> NeighbourIndex:
-        queue = self._queue()
+        queue = self.queue()
         try:
-            index = await embed_uses(queue, self._cache, self._on_tokens)
+            index = await embed_uses(queue, self.cache, self._on_tokens)
         except Exception as error:
             _log.error("the text of the uses could not be embedded: %s", error)
             raise

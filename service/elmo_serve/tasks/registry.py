@@ -73,7 +73,7 @@ class TaskRegistry:
 
     def __init__(self, folder: Path | None, owner: TaskOwner) -> None:
         """Read the tasks of `folder`, which exists; None: there are no tasks, and `put` refuses."""
-        self._folder = folder
+        self.folder = folder
         self.owner = owner
         self._files: Mapping[str, _File] = {}  # by name, sorted; replaced, never changed
         self._foreign: set[str] = set()
@@ -98,11 +98,6 @@ class TaskRegistry:
     def list(self) -> tuple[Task, ...]:
         """Return all tasks in the order of their names."""
         return tuple(file.task for file in self._files.values() if file.task is not None)
-
-    @property
-    def folder(self) -> Path | None:
-        """The task folder; None: there is none, and `put` refuses."""
-        return self._folder
 
     def check_name(self, name: str) -> None:
         """Raise Conflict where no task of this name can be kept here, by the cache."""
@@ -152,17 +147,17 @@ class TaskRegistry:
 
         Raises UnknownTask; Conflict or Unavailable where the folder cannot be changed.
         """
-        if self._folder is None or not _NAME.fullmatch(name):
+        if self.folder is None or not _NAME.fullmatch(name):
             raise UnknownTask(self._unknown(name))
-        path = self._folder / (name + _SUFFIX)
+        path = self.folder / (name + _SUFFIX)
         with self._lock:
             file = self._read(path, name)
             if file is not None and file.is_of_another_model:
                 raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
             try:
-                with locked_file(self._folder / _LOCK):
+                with locked_file(self.folder / _LOCK):
                     atomic_files.remove(path)
-                    _delete_fit(self._folder, name)
+                    _delete_fit(self.folder, name)
             except FileNotFoundError:
                 raise UnknownTask(self._unknown(name)) from None
             except OSError as error:
@@ -172,10 +167,10 @@ class TaskRegistry:
 
     def refresh(self) -> None:
         """Read the files that are new or have changed; an unreadable folder leaves the cache."""
-        if self._folder is not None:
+        if self.folder is not None:
             with self._lock:
                 try:
-                    self._refresh(self._folder)
+                    self._refresh(self.folder)
                 except Unavailable:
                     return  # it is in the log; tasks that are known stay known
 
@@ -264,12 +259,12 @@ class TaskRegistry:
 
     def _kept(self) -> Path:
         """Return the task folder. Raises Conflict where there is none."""
-        if self._folder is None:
+        if self.folder is None:
             raise Conflict(
                 "Tasks are not kept: the default task folder cannot be written; "
                 f"{variable('tasks')} names another one"
             )
-        return self._folder
+        return self.folder
 
     def _check_free(self, name: str) -> None:
         file = self._files.get(name)
@@ -290,7 +285,7 @@ class TaskRegistry:
 
     def _unknown(self, name: str) -> str:
         start = f"Unknown task {shown(name)}"
-        if self._folder is None:
+        if self.folder is None:
             return f"{start}: there are none, the server has no task folder ({variable('tasks')})"
         file = self._files.get(name)
         broken = f"; its file is left out: {file.fault}" if file is not None else ""
