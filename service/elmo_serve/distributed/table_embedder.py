@@ -1,21 +1,18 @@
 """Vectors as a column of Arrow tables: the unit of work of Ray Data, Dask and Spark."""
 
-# ruff: noqa: PLC0415 - pyarrow is optional
-
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pyarrow
 
+from elmo_serve.files.arrow_rows import vector_column
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import Pooling, select
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow
 
 
 class TableEmbedder:
@@ -62,8 +59,6 @@ class TableEmbedder:
 
     def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
         """Map a table to one with the further columns, in the same order."""
-        import pyarrow
-
         if self._text is not None:
             sentences = [self._split(text).tokens for text in table[self._text].to_pylist()]
             column = pyarrow.array(sentences, pyarrow.list_(pyarrow.string()))
@@ -71,20 +66,15 @@ class TableEmbedder:
         else:
             sentences = table[self._tokens].to_pylist()
         arrays = self._source.embed(sentences)
-        flat = np.concatenate([array.reshape(-1) for array in arrays] or [np.empty(0, np.float32)])
-        offsets = pyarrow.array([0, *accumulate(array.size for array in arrays)], pyarrow.int64())
-        vectors = pyarrow.LargeListArray.from_arrays(offsets, pyarrow.array(flat))
         shapes = pyarrow.array(
             [list(array.shape) for array in arrays], pyarrow.list_(pyarrow.int64())
         )
-        return table.append_column("vectors", vectors).append_column("shape", shapes)
+        return table.append_column("vectors", vector_column(arrays)).append_column("shape", shapes)
 
     def pandas(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Map a frame to one with the further columns and the same index.
 
         A cell of `vectors` is a flat array, a cell of `shape` its shape.
         """
-        import pyarrow
-
         table: Any = self(pyarrow.Table.from_pandas(frame, preserve_index=False))
         return table.to_pandas().set_index(frame.index)

@@ -45,6 +45,17 @@ def schema_of(
     return pyarrow.schema(fields, metadata=dict(metadata))
 
 
+def vector_column(arrays: Sequence[NDArray[Any]]) -> pyarrow.LargeListArray:
+    """Return a column of the numbers of each array, in C order; of no array float32."""
+    import numpy as np
+    import pyarrow
+
+    ends = [0, *accumulate(array.size for array in arrays)]
+    flat = np.concatenate([array.reshape(-1) for array in arrays] or [np.empty(0, np.float32)])
+    offsets = pyarrow.array(ends, pyarrow.int64())
+    return pyarrow.LargeListArray.from_arrays(offsets, pyarrow.array(flat))
+
+
 def record_batch(
     schema: pyarrow.Schema,
     first: int,
@@ -52,16 +63,13 @@ def record_batch(
     arrays: Sequence[NDArray[Any]],
     offsets: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> pyarrow.RecordBatch:
-    """Return a row for each sentence, at least one; `first` is the index of the first."""
-    import numpy as np
+    """Return a row for each sentence; `first` is the index of the first."""
     import pyarrow
 
-    ends = [0, *accumulate(array.size for array in arrays)]
-    flat = pyarrow.array(np.concatenate([array.reshape(-1) for array in arrays]))
     columns = [
         pyarrow.array(range(first, first + len(arrays)), pyarrow.int64()),
         pyarrow.array(tokens, schema.field("tokens").type),
-        pyarrow.LargeListArray.from_arrays(pyarrow.array(ends, pyarrow.int64()), flat),
+        vector_column(arrays),
     ]
     if offsets is not None:
         columns.append(pyarrow.array(offsets, schema.field("offsets").type))
