@@ -7,8 +7,6 @@ import os
 import click
 
 from elmo_serve.commands.options import is_given
-from elmo_serve.commands.published import with_resolved_models
-from elmo_serve.commands.word_vectors import with_word_vectors
 
 
 class _SettingsCommand(click.Command):
@@ -38,5 +36,4 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     from elmo_serve.http.server import serve as run
 
     settings, hardware = serve_settings.checked(values, [*filter(is_given, values)])
-    settings = with_word_vectors(with_resolved_models(settings))
     ctx.exit(run(settings, hardware, os.environ))

@@ -1,4 +1,4 @@
-"""The settings of `elmo serve`: an option for each, their checks, and the machine they fit."""
+"""The settings of `elmo serve`: an option for each, their checks, models and word vectors found."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import difflib
 import functools
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import click
 
-from elmo_serve.commands.terminal import tell
-from elmo_serve.models import with_cache
+from elmo_model.models.catalogue import BUILT_IN, path_fault
+from elmo_serve.commands.published import note_path_of_this_name
+from elmo_serve.commands.terminal import download_progress, fail, tell
+from elmo_serve.commands.word_vectors import word_vector_map
+from elmo_serve.models import DownloadError, cache_settings, locate, with_cache
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, option, variable
 from elmo_serve.settings.text import REMOVED, allowed, default, from_strings, without_removed
@@ -53,8 +57,8 @@ def options() -> Sequence[click.Option]:
 def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Settings, Hardware]:
     """Return settings, strings by field name, and the hardware that they fit.
 
-    `given` are the fields whose option is on the command line. Raises SettingsError for values,
-    folders and devices that do not fit.
+    `given` are the fields whose option is on the command line. Models are fetched, word vectors are
+    the folder of a map. Raises SettingsError for values, folders and devices that do not fit.
     """
     _warn_of_misspelt_variables()
     called = {name: option(name) for name in given}
@@ -66,7 +70,41 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":
         hardware.check(settings.devices, called.get("devices", variable("devices")))
-    return with_cache(settings), hardware
+    return with_word_vectors(with_resolved_models(with_cache(settings))), hardware
+
+
+def with_resolved_models(settings: Settings) -> Settings:
+    """Return settings whose models are resolved as by `resolve_model`.
+
+    One of several models that does not exist or cannot be had is kept with its `fault`, for the
+    others are served all the same. The command ends where none is left.
+    """
+    specs = []
+    for spec in settings.specs:
+        note_path_of_this_name(spec.source)
+        try:
+            source = locate(spec.source, lambda: cache_settings(settings), download_progress)
+        except DownloadError as error:
+            specs.append(replace(spec, fault=str(error)))
+            continue
+        fault = None if source in BUILT_IN else path_fault(source)
+        specs.append(replace(spec, source=source, fault=fault or ""))
+    faults = [spec.fault for spec in specs if spec.fault]
+    for fault in faults[: -1 if len(faults) == len(specs) else None]:
+        tell(fault)
+    if len(faults) == len(specs):
+        fail(faults[-1], code=1)
+    return settings.model_copy(update={"models": tuple(specs)})
+
+
+def with_word_vectors(settings: Settings) -> Settings:
+    """Return settings whose word vectors are the folder of a map, which workers open at once."""
+    if settings.word_vectors is None:
+        return settings
+    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
+        tell(f"reading {settings.word_vectors}")
+    folder = word_vector_map(settings.word_vectors, settings.cache)
+    return settings.model_copy(update={"word_vectors": folder})
 
 
 def _warn_of_misspelt_variables() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.commands.terminal import fail, steps, tell
-
-if TYPE_CHECKING:
-    from elmo_serve.settings import Settings
+from elmo_serve.commands.terminal import fail, steps
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -59,13 +55,3 @@ def word_vector_map(path: Path, cache: Path | None = None) -> Path:
     from elmo_serve.models import cache_of_environment
 
     return store_folder(path, cache or cache_of_environment().cache)
-
-
-def with_word_vectors(settings: Settings) -> Settings:
-    """Return settings whose word vectors are the folder of a map, which workers open at once."""
-    if settings.word_vectors is None:
-        return settings
-    if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
-        tell(f"reading {settings.word_vectors}")
-    folder = word_vector_map(settings.word_vectors, settings.cache)
-    return settings.model_copy(update={"word_vectors": folder})

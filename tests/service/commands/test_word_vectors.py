@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.commands.word_vectors import with_word_vectors
+from elmo_serve.commands.serve_settings import with_word_vectors
 from elmo_serve.settings import Settings
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
