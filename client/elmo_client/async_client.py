@@ -123,8 +123,8 @@ class AsyncClient:
     ) -> Cosines:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
         every = list(pairs)
-        body = similarity_body(every, tokenizer, centred, self._session.model)
-        return cosines_of(await self._json(Call("POST", "/similarity", body)), len(every))
+        body = similarity_body(every, tokenizer, centred)
+        return cosines_of(await self._post("/similarity", body), len(every))
 
     async def neighbours(
         self,
@@ -148,8 +148,8 @@ class AsyncClient:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        body = neighbours_body(sentence, token, self._session.model, **options)
-        return neighbours_of(await self._json(Call("POST", "/neighbours", body)))
+        body = neighbours_body(sentence, token, **options)
+        return neighbours_of(await self._post("/neighbours", body))
 
     async def score(
         self,
@@ -182,8 +182,8 @@ class AsyncClient:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
-        body = substitutes_body(sentence, positions, self._session.model, **options)
-        return substitutes_of(await self._json(Call("POST", "/substitutes", body)))
+        body = substitutes_body(sentence, positions, **options)
+        return substitutes_of(await self._post("/substitutes", body))
 
     async def info(self) -> dict[str, Any]:
         """Return the response of GET /info. The server is asked once."""
@@ -255,6 +255,11 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _post(self, path: str, members: Mapping[str, Any]) -> dict[str, Any]:
+        model = {} if self._session.model is None else {"model": self._session.model}
+        body = json_bytes({**members, **model}, "the request")
+        return await self._json(Call("POST", path, body))
 
     async def _json(self, call: Call) -> dict[str, Any]:
         return json_of(await self._session.send(call))

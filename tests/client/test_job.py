@@ -82,7 +82,7 @@ def test_an_option_that_there_is_not_and_one_that_is_missing_are_named() -> None
 
 
 def test_what_is_no_job_and_no_head_is_refused() -> None:
-    with pytest.raises(BadAnswer, match="a job without 'id'"):
+    with pytest.raises(BadAnswer, match="no whole job: KeyError"):
         state_of({})
     with pytest.raises(BadAnswer, match="no head"):
         head_of(b"nothing of it")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, RequestRefused, Substitute
@@ -56,11 +55,11 @@ def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
 
 
 def test_bodies_and_answers_of_another_form_are_refused() -> None:
-    body = orjson.loads(substitutes_body(("a", "b"), (1,), "m", k=2))
-    assert body == {"sentences": [["a", "b"]], "positions": [[1]], "model": "m", "k": 2}
-    assert orjson.loads(substitutes_body("a b", [0], None))["text"] == ["a b"]
+    body = substitutes_body(("a", "b"), (1,), k=2)
+    assert body == {"sentences": [["a", "b"]], "positions": [[1]], "k": 2}
+    assert substitutes_body("a b", [0])["text"] == ["a b"]
     with pytest.raises(CannotSend):
-        substitutes_body(b"a", [0], None)  # type: ignore[arg-type]
+        substitutes_body(b"a", [0])  # type: ignore[arg-type]
     answers: tuple[dict[str, Any], ...] = ({}, {"substitutes": []}, {"substitutes": [[[{}]]]})
     for wrong in answers:
         with pytest.raises(BadAnswer, match="no substitutes"):

@@ -9,15 +9,15 @@ import orjson
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, Neighbour, Neighbours, StaticNeighbour
-from elmo_client.transport.requests import neighbours_body
+from elmo_client.transport.requests import json_bytes, neighbours_body
 from elmo_client.transport.responses import neighbours_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
 
 
 def sent(sentence: Any, **options: Any) -> dict[str, Any]:
-    model = options.pop("model", None)
-    found: dict[str, Any] = orjson.loads(neighbours_body(sentence, 1, model, **options))
+    body = json_bytes(neighbours_body(sentence, 1, **options), "the request")
+    found: dict[str, Any] = orjson.loads(body)
     if "k" not in options:
         assert found.pop("k") == 10  # the default of the method
     return found
@@ -31,7 +31,7 @@ def test_a_sentence_is_a_text_or_tokens() -> None:
 
 
 def test_options_are_sent_when_they_are_given() -> None:
-    options = {"layers": 0, "k": 3, "tokenizer": "ptb", "model": "m", "task": "t"}
+    options = {"layers": 0, "k": 3, "tokenizer": "ptb", "task": "t"}
 
     assert sent("a b", **options) == {"text": "a b", "token": 1, **options}
     assert sent("a b", mix=[1, 2])["mix"] == {"weights": [1, 2]}

@@ -104,15 +104,15 @@ def check_texts(texts: object) -> None:
 
 
 def similarity_body(
-    pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool, model: str | None
-) -> bytes:
-    """Return the body of POST /similarity. Raises CannotSend for a pair of another form."""
+    pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
+) -> dict[str, Any]:
+    """Return the members of POST /similarity. Raises CannotSend for a pair of another form."""
     members: dict[str, Any] = {"pairs": [_pair(number, pair) for number, pair in enumerate(pairs)]}
     if tokenizer is not None:
         members["tokenizer"] = tokenizer
     if centred:
         members["centred"] = True
-    return json_bytes(_of_model(members, model), "pairs")
+    return members
 
 
 def _pair(number: int, pair: object) -> list[dict[str, Any]]:
@@ -136,32 +136,28 @@ def _side(number: int, side: Any) -> dict[str, Any]:
 def neighbours_body(
     sentence: str | Sequence[str],
     token: int,
-    model: str | None,
     **options: Unpack[NeighbourOptions],
-) -> bytes:
-    """Return the body of POST /neighbours. Raises CannotSend for arguments of another form."""
+) -> dict[str, Any]:
+    """Return the members of POST /neighbours. Raises CannotSend for arguments of another form."""
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
     member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
     members = {**member, "token": token, "k": 10, **_given(options, NeighbourOptions)}
     if "mix" in members:
         members["mix"] = mix_of(members["mix"])
-    return json_bytes(_of_model(members, model), "the request")
+    return members
 
 
 def substitutes_body(
     sentence: str | Sequence[str],
     positions: Sequence[int],
-    model: str | None,
     **options: Unpack[SubstituteOptions],
-) -> bytes:
-    """Return the body of POST /substitutes. Raises CannotSend for another form."""
+) -> dict[str, Any]:
+    """Return the members of POST /substitutes. Raises CannotSend for another form."""
     if not isinstance(sentence, str):
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
-    given = _given(options, SubstituteOptions)
-    members = _of_model({**member, "positions": [list(positions)], **given}, model)
-    return json_bytes(members, "the request")
+    return {**member, "positions": [list(positions)], **_given(options, SubstituteOptions)}
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
@@ -192,8 +188,3 @@ def _given(options: Mapping[str, Any], known: Any) -> dict[str, Any]:
     for name in known.__required_keys__ - options.keys():
         raise TypeError(f"{name} is missing")
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _of_model(members: Mapping[str, Any], model: str | None) -> dict[str, Any]:
-    """Return the members of a body for one of the server's models; None for the first one."""
-    return {**members, **({} if model is None else {"model": model})}

@@ -34,11 +34,11 @@ _INFO_MEMBERS = ("model", "revision", "layers", "dimension", "limits")
 
 @contextmanager
 def _lacking(what: str) -> Iterator[None]:
-    """Raise BadAnswer in place of the errors of a response that lacks something."""
+    """Raise BadAnswer in place of the errors of a response that has none."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadAnswer(f"the response lacks {what}: {error!r}") from error
+        raise BadAnswer(f"the server sent no {what}: {error!r}") from error
 
 
 def json_of(response: httpx.Response) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def models_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(each["model"] for each in listed) or (info["model"],)
 
 
-@_lacking("members of a task")
+@_lacking("whole task")
 def task_of(found: Mapping[str, Any]) -> Task:
     """Return a task of the server's JSON. Raises BadAnswer if a member is missing."""
     return Task(
@@ -157,7 +157,7 @@ def substitutes_of(found: Mapping[str, Any]) -> list[list[Substitute]]:
     return [[Substitute(each["word"], each["probability"]) for each in own] for own in places]
 
 
-@_lacking("members of a job")
+@_lacking("whole job")
 def state_of(found: Mapping[str, Any]) -> JobState:
     """Return a job of the server's JSON. Raises BadAnswer if a member is missing."""
     return JobState(
