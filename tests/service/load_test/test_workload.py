@@ -1,4 +1,4 @@
-"""The requests of a load test: sizes, lengths, words."""
+"""Requests of a load test, and the comparison of their responses."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
-from elmo_serve.http.media_types import safetensors
+from elmo_serve.http.media_types import ENCODERS, safetensors
 from elmo_serve.http.media_types.encoder import Embeddings
 from elmo_serve.load_test.sender import Request
 from elmo_serve.load_test.workload import (
     LONGEST,
     MEDIAN_TOKENS,
     SPREAD,
+    TOLERANCES,
+    Checker,
     Workload,
     WorkloadError,
     made_sentences,
     sentences_of,
 )
+from elmo_serve.output import Dtype, Output
 from tests.support.scripted_server import INFO, ScriptedServer, respond, scripted_server
 
 SAFE = "application/vnd.safetensors"
@@ -174,3 +179,81 @@ def test_a_text_without_tokens_or_without_a_file_is_named(tmp_path: Path) -> Non
         sentences_of(empty, 10)
     with pytest.raises(ElmoError, match="missing: cannot be read: No such file"):
         sentences_of(tmp_path / "missing", 10)
+
+
+OUTPUT = Output(layers=(0, 1), stacked=True)
+LENGTHS = (2, 0)
+
+
+def vectors(dtype: str = "float32") -> list[NDArray[Any]]:
+    return [
+        np.linspace(-1, 2, 2 * 2 * 3).reshape(2, 2, 3).astype(dtype),
+        np.zeros((2, 0, 3), dtype),
+    ]
+
+
+def encoded(
+    arrays: Sequence[NDArray[Any]], media_type: str = SAFE, dtype: Dtype = "float32"
+) -> bytes:
+    sentences = [b'["a","b"]', b"[]"][: len(arrays)]
+    answer = Embeddings("m", "0", 3, (0, 1), 2, arrays, sentences, (2, -1, 3), dtype)
+    return b"".join(ENCODERS[media_type].encode(answer))
+
+
+@pytest.mark.parametrize("media_type", ENCODERS)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_a_difference_is_in_tolerances(media_type: str, dtype: Dtype) -> None:
+    output = Output(layers=(0, 1), stacked=True, dtype=dtype)
+    difference = Checker(media_type, output, 3, TOLERANCES[dtype]).of(LENGTHS)
+    moved = vectors()
+    moved[0][1, 1, 2] += 4 * TOLERANCES[dtype]  # the largest number of the sentence is 2
+
+    found = [
+        difference(encoded([array.astype(dtype) for array in arrays], media_type, dtype))
+        for arrays in (vectors(), vectors(), moved)
+    ]
+
+    assert found[:2] == [None, 0]
+    assert found[2] == pytest.approx(2, rel=0.5)  # float16 rounds 2.004 to a multiple of 0.00195
+
+
+def test_each_request_has_a_reference_of_its_own() -> None:
+    checker = Checker(SAFE, OUTPUT, 3, 1e-5)
+    first, second = checker.of(LENGTHS), checker.of(LENGTHS)
+
+    assert [first(encoded(vectors())), first(encoded(vectors()))] == [None, 0]
+    assert second(encoded(vectors())) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no vectors",
+        encoded(vectors()[:1]),
+        encoded([vectors()[0][:, :1], vectors()[1]]),
+        encoded([vectors()[0] * np.float32("nan"), vectors()[1]]),
+    ],
+    ids=["damaged", "one sentence short", "a token short", "not finite"],
+)
+def test_a_first_response_that_cannot_be_right_is_wrong(content: bytes) -> None:
+    difference = Checker(SAFE, OUTPUT, 3, 1e-5).of(LENGTHS)
+
+    assert difference(content) == math.inf
+    assert difference(encoded(vectors())) is None, "it is no reference"
+
+
+def test_beyond_the_kept_bytes_nothing_is_compared() -> None:
+    checker = Checker(SAFE, OUTPUT, 3, 1e-5, kept_bytes=4 * vectors()[0].size)
+    first, second = checker.of(LENGTHS), checker.of(LENGTHS)
+
+    assert [first(encoded(vectors())), first(encoded(vectors()))] == [None, 0]
+    assert [second(encoded(vectors())), second(encoded(vectors()))] == [None, None]
+
+
+def test_zeros_are_compared_exactly() -> None:
+    pooled = Output(layers=(0, 1), stacked=True, pooling="mean")
+    difference = Checker(SAFE, pooled, 3, 1e-5).of([0])
+    zeros = encoded([np.zeros((2, 3), np.float32)])
+
+    assert [difference(zeros), difference(zeros)] == [None, 0]
+    assert difference(encoded([np.full((2, 3), 1e-9, np.float32)])) == math.inf

@@ -1,4 +1,4 @@
-"""The uses of a word in some sentences, from a source with made-up cosines."""
+"""The uses of a word, by sources with made-up and real cosines, their table and their picture."""
 
 from __future__ import annotations
 
@@ -7,8 +7,22 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
-from elmo_serve.look.uses import LookError, Place, Tokens, look
+from elmo_client import Client
+from elmo_serve.look import svg
+from elmo_serve.look.uses import (
+    LookError,
+    ModelSource,
+    Place,
+    ServerSource,
+    Tokens,
+    Uses,
+    bar,
+    look,
+    table,
+)
+from tests.support.servers import SMALL, Running
 
 
 class Made:
@@ -84,3 +98,67 @@ def test_the_json_has_places_and_pairs() -> None:
 
     assert body["places"] == [{"sentence": 0, "token": 1}, {"sentence": 1, "token": 0}]
     assert body["pairs"] == {"1 and 2": {"layer 0": 0.0, "layer 1": 0.0, "average": 0.0}}
+
+
+USES = Uses("a", [["a", "b"], ["a"]], [(0, 0), (1, 0)], {"0": [0.5], "average": [-0.25]}, True)
+
+
+def test_a_pair_is_a_row_with_a_cosine_and_a_bar_for_each_layer() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(table(USES))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+
+    assert lines[0] == 'Cosine of uses of "a", centred'
+    assert lines[2:4] == ["1 [a] b", "2 [a]"]
+    assert lines[5].split() == ["pair", "layer", "0", "average"]
+    assert lines[6].split() == ["1", "and", "2", "0.500", "█████", "-0.250", "░░"]
+
+
+def test_a_bar_is_as_long_as_its_cosine() -> None:
+    assert bar(1.0) == "█" * 10 and bar(-0.5) == "░" * 5 and bar(0.0) == ""
+
+
+TEXTS = ["The bank of the river.", "It isn't a bank."]
+PAIRS: list[tuple[Place, Place]] = [((0, 1), (1, 4)), ((0, None), (1, None))]
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_both_sources_agree(server: Running, centred: bool) -> None:
+    local = ModelSource(str(SMALL), "ptb", centred=centred)
+    with Client(server.url) as client:
+        remote = ServerSource(client, "ptb", centred=centred)
+        tokens = remote.tokens(TEXTS)
+        assert tokens == local.tokens(TEXTS)
+        assert tokens[1] == ["It", "is", "n't", "a", "bank", "."]
+        theirs, own = (source.cosines(tokens, PAIRS) for source in (remote, local))
+
+    assert list(theirs) == list(own) == ["0", "1", "2", "average"]
+    for name in own:
+        assert list(theirs[name]) == pytest.approx(list(own[name]), abs=1e-4)
+    assert own["0"][0] != own["2"][0]
+
+
+NAME = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_document_names_itself_and_escapes_words() -> None:
+    root = ElementTree.fromstring(
+        svg.document('a <b> & "c"', 100, 50, ".x{fill:red}", [svg.text(1, 2, "<&>")])
+    )
+
+    assert root.attrib["aria-label"] == 'a <b> & "c"'
+    assert root.attrib["viewBox"] == "0 0 100 50"
+    assert [each.text for each in root.iter(f"{NAME}text")] == ['a <b> & "c"', "<&>"]
+    assert ".x{fill:red}" in (root.findtext(f"{NAME}style") or "")
+
+
+def test_bars_begin_in_the_middle() -> None:
+    found = svg.signed_bars("t", ["a note"], {"1 and 2": {"layer 0": 0.5, "layer 1": -1.0}})
+    bars = [
+        (float(each.attrib["x"]), float(each.attrib["width"]))
+        for each in ElementTree.fromstring(found).iter(f"{NAME}rect")
+    ]
+
+    assert bars == [(260.0, 80.0), (100.0, 160.0)]
+    assert "0.500" in found and "-1.000" in found and "a note" in found
