@@ -27,10 +27,9 @@ from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.transport.requests import check_sentence, check_text, check_texts, refuse_text
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
-from elmo_serve.files.remote import Remote
 from elmo_serve.files.run import EmbedRun
 from elmo_serve.files.text import Text
-from elmo_serve.files.vectors import LengthSorted, Stateful
+from elmo_serve.files.vectors import LengthSorted, Remote, Stateful
 from elmo_serve.output import select
 
 if TYPE_CHECKING:

@@ -105,17 +105,17 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
       $ elmo bench http://localhost:8000 --clients 64 --rate 50 --duration 60 --layers top
       $ elmo bench http://localhost:8000 --text sentences.txt --tokens 1000 --format arrow --json
     """
-    from elmo_serve.load_test import command, report
+    from elmo_serve.load_test import report, run
 
     for one, other in (("layers", "task"), ("sentences", "tokens")):
         if values[one] and values[other]:
             fail(f"--{one} and --{other}: give one of them", code=2)
-    options = command.BenchOptions(**values)
+    options = run.BenchOptions(**values)
     with (
         connected(url, options.api_key, options.model, patience_seconds=0) as client,
         steps() as step,
     ):
-        measured = command.measure(url, client, options, step)
+        measured = run.measure(url, client, options, step)
     phases = measured.phases
     if not phases:
         fail("interrupted; nothing was measured", code=130)

@@ -17,7 +17,7 @@ from elmo_serve.files.connected import connected
 from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
-from elmo_serve.files.vectors import LengthSorted, Source, Stateful
+from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
 from elmo_serve.output import Output, Pooling, SelectionError, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
@@ -142,8 +142,6 @@ class EmbedOptions:
             else:
                 yield Stateful(network, output, self.batch_size)
             return
-        from elmo_serve.files.remote import Remote, served_model
-
         with connected(
             self.server, self.api_key, self.model, patience_seconds=_PATIENCE_SECONDS
         ) as client:

@@ -17,11 +17,10 @@ from rich.text import Text
 
 from elmo_client import Client
 from elmo_model.errors import ElmoError
-from elmo_model.neighbours.centre import centre_of
+from elmo_model.neighbours.centre import centre_of, cosines
 from elmo_serve.look import svg
 from elmo_serve.models.opening import open_network
 from elmo_serve.output import select
-from elmo_serve.similarity import cosines
 
 _SHOWN = 60  # characters of a sentence
 _BAR = 10  # characters of a cosine of 1

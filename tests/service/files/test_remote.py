@@ -10,7 +10,7 @@ import numpy as np
 
 from elmo_client import Client
 from elmo_model.network.elmo import Elmo
-from elmo_serve.files.remote import Remote
+from elmo_serve.files.vectors import Remote
 from elmo_serve.output import select
 from tests.support.embedding_runs import close, done, embed
 from tests.support.scripted_server import scripted_server

@@ -17,8 +17,8 @@ import pytest
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.locks import share_folder
-from elmo_serve.neighbours import uses_embedding
-from elmo_serve.neighbours.uses_embedding import cached_folder, embed_uses, open_cached
+from elmo_serve.neighbours import model_index
+from elmo_serve.neighbours.model_index import cached_folder, embed_uses, open_cached
 from tests.support.engines import bench
 from tests.support.folders import closed, read_only
 from tests.support.full_disk import full_disk
@@ -32,7 +32,7 @@ TOKENS = sum(map(len, TEXT))
 @pytest.fixture(autouse=True)
 def _short_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let four sentences stand for the text that comes with the program."""
-    monkeypatch.setattr(uses_embedding, "built_in_sentences", lambda: TEXT)
+    monkeypatch.setattr(model_index, "built_in_sentences", lambda: TEXT)
 
 
 async def test_every_token_has_the_vectors_of_its_sentence(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from numpy.typing import NDArray
 from starlette.responses import Response
 
+from elmo_model.neighbours.centre import cosines
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
@@ -16,7 +17,6 @@ from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityRespons
 from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import select
 from elmo_serve.scheduling.engine import Embedded
-from elmo_serve.similarity import cosines
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
