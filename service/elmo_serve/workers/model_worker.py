@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.inference.caches import WordCache
+from elmo_model.inference.encoder import Encoder
 from elmo_model.models.catalogue import tokenization
 from elmo_model.neighbours.centre import Centre
-from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Alphabet, Lexicon, Utf8Alphabet
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import NAMED
@@ -34,7 +33,6 @@ from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, view
 from elmo_serve.workers.vectors import (
     Control,
-    Network,
     Static,
     Steps,
     on_host,
@@ -48,42 +46,6 @@ _CUDA_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 _PART_NUMBERS = 1 << 20  # of vectors that are looked through at once
 
 
-class ServedNetwork(Network, Protocol):
-    """What a runner asks of its network: an `Encoder` has it."""
-
-    @property
-    def origin(self) -> Origin:
-        """Where the weights come from."""
-
-    @property
-    def precision(self) -> str:
-        """The precision that it computes in."""
-
-    @property
-    def kernel(self) -> str:
-        """The products of the time steps, in words."""
-
-    @property
-    def layers(self) -> int:
-        """L + 1: the token layer and the layers of the biLM."""
-
-    @property
-    def dimension(self) -> int:
-        """2P, the width of every vector."""
-
-    @property
-    def alphabet(self) -> Alphabet:
-        """The alphabet, which cuts long tokens."""
-
-    @property
-    def parameter_count(self) -> int:
-        """The number of learnt parameters."""
-
-    @property
-    def word_cache(self) -> WordCache:
-        """The cache of word vectors."""
-
-
 class DeviceLostError(Exception):
     """This process cannot use its device any more; a new process may be able to."""
 
@@ -93,7 +55,7 @@ class Runner:
 
     def __init__(
         self,
-        network: ServedNetwork,
+        network: Encoder,
         device: torch.device,
         seconds: tuple[float, float] = (0.0, 0.0),
         centre: Centre | None = None,
@@ -233,7 +195,7 @@ def is_memory_short(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)
 
 
-def model_info(network: ServedNetwork, centre: Centre | None = None, path: str = "") -> ModelInfo:
+def model_info(network: Encoder, centre: Centre | None = None, path: str = "") -> ModelInfo:
     """Describe a network that is served; `path` is where it was loaded from."""
     origin = network.origin
     tokenizer, language = tokenization(origin.name, path)

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_model.inference.batch_run import never
+from elmo_model.inference.encoder import Encoder
+from elmo_model.network.elmo import Elmo
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import Output, Wanted
 from elmo_serve.workers.language import LanguageModel
-
-
-class Mixer(Protocol):
-    """A network whose mixes can be aligned: an `Encoder` or an `Elmo`."""
-
-    def align(self, vectors: Tensor) -> Tensor:
-        """Map mixed vectors (..., 2P) to the space that aligned languages share."""
-
-
-class Run(Protocol):
-    """The computation of all layers of a batch, which can stop: a `BatchRun`."""
-
-    @property
-    def representations(self) -> Representations:
-        """The layers, once the run has ended."""
-
-    def advance(self, stop: Callable[[], bool]) -> bool:
-        """Compute until the end or until `stop`; tell whether the end is reached."""
-
-    def drop(self, sentences: Iterable[int]) -> None:
-        """Compute some sentences no further than the block that has begun."""
-
-
-class Network(Mixer, Protocol):
-    """A network that computes all layers of a batch: an `Encoder`."""
-
-    def encode(
-        self,
-        sentences: Sequence[Sequence[str]],
-        *,
-        bounded: bool = False,
-        layers: Tensor | None = None,
-    ) -> Run:
-        """Map sentences to all layers, from zero state, with boundaries when `bounded`.
-
-        The layers are written to `layers` where it is given.
-        """
-
 
 Result = TypeVar("Result")
 
@@ -110,18 +74,17 @@ def static_vectors(
 
 
 def vectors_of(
-    network: Network,
+    network: Encoder,
     sentences: Sequence[Sequence[str]],
     wanted: Sequence[Wanted],
     static: Sequence[Static | None] | None = None,
-    language: LanguageModel | None = None,
 ) -> list[Tensor]:
     """Map sentences to the outputs that they ask for, as `vectors_in_steps` does."""
-    return whole(vectors_in_steps(network, sentences, wanted, static, language, Control()))
+    return whole(vectors_in_steps(network, sentences, wanted, static, None, Control()))
 
 
 def vectors_in_steps(
-    network: Network,
+    network: Encoder,
     sentences: Sequence[Sequence[str]],
     wanted: Sequence[Wanted],
     static: Sequence[Static | None] | None,
@@ -169,7 +132,7 @@ def vectors_in_steps(
 
 
 def select(
-    network: Mixer,
+    network: Encoder | Elmo,
     representations: Representations,
     wanted: Sequence[Output],
     static: Sequence[Static | None] | None = None,
@@ -218,7 +181,9 @@ def on_host(vectors: Sequence[Tensor], dtypes: Sequence[str]) -> list[Tensor]:
     return host
 
 
-def _mixtures(network: Mixer, sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
+def _mixtures(
+    network: Encoder | Elmo, sentences: list[Tensor], wanted: list[Output]
+) -> list[Tensor]:
     """Map the layers (L + 1, n, 2P) of each sentence to its mix (n, 2P)."""
     if not sentences:
         return []

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Never, cast
 
 import numpy as np
 import orjson
@@ -20,7 +21,6 @@ from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
 from elmo_serve.workers.process import Parent
 from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool
-from elmo_serve.workers.vectors import Run
 from tests.support.checkpoints import write_pair
 
 
@@ -50,16 +50,13 @@ class FailingNetwork:
         *,
         bounded: bool = False,
         layers: Tensor | None = None,
-    ) -> Run:
+    ) -> Never:
         raise self._error
-
-    def align(self, vectors: Tensor) -> Tensor:
-        return vectors
 
 
 def run(error: Exception) -> object:
     """Run a batch of one sentence in a worker whose network raises this error."""
-    runner = Runner(FailingNetwork(error), torch.device("cpu"))
+    runner = Runner(cast(Encoder, FailingNetwork(error)), torch.device("cpu"))
     segment, memory = SharedMemoryPool().acquire(1024)
     batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
     return runner.run(batch, memory)
@@ -79,7 +76,7 @@ SHORT_OF_MEMORY = {
 def test_a_lack_of_memory_fails_the_batch_and_keeps_the_worker(
     make: Callable[[], Exception],
 ) -> None:
-    """F5: CUDA may report a lack of memory as an AcceleratorError, which is not a lost device."""
+    """CUDA may report a lack of memory as an AcceleratorError, which is not a lost device."""
     failed = run(make())
     assert isinstance(failed, Failed)
     assert (failed.batch, failed.memory) == (7, True)

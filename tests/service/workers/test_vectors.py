@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None
 
 
 def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
-    network = FixedLayers()
+    network = cast(Encoder, FixedLayers())
     sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
     wanted = [
         Output(layers=(0, 1, 2), stacked=True),
@@ -104,7 +105,7 @@ def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
 
 
 def test_all_layers_are_normalised_over_the_sentence_with_its_boundaries() -> None:
-    network = FixedLayers()
+    network = cast(Encoder, FixedLayers())
     wanted = [Output(layers=(0, 1, 2), stacked=True, layer_norm=True), Output(layers=(1,))] * 2
     bounded = network.encode([SENTENCES[0]], bounded=True).representations
     expected = layer_norm(bounded.layers)[:, 1:-1]
