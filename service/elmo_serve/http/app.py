@@ -21,14 +21,13 @@ from starlette.types import ASGIApp
 
 from elmo_serve.http import openapi
 from elmo_serve.http.middleware.context import RequestContext
-from elmo_serve.http.middleware.errors import Errors
 from elmo_serve.http.middleware.request_checks import (
+    Errors,
     KeyRing,
     RequestChecks,
     check_head,
     connection_check,
     origin_check,
-    shedding_check,
 )
 from elmo_serve.http.routes import (
     docs,
@@ -142,7 +141,7 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
         origin_check(settings.cors_origins),
         connection_check(settings.max_connections),
         KeyRing(settings.api_key_names()).check,
-        shedding_check(server.load_shedder),
+        server.load_shedder.check,
     )
     return [
         Middleware(

@@ -9,9 +9,11 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvicorn
 import uvloop
@@ -19,9 +21,9 @@ from fastapi import FastAPI
 
 from elmo_serve import logs
 from elmo_serve.http.app import create_app
-from elmo_serve.http.connection.early_refusal import EarlyRefusal
-from elmo_serve.http.connection.limits import ConnectionFactory, ConnectionLimits
-from elmo_serve.http.event_loop_failure import LoopFailureHandler
+from elmo_serve.http.connection import ConnectionFactory
+from elmo_serve.http.errors.problem_details import is_shortage
+from elmo_serve.http.load_shedding import EarlyRefusal
 from elmo_serve.http.middleware.request_checks import KeyRing
 from elmo_serve.http.state import Server
 from elmo_serve.http.wiring import assemble
@@ -54,6 +56,11 @@ delay the event loop by as much; less costs throughput (benchmarks/event_loop.py
 
 _GEN0_OBJECTS: Final = 10_000
 """Allocations before the garbage collector runs: requests leave few cyclic objects."""
+
+_FAILURES: Final = 100
+"""Failures in `_FAILURE_SECONDS` after which the process ends. A larger value logs more of them."""
+
+_FAILURE_SECONDS: Final = 10.0
 
 _log = logging.getLogger("elmo_serve")
 
@@ -98,9 +105,11 @@ class _UvicornServer(uvicorn.Server):
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         settings = server.settings
-        limits = ConnectionLimits(settings.max_connections, settings.client_timeout_seconds)
         factory = ConnectionFactory(
-            limits, server.request_metrics.count_unparsed, _early_refusal(server)
+            settings.max_connections,
+            settings.client_timeout_seconds,
+            server.request_metrics.count_unparsed,
+            _early_refusal(server),
         )
         super().__init__(
             uvicorn.Config(
@@ -110,7 +119,7 @@ class _UvicornServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                # Called like a class: see `connection.limits`.
+                # Called like a class: see `connection`.
                 http=cast(type[asyncio.Protocol], factory),
                 ws="none",
                 h11_max_incomplete_event_size=_HEAD_BYTES,
@@ -167,12 +176,53 @@ class _UvicornServer(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
 
 
+class LoopFailureHandler:
+    """An exception handler for an event loop that has no memory or descriptor left for itself.
+
+    A callback of the loop's own that fails is called again at once, for ever: uvloop's
+    `_read_from_self` has filled a log with three million MemoryErrors, and no signal was handled
+    any more. Failures of one connection or task do not count: they end with it.
+    """
+
+    def __init__(
+        self,
+        exit_process: Callable[[int], Any] = os._exit,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._exit_process = exit_process
+        self._clock = clock
+        self._times: deque[float] = deque(maxlen=_FAILURES)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log the exception; end the process with status 1 after too many of them."""
+        if is_shortage(context.get("exception")) and not {"transport", "future"} & context.keys():
+            now = self._clock()
+            self._times.append(now)
+            if len(self._times) == _FAILURES and now - self._times[0] <= _FAILURE_SECONDS:
+                self._give_up()
+                return
+        loop.default_exception_handler(context)
+
+    def _give_up(self) -> None:
+        try:
+            _log.critical(
+                "the event loop has failed %d times within %g seconds, out of memory or file "
+                "descriptors: the server ends",
+                _FAILURES,
+                _FAILURE_SECONDS,
+            )
+            logging.shutdown()
+        finally:
+            # At once: the loop cannot close anything. Child processes read an end of file.
+            self._exit_process(1)
+
+
 def _early_refusal(server: Server) -> EarlyRefusal:
     names = server.settings.api_key_names()
     keys = KeyRing(names)
     return EarlyRefusal(
         server.load_shedder,
-        server.request_metrics,
+        server.request_metrics.count,
         is_allowed=lambda scope: not names or keys.name(scope) is not None,
     )
 

@@ -3,6 +3,7 @@
 This is the one place where exceptions of other code become errors of the API (`translated`).
 """
 
+import errno
 import logging
 from collections.abc import Iterable
 from email.utils import formatdate
@@ -34,7 +35,6 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
     shown,
 )
-from elmo_serve.http.event_loop_failure import is_shortage
 from elmo_serve.tasks.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -55,6 +55,8 @@ BODY_ERRORS: Final = (
 
 EMBED_ERRORS: Final = (*BODY_ERRORS, ClientOverShare, SentenceFailed, Overloaded)
 """Errors of every route that computes vectors of a body."""
+
+_SHORTAGES: Final = {errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +105,13 @@ def translated(error: Exception, request: Request) -> ServiceError:
         return Unavailable("The server lacks memory or file descriptors.", retry_after=1)
     _log.error("unexpected error", exc_info=error)
     return InternalError()
+
+
+def is_shortage(error: object) -> bool:
+    """Tell whether an error says that memory or file descriptors are used up."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in _SHORTAGES
+    )
 
 
 def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> dict[str, Any]:

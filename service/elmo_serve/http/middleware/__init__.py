@@ -1,1 +1,1 @@
-"""Middleware as plain ASGI: request context, errors, size of the body, and checks of the head."""
+"""Middleware as plain ASGI: the context of a request, its checks, and its errors."""

@@ -1,4 +1,4 @@
-"""One layer with the checks of a request: those of its head, and the largest body.
+"""Requests that are refused or fail: the checks before the routes, and responses for all errors.
 
 A check looks at the scope of a request before its body is received, and raises a ServiceError: what
 it refuses reaches no route.
@@ -9,6 +9,7 @@ import hmac
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import (
@@ -21,8 +22,10 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.connection.limits import connection_of
-from elmo_serve.http.load_shedding import LoadShedder
+from elmo_serve.http.calls.wait import DisconnectError
+from elmo_serve.http.connection import connection_of
+from elmo_serve.http.errors import bodies as error_bodies
+from elmo_serve.http.errors.problem_details import translated
 
 _VERSIONS: Final = ("1.1", "1.0")
 _CLOSE: Final = {"Connection": "close"}
@@ -47,6 +50,38 @@ _OPEN_FOLDERS: Final = ("/docs/", "/page/")
 """Likewise for the files of the pages `/docs` and `/`: scripts, styles and icons."""
 
 Check = Callable[[Scope], None]
+
+
+class Errors:
+    """ASGI middleware: exceptions of the application and of inner middleware become responses."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_started = False
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        except DisconnectError:
+            return  # there is nobody to send a response to
+        except Exception as error:  # broad: every request gets a response
+            known = translated(error, Request(scope))
+            if has_started:
+                raise
+            request_id, trace_id = scope["state"]["request_id"], scope["state"].get("trace_id")
+            response = error_bodies.response(
+                known, scope["method"], scope["path"], request_id, trace_id
+            )
+            await response(scope, receive, send)
 
 
 class RequestChecks:
@@ -189,19 +224,6 @@ class KeyRing:
             raise Unauthorized("Send one of the server's API keys: `Authorization: Bearer KEY`.")
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
-
-
-def shedding_check(shedder: LoadShedder) -> Check:
-    """Answer 503 to `POST /embed` while the queue has no room for it."""
-
-    def check(scope: Scope) -> None:
-        if scope["path"] == "/embed" and scope["method"] == "POST":
-            error = shedder.refusal(scope)
-            if error is not None:
-                scope["state"]["is_shed"] = True
-                raise error
-
-    return check
 
 
 def _digest(key: bytes) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import TYPE_PREFIX, Overloaded
-from elmo_serve.http.middleware.errors import Errors
+from elmo_serve.http.middleware.request_checks import Errors
 from tests.support.errors import ERRORS
 
 STATUS = {error.slug: error.status for error in ERRORS}

@@ -11,12 +11,12 @@ from elmo_serve.errors import (
     Unavailable,
     UnknownRoute,
 )
+from elmo_serve.http.load_shedding import LoadShedder
 from elmo_serve.http.middleware.request_checks import (
     RequestChecks,
     check_head,
     connection_check,
     origin_check,
-    shedding_check,
 )
 from tests.support.asgi import Route, http_scope, respond
 
@@ -138,7 +138,7 @@ async def test_monitoring_is_answered_over_the_limit(path: str) -> None:
     assert response["status"] == 200
 
 
-class Shedder:
+class Shedder(LoadShedder):
     """Refuses every request that it is asked about; its rule has a test of its own."""
 
     def __init__(self) -> None:
@@ -155,10 +155,9 @@ async def test_a_request_without_room_is_refused_before_its_body_is_received() -
         raise AssertionError("a piece was received")
 
     scope, route, shedder = http_scope(), Route(), Shedder()
-    check = shedding_check(shedder)  # type: ignore[arg-type]
 
     with pytest.raises(Overloaded) as refusal:
-        await respond(RequestChecks(route, [check], 10), scope, receive)
+        await respond(RequestChecks(route, [shedder.check], 10), scope, receive)
 
     assert refusal.value is shedder.error
     assert scope["state"]["is_shed"] is True  # the access log counts it with others
@@ -171,9 +170,8 @@ async def test_a_request_without_room_is_refused_before_its_body_is_received() -
 )
 async def test_only_requests_to_embed_are_asked_about_room(scope: Scope) -> None:
     shedder = Shedder()
-    check = shedding_check(shedder)  # type: ignore[arg-type]
 
-    response = await respond(RequestChecks(Route(), [check], 10), scope)
+    response = await respond(RequestChecks(Route(), [shedder.check], 10), scope)
 
     assert response["status"] == 200
     assert not shedder.asked

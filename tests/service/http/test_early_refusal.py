@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
 from elmo_serve.errors import Overloaded
-from elmo_serve.http.connection.early_refusal import EarlyRefusal
+from elmo_serve.http.load_shedding import EarlyRefusal
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.metrics import Metrics
 from tests.service.http.test_load_shedding import LARGE, answer, connected, full, head, server
@@ -46,7 +46,8 @@ class EmptyQueue:
 def refusal(
     shedder: Any, metrics: Metrics | None = None, *, is_allowed: bool = True
 ) -> EarlyRefusal:
-    return EarlyRefusal(shedder, RequestMetrics(metrics or Metrics()), lambda scope: is_allowed)
+    count = RequestMetrics(metrics or Metrics()).count
+    return EarlyRefusal(shedder, count, lambda scope: is_allowed)
 
 
 def parsed(response: bytes) -> tuple[h11.Response, bytes]:

@@ -1,4 +1,4 @@
-"""Limits of a connection that an ASGI application cannot enforce, around uvicorn's h11 protocol.
+"""A connection: limits that an ASGI application cannot enforce, around uvicorn's h11 protocol.
 
 Stands on two interfaces of uvicorn that are not documented as public: `uvicorn.Config(http=...)`
 calls its argument with `config`, `server_state`, `app_state` and `_loop`, and
@@ -8,27 +8,35 @@ whose `conn` is h11's connection.
 """
 
 import asyncio
+import fcntl
 import logging
 import math
 import os
+import struct
+import termios
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from h11 import IDLE, SEND_RESPONSE, LocalProtocolError
 from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_serve.errors import RequestTimeout, Unavailable
-from elmo_serve.http.connection.coalescing_transport import CoalescingTransport
 from elmo_serve.http.errors.problem_details import raw_response
+from elmo_serve.http.load_shedding import EarlyRefusal
 
-_log = logging.getLogger("elmo_serve.http.connection.limits")
+_log = logging.getLogger(__name__)
+
+_INT: Final = struct.Struct("i")
 
 _READ_BYTES: Final = 1 << 16
 """Most bytes of a connection that are read in one turn of the event loop. uvloop's own 256 KiB let
 150 large bodies hold one turn for so long that others wait more than a second
 (`benchmarks.attacks`); fewer bytes cost more system calls for each body."""
+
+_BUFFERED_BYTES: Final = 1 << 16
+"""Bytes that are held back until the end of the event loop's turn. More are sent at once: joining
+them would copy more than a system call costs."""
 
 _PARSED_SECONDS: Final = 30.0
 """Time without a parsed request after which a request is parsed even under overload. It is shorter
@@ -40,42 +48,79 @@ _STATE: Final = "connection"
 """Key of the connection in the ASGI `state` of its requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Most connections that are served, and seconds a client may take for a head or for reading."""
+class CoalescingTransport:
+    """Joins the writes of one turn of the event loop.
 
-    connections: int
-    client_seconds: float
+    uvicorn's h11 protocol writes head, body and end of a response one after another. Every other
+    method and attribute is that of the transport inside.
+    """
 
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._size = 0
 
-class Refusals(Protocol):
-    """Answers requests from their bytes alone."""
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
-    @property
-    def is_active(self) -> bool:
-        """Whether any request would be answered now."""
+    def write(self, data: bytes) -> None:
+        """Send some bytes at the end of this turn of the event loop; many bytes at once."""
+        if not data:
+            return
+        if not self._held:
+            self._loop.call_soon(self.flush)
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > _BUFFERED_BYTES:
+            self.flush()
 
-    def response(self, data: bytes) -> bytes | None:
-        """Return the response to the one whole request that `data` is; None to have it parsed."""
+    def flush(self) -> None:
+        """Send the bytes that are held back; drop them if the connection is closed already."""
+        held, self._held, self._size = self._held, [], 0
+        if held and not self._transport.is_closing():
+            self._transport.writelines(held)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the bytes that are not sent yet."""
+        return self._size + self._transport.get_write_buffer_size()
+
+    def unread_bytes(self) -> int:
+        """Return the bytes written that have not reached the client.
+
+        This counts the kernel's send buffer. It holds megabytes and is refilled only after
+        a good part of it was sent, so that a slow reader would look like one that does not read.
+        """
+        socket = self._transport.get_extra_info("socket")
+        queued = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(_INT.size))
+        return self.get_write_buffer_size() + int(_INT.unpack(queued)[0])
+
+    def close(self) -> None:
+        """Send the bytes that are held back, then close."""
+        self.flush()
+        self._transport.close()
 
 
 class ConnectionFactory:
     """Makes one protocol for each connection, and counts those that are open.
 
+    `most` connections are served. A client may take `client_seconds` for a head or for reading.
     `refused(status)` is called for each request that ends before the application sees it.
-    `refusals` answers requests before they are parsed, under overload.
+    `early_refusal` answers requests before they are parsed, under overload.
     """
 
     def __init__(
         self,
-        limits: ConnectionLimits,
+        most: int,
+        client_seconds: float,
         refused: Callable[[int], None],
-        refusals: Refusals,
+        early_refusal: EarlyRefusal,
     ) -> None:
         self.open = 0
-        self.limits = limits
+        self.most = most
+        self.client_seconds = client_seconds
         self.refused = refused
-        self.refusals = refusals
+        self.early_refusal = early_refusal
         self.buffer = memoryview(bytearray(_READ_BYTES))
 
     def __call__(self, *, app_state: dict[str, Any], **given: Any) -> asyncio.BaseProtocol:
@@ -105,7 +150,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
     def __init__(self, factory: ConnectionFactory) -> None:
         self.is_surplus = False
         self._factory = factory
-        self._limits = factory.limits
+        self._client_seconds = factory.client_seconds
         self._loop = asyncio.get_running_loop()
         self._transport: CoalescingTransport
         self._is_served = False
@@ -125,8 +170,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
         inner = cast(asyncio.Transport, transport)
         self._transport = CoalescingTransport(inner, self._loop)
         self._factory.open += 1
-        self.is_surplus = self._factory.open > self._limits.connections
-        if self._factory.open > 2 * self._limits.connections:
+        self.is_surplus = self._factory.open > self._factory.most
+        if self._factory.open > 2 * self._factory.most:
             self._transport.abort()
             return
         self._is_served = True
@@ -152,8 +197,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
 
     def _data_received(self, data: bytes) -> None:
         """Hand bytes to the parser; the first ones of a head start the head's timer."""
-        if self._factory.refusals.is_active and self._is_between_requests():
-            response = self._factory.refusals.response(data)
+        if self._factory.early_refusal.is_active and self._is_between_requests():
+            response = self._factory.early_refusal.response(data)
             if response is not None:
                 self._transport.write(response)
                 return
@@ -240,7 +285,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
 
     def _start_head_timer(self) -> None:
         self._stop_head_timer()
-        self._head_timer = self._loop.call_later(self._limits.client_seconds, self._head_overdue)
+        self._head_timer = self._loop.call_later(self._client_seconds, self._head_overdue)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
@@ -253,7 +298,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
             return
         if self._has_sent and not self._is_body_unread:
             self._factory.refused(RequestTimeout.status)
-            seconds = f"{self._limits.client_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
+            seconds = f"{self._client_seconds:g} s (ELMO_CLIENT_TIMEOUT_SECONDS)"
             error = RequestTimeout(f"The head had not come within {seconds}.")
             self._transport.write(raw_response(error, os.urandom(16).hex(), closes=True))
         self._transport.close()
@@ -263,7 +308,7 @@ class LimitedConnection(asyncio.BufferedProtocol):
         if self._read_timer is None and self._transport.get_write_buffer_size():
             self._has_read = False
             self._read_timer = self._loop.call_later(
-                self._limits.client_seconds, self._check_reading, self._transport.unread_bytes()
+                self._client_seconds, self._check_reading, self._transport.unread_bytes()
             )
 
     def _check_reading(self, size: int) -> None:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from elmo_serve.http.connection.coalescing_transport import CoalescingTransport
+from elmo_serve.http.connection import CoalescingTransport
 
 
 class Recorder(asyncio.Transport):

@@ -4,30 +4,30 @@ import asyncio
 import socket
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import h11
 import pytest
 import uvicorn
 
-from elmo_serve.http.connection.limits import (
-    ConnectionFactory,
-    ConnectionLimits,
-    LimitedConnection,
-    connection_of,
-)
+from elmo_serve.http.connection import ConnectionFactory, LimitedConnection, connection_of
+from elmo_serve.http.load_shedding import EarlyRefusal, LoadShedder
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
-class NoRefusals:
-    is_active = False
+class NoShedding:
+    is_shedding = False
 
-    def response(self, data: bytes) -> bytes | None:
-        raise AssertionError
+
+def factory_of(client_seconds: float = 1.0) -> ConnectionFactory:
+    shedder = cast(LoadShedder, NoShedding())
+    early_refusal = EarlyRefusal(shedder, lambda *_: None, lambda scope: True)
+    return ConnectionFactory(10, client_seconds, lambda status: None, early_refusal)
 
 
 async def test_the_factory_is_kept_as_it_is_by_the_configuration() -> None:
-    factory = ConnectionFactory(ConnectionLimits(10, 1.0), lambda status: None, NoRefusals())
+    factory = factory_of()
 
     async def app(scope: object, receive: object, send: object) -> None: ...
 
@@ -55,7 +55,7 @@ def test_an_application_without_the_wrapper_has_a_connection_that_ignores_everyt
 
 async def test_one_turn_reads_a_bounded_part_of_a_connection() -> None:
     """Many clients that send large bodies would hold each turn of the event loop for a second."""
-    factory = ConnectionFactory(ConnectionLimits(10, 1.0), lambda status: None, NoRefusals())
+    factory = factory_of()
     connection = LimitedConnection(factory)
 
     assert len(connection.get_buffer(1 << 20)) == 1 << 16
@@ -79,7 +79,7 @@ class NoMemory:
 )
 async def test_bytes_without_memory_are_answered_503(state: object, answered: bool) -> None:
     """Once a response has begun, the connection is cut instead."""
-    factory = ConnectionFactory(ConnectionLimits(10, 60.0), lambda status: None, NoRefusals())
+    factory = factory_of(60.0)
     loop = asyncio.get_running_loop()
     end, client = socket.socketpair()
 

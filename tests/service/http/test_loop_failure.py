@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from elmo_serve.http.event_loop_failure import LoopFailureHandler
+from elmo_serve.http.server import LoopFailureHandler
 
 PROGRAM = """
 import asyncio, logging, sys
-from elmo_serve.http.event_loop_failure import LoopFailureHandler
+from elmo_serve.http.server import LoopFailureHandler
 
 logging.basicConfig(format="%(levelname)s %(message)s")
 

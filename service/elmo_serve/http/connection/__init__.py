@@ -1,1 +1,0 @@
-"""Around uvicorn's protocol: limits, early refusals and writes of a connection."""
