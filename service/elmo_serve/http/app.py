@@ -30,7 +30,6 @@ from elmo_serve.http.middleware.request_checks import (
     origin_check,
 )
 from elmo_serve.http.routes import (
-    docs,
     embed,
     health,
     info,
@@ -41,7 +40,6 @@ from elmo_serve.http.routes import (
     open_inference,
     openai,
     page,
-    root,
     similarity,
     tasks,
     tei,
@@ -80,9 +78,7 @@ def create_app(server: Server) -> FastAPI:
         info,
         health,
         metrics,
-        docs,
         page,
-        root,
     )
     routers = [openai.embeddings_router, *(module.router for module in modules)]
     routes = [each for router in routers for route in router.routes for each in _with_head(route)]

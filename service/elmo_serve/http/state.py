@@ -3,8 +3,10 @@
 import asyncio
 import importlib.metadata
 import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,8 +16,8 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve import logs
+from elmo_serve.http.calls.body import Body, RequestWaits, not_received
 from elmo_serve.http.calls.parse import RequestLimits
-from elmo_serve.http.calls.wait import RequestWaits
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
 from elmo_serve.http.helpers.text_pool import TextWorkerPool
@@ -108,6 +110,20 @@ class Server:
             return None
         found = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
         return "; ".join(found) if len(reasons) > 1 else next(iter(reasons.values()))
+
+    @asynccontextmanager
+    async def received(self, request: Request, most_bytes: float = math.inf) -> AsyncIterator[Body]:
+        """Receive a body for a block, which ends early when the time of the request is over.
+
+        Raises:
+            DeadlineExceeded: the time is over.
+            ServiceError, DisconnectError: see `Body.receive`.
+        """
+        seconds = self.settings.request_timeout_seconds
+        with self.waits.begin() as wait, Body(request.scope, self.receiving, most_bytes) as body:
+            wait.limit(seconds, lambda: not_received(seconds))
+            await body.receive(request.receive)
+            yield body
 
     async def open(self) -> None:
         """Wait until each model is loaded or has failed; set `fatal` when all have failed."""

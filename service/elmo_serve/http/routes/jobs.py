@@ -1,31 +1,25 @@
 """POST /tasks/{name}/fit and /jobs: tasks learned from labelled examples."""
 
-import re
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_serve.errors import (
     ClientOverShare,
     Conflict,
-    InvalidRequest,
     Overloaded,
     UnknownJob,
-    shown,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls.body import Body, not_received
-from elmo_serve.http.calls.wait import RequestWait
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
-from elmo_serve.http.routes.tasks import Name
+from elmo_serve.http.routes.tasks import Name, check_name
 from elmo_serve.http.schemas.tasks import JobList, JobResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import Model, Server, TheServer
 from elmo_serve.jobs.bodies import NDJSON
 from elmo_serve.jobs.bulk_queue import bulk_queue
-from elmo_serve.jobs.plan import FitLimits, FitPlan, FitSource
+from elmo_serve.jobs.plan import FitLimits, FitSource
 from elmo_serve.jobs.store import JOB_ID, Job
 
 router = APIRouter(tags=["Jobs"])
@@ -74,14 +68,13 @@ async def fit_task(
     an example. A task of this name is replaced when the job is done. One job runs at a time.
     """
     is_lines = headers.media_type(request.scope, NDJSON) == NDJSON
-    if not re.fullmatch(TASK_NAME, name):
-        raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
+    check_name(name)
     served = server.models.get(model)
     client = headers.client(request.scope)
     server.jobs.check_name(name, served.tasks)
     with server.jobs.slots.taking(client) as slot:
-        with server.waits.begin() as wait:
-            plan = await _plan(server, request, _source(server, served, is_lines), wait)
+        async with server.received(request) as body:
+            plan = await server.fit_parser.parse(body, _source(server, served, is_lines))
         queue = bulk_queue(server.engine, served.name, server.settings, client)
         job = await server.jobs.submit(name, queue, served.tasks, plan, slot)
     response.headers["Location"] = f"../../jobs/{job.id}"
@@ -144,20 +137,6 @@ def _source(server: Server, served: ServedModel, is_lines: bool) -> FitSource:
         settings.max_job_examples, settings.max_job_tokens, settings.max_sentence_tokens
     )
     return FitSource(is_lines, limits, info.tokenizer, info.language)
-
-
-async def _plan(server: Server, request: Request, source: FitSource, wait: RequestWait) -> FitPlan:
-    """Receive the body and parse it in another process.
-
-    Raises:
-        DeadlineExceeded: both took longer than a request may take.
-        ServiceError: see `Body.receive` and `FitParser.parse`.
-    """
-    seconds = server.settings.request_timeout_seconds
-    wait.limit(seconds, lambda: not_received(seconds))
-    with Body(request.scope, server.receiving) as body:
-        await body.receive(request.receive)
-        return await server.fit_parser.parse(body, source)
 
 
 def _answer(job: Job) -> JobResponse:

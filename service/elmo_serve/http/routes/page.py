@@ -1,23 +1,34 @@
-"""GET /page/NAME: the scripts, the styles and the icon of the page at `/`, and the page itself."""
+"""The pages: GET / with its files in /page/NAME, and GET /docs, Swagger UI, with its files.
 
+Neither page loads anything from other hosts.
+"""
+
+import importlib.resources
 import os
 import re
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, Request
+from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve.http import headers
-from elmo_serve.http.state import PlainRoute
+from elmo_serve.http.schemas.server import RootResponse
+from elmo_serve.http.state import VERSION, PlainRoute
 
-router = APIRouter(route_class=PlainRoute, include_in_schema=False)
+router = APIRouter(route_class=PlainRoute, tags=["Server"])
 
 INDEX: Final = "index.html"
 FOLDER: Final = Path(__file__).parents[1] / "page" / "static"
+
+_DOCS: Final = Path(str(importlib.resources.files("fastapi_offline"))) / "static"
+
+_JSON: Final = "application/json"
+_HTML: Final = "text/html"
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -54,15 +65,68 @@ class _PageFiles(StaticFiles):
 
 
 _FILES: Final = _PageFiles(directory=FOLDER, check_dir=False)
+_DOCS_FILES: Final = StaticFiles(directory=_DOCS, check_dir=False)
 
 
-@router.get("/page/{name}", response_model=None)
+@router.get(
+    "/",
+    operation_id="getRoot",
+    summary="Show the page, or list the addresses",
+    response_model=RootResponse,
+    responses={200: {"content": {_HTML: {"schema": {"type": "string"}}}}},
+)
+async def root(request: Request) -> ASGIApp:
+    """Return the page for a client that prefers HTML, else the addresses to begin with.
+
+    The addresses are relative: a proxy may serve them below a path. The route needs no key, so it
+    names no model.
+    """
+    accept = ",".join(headers.every(request.scope, b"accept"))
+    # Where HTML is named and preferred: `*/*` alone, as curl sends it, means JSON.
+    if _HTML in accept.lower() and headers.preferred(accept, (_HTML, _JSON)) == _HTML:
+        return await _response(INDEX, request.scope, vary="Accept")
+    body = RootResponse(
+        name="elmo-serve",
+        version=VERSION,
+        docs="docs",
+        openapi="openapi.json",
+        info="info",
+        health="health/ready",
+        metrics="metrics",
+    )
+    return Response(
+        body.model_dump_json(),
+        media_type=_JSON,
+        headers={"Vary": "Accept, Accept-Encoding"},
+    )
+
+
+@router.get("/page/{name}", response_model=None, include_in_schema=False)
 async def part(request: Request) -> ASGIApp:
-    """Return a file of the page."""
-    return await response(request.path_params["name"], request.scope)
+    """Return a script, a style or the icon of the page at `/`."""
+    return await _response(request.path_params["name"], request.scope)
 
 
-async def response(name: str, scope: Scope, vary: str = "") -> ASGIApp:
+@router.get("/docs", response_model=None, include_in_schema=False)
+async def docs(request: Request) -> ASGIApp:
+    """Return Swagger UI. Its links are relative, so that a proxy may serve it below a path."""
+    return get_swagger_ui_html(
+        openapi_url="./openapi.json",
+        title="elmo-serve",
+        swagger_js_url="./docs/swagger-ui-bundle.js",
+        swagger_css_url="./docs/swagger-ui.css",
+        swagger_favicon_url="./docs/favicon.png",
+        swagger_ui_parameters={"validatorUrl": None},
+    )
+
+
+@router.get("/docs/{name}", response_model=None, include_in_schema=False)
+async def docs_part(request: Request) -> ASGIApp:
+    """Return the script, the style or the icon of Swagger UI."""
+    return await _DOCS_FILES.get_response(request.path_params["name"], request.scope)
+
+
+async def _response(name: str, scope: Scope, vary: str = "") -> ASGIApp:
     """Return the response with a file: compressed for a client that takes gzip, 304 where it is
     known. `vary` names a header that the response depends on, beside Accept-Encoding.
 

@@ -19,7 +19,6 @@ from elmo_serve.errors import (
     shown,
 )
 from elmo_serve.http import headers
-from elmo_serve.http.calls.body import Body, not_received
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import Model, TheServer
@@ -82,16 +81,9 @@ async def put_task(
     headers.check_json(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
-    seconds = server.settings.request_timeout_seconds
-    with (
-        server.waits.begin() as wait,
-        Body(request.scope, server.receiving, MAX_FILE_BYTES) as sent,
-    ):
-        wait.limit(seconds, lambda: not_received(seconds))
-        await sent.receive(request.receive)
+    async with server.received(request, MAX_FILE_BYTES) as sent:
         body = validated(TaskBody, sent.content)
-    if not re.fullmatch(TASK_NAME, name):
-        raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
+    check_name(name)
     if "name" in body.model_fields_set and body.name != name:
         detail = f"the body names {shown(body.name)} and the path {shown(name)}"
         # RFC 9110, 9.3.4: a representation that is not of the resource it is put to.
@@ -119,6 +111,12 @@ async def put_task(
 async def delete_task(name: Name, server: TheServer, model: Model = None) -> None:
     """Delete a task."""
     await in_folder_thread(server.models.get(model).tasks.delete, name)
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidRequest for a name that no task can have."""
+    if not re.fullmatch(TASK_NAME, name):
+        raise InvalidRequest(f"The path names task {shown(name)}; a name must be {TASK_NAME_RULE}.")
 
 
 def _answer(task: Task, owner: TaskOwner) -> TaskResponse:

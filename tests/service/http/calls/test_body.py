@@ -7,8 +7,13 @@ import pytest
 from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, not_received
-from elmo_serve.http.calls.wait import DisconnectError, RequestWaits
+from elmo_serve.http.calls.body import (
+    SMALL_BODY_BYTES,
+    Body,
+    DisconnectError,
+    RequestWaits,
+    not_received,
+)
 from elmo_serve.scheduling.quotas import Budget
 from tests.support.asgi import http_scope, pieces
 

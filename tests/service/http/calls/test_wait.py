@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.http.calls.wait import DisconnectError, RequestWaits
+from elmo_serve.http.calls.body import DisconnectError, RequestWaits
 
 
 async def wait_for_ever(waits: RequestWaits, began: asyncio.Event) -> None:

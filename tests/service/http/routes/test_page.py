@@ -1,4 +1,7 @@
-"""GET /page/NAME: the files of the page and no other."""
+"""The pages: GET / for browsers and for others, /docs, and their files and no other."""
+
+import re
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -6,9 +9,60 @@ import pytest
 from tests.support.servers import Running
 
 
-@pytest.mark.parametrize("name", ["..%2ffiles.py", "%2e%2e", "%00", "main.ts", "x" * 300, "."])
-def test_no_other_file_is_served(client: httpx.Client, name: str) -> None:
-    response = client.get(f"/page/{name}")
+def test_every_address_is_answered(client: httpx.Client) -> None:
+    found = client.get("/").json()
+
+    assert found.pop("name") == "elmo-serve"
+    assert found.pop("version") == client.get("/info").json()["version"]
+    assert {"docs", "openapi", "info", "metrics"} < set(found)
+    for address in found.values():
+        assert client.get(urljoin("/", address)).status_code == 200
+    assert client.head("/").status_code == 200
+
+
+def test_the_root_needs_no_key_and_names_no_model(narrow: Running) -> None:
+    answer = httpx.get(narrow.url)
+
+    assert answer.status_code == 200
+    assert "small" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
+        ("text/html", "text/html"),
+        ("TEXT/HTML", "text/html"),
+        ("application/json;q=0.5, text/html", "text/html"),
+        ("text/html;q=0.5, application/json", "application/json"),
+        ("*/*", "application/json"),
+        ("text/*", "application/json"),
+        ("application/json", "application/json"),
+        ("image/png", "application/json"),
+        ("text/html, x", "application/json"),
+        ("", "application/json"),
+    ],
+)
+def test_the_page_is_for_clients_that_name_html(
+    client: httpx.Client, accept: str, kind: str
+) -> None:
+    response = client.get("/", headers={"Accept": accept})
+
+    assert response.status_code == 200
+    assert response.headers["content-type"].partition(";")[0] == kind
+    assert "Accept" in response.headers["vary"].split(", ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/page/..%2ffiles.py", "/page/%2e%2e", "/page/%00", "/page/main.ts", "/page/."),
+        f"/page/{'x' * 300}",
+        *("/docs/%2e%2e", "/docs/a%2f%2e%2e%2fcore.py", "/docs/x"),
+    ],
+)
+def test_no_other_file_is_served(client: httpx.Client, path: str) -> None:
+    response = client.get(path)
 
     assert response.status_code == 404
     assert response.headers["content-type"] == "application/problem+json"
@@ -23,5 +77,33 @@ def test_head_has_the_headers_of_get(client: httpx.Client) -> None:
         assert head.headers[name] == found.headers[name]
 
 
-def test_it_needs_no_key(narrow: Running) -> None:
+def test_files_need_no_key(narrow: Running) -> None:
     assert httpx.get(narrow.url + "/page/main.js").status_code == 200
+
+
+def test_docs_load_nothing_from_other_hosts(client: httpx.Client) -> None:
+    page = client.get("/docs")
+
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "'./openapi.json'" in page.text
+    assert "://" not in page.text
+    linked = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(linked) == 3
+    kinds = set()
+    for link in linked:
+        answer = client.get(urljoin("/docs", link))
+        assert answer.status_code == 200
+        assert client.head(urljoin("/docs", link)).headers["content-length"] == str(
+            len(answer.content)
+        )
+        kinds.add(answer.headers["content-type"].partition(";")[0])
+    assert kinds == {"text/javascript", "text/css", "image/png"}
+
+
+def test_docs_open_in_a_browser_without_a_key(narrow: Running) -> None:
+    page = httpx.get(narrow.url + "/docs")
+    document = httpx.get(narrow.url + "/openapi.json").json()
+
+    assert page.status_code == 200
+    # Swagger UI shows its "Authorize" button for documents with a security scheme.
+    assert "ApiKey" in document["components"]["securitySchemes"]
