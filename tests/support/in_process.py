@@ -110,7 +110,7 @@ async def in_process(
         environment=environment,
     )
     segments, metrics = SharedMemoryPool(), Metrics()
-    server.fit_parser = NoBodyProcess(segments, metrics)
+    server.fit_parser = NoBodyProcess(1, segments, metrics)
     server.json_workers = NoJsonProcesses(1, segments, metrics)
     server.text_workers = NoTextProcesses(1, segments, metrics)
     app = create_app(server)

@@ -88,7 +88,7 @@ def _server(
         models=ServedModels(models),
         indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
-        fit_parser=FitParser(segments, metrics),
+        fit_parser=FitParser(1, segments, metrics),
         jobs=FitJobs(settings, _fit_host(settings, metrics, spawn_fit)),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(

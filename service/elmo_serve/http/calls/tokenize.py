@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, shown
 from elmo_serve.http.calls.parse import Parsed, RequestT
+from elmo_serve.http.helpers.process import runs
 from elmo_serve.http.helpers.text_pool import Side, TextRefused, Tokenize, TokenizedTexts
 from elmo_serve.http.state import Server
 from elmo_serve.scheduling.request import cost_of
@@ -18,6 +19,9 @@ from elmo_serve.workers.messages import ModelInfo
 _PART_CHARACTERS: Final = 1 << 12
 """Characters of a task: 40 ms of the slowest tokenizer. A larger value makes others wait longer, a
 smaller one costs more messages."""
+
+_TEXT_CHARACTERS: Final = 16
+"""Added for each text: an empty one takes time as well."""
 
 _TASKS_AHEAD: Final = 4
 """Tasks of one request that are in the queue at once; the others wait outside of it."""
@@ -68,11 +72,11 @@ async def _split(
     """Split texts as `task` says, a few parts at once; `pointer_of` is for errors."""
     found = TokenizedTexts()
     pending: deque[asyncio.Future[TokenizedTexts | TextRefused]] = deque()
-    parts = _parts(texts)
+    parts = runs((len(text) + _TEXT_CHARACTERS for text in texts), _PART_CHARACTERS)
     try:
         while True:
             for part in islice(parts, _TASKS_AHEAD - len(pending)):
-                some = replace(task, texts=tuple(part))
+                some = replace(task, texts=tuple(texts[part]))
                 pending.append(asyncio.ensure_future(server.text_workers.tokenize(some)))
             if not pending:
                 return found
@@ -156,15 +160,3 @@ def _add(
             f"The texts hold more than {most_tokens} tokens, boundaries included "
             "(ELMO_MAX_QUEUE_TOKENS)."
         )
-
-
-def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cut texts into runs of about the same number of characters."""
-    start, size = 0, 0
-    for index, text in enumerate(texts):
-        size += len(text) + 16  # an empty text takes time as well
-        if size >= _PART_CHARACTERS:
-            yield texts[start : index + 1]
-            start, size = index + 1, 0
-    if start < len(texts):
-        yield texts[start:]

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from elmo_serve.http.calls.parse import Parsed, RequestLimits, RequestT, parse
-from elmo_serve.http.helpers.pool import HelperKind, HelperPool
-from elmo_serve.http.helpers.process import InSlices, Memory
+from elmo_serve.http.helpers.pool import HelperPool
+from elmo_serve.http.helpers.process import InSlices, Memory, runs
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import Chunk
-from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool, Vectors, view
-from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
+from elmo_serve.workers.shared_memory import Bytes, Vectors, view
+from elmo_serve.workers.watchdog import Timeouts
 
-if TYPE_CHECKING:  # the processes import this module and keep no metrics
+if TYPE_CHECKING:  # the processes import this module and receive no bodies
     from elmo_serve.http.calls.body import Body
-    from elmo_serve.metrics import Metrics
 
 _PART_BYTES = 1 << 19
 """Bytes of float32 vectors in one call, some 3 ms of writing: one answer uses all processes."""
@@ -35,31 +34,14 @@ _OBJECT_BYTES = 64
 """Bytes of an embedding object around its numbers, its index included, or of an empty sentence."""
 
 
-def _prepare() -> None:
-    """Do nothing: the imports of this module take longer than a body to parse."""
-
-
-_KIND = HelperKind(
-    name="json",
-    title="JSON process",
-    refusal="The JSON could not be read or written",
-    timeouts=Timeouts(load=60.0, first_batch=5.0, batch=3.0),
-    minimum_size=_PART_BYTES,
-    prepare=_prepare,
-)
-
-
 class JsonWorkerPool(HelperPool):
     """A few processes for JSON."""
 
-    def __init__(
-        self,
-        count: int | None,
-        segments: SharedMemoryPool,
-        metrics: Metrics,
-        clock: Clock = EVENT_LOOP_CLOCK,
-    ) -> None:
-        super().__init__(_KIND, count, segments, metrics, clock)
+    name = "json"
+    title = "JSON process"
+    refusal = "The JSON could not be read or written"
+    timeouts = Timeouts(load=60.0, first_batch=5.0, batch=3.0)
+    minimum_size = _PART_BYTES
 
     async def write(self, vectors: Sequence[Vectors], *, as_objects: bool = False) -> list[Chunk]:
         """Return the JSON of some sentences, with commas between them, in pieces.
@@ -71,11 +53,10 @@ class JsonWorkerPool(HelperPool):
         """
         parts: list[asyncio.Future[memoryview]] = []
         try:
-            start = 0
-            for part in _parts(vectors):
-                first = start if as_objects else None
-                parts.append(asyncio.ensure_future(self._write_part(part, first)))
-                start += len(part)
+            sizes = (math.prod(one.shape) * _ITEM_BYTES for one in vectors)
+            for part in runs(sizes, _PART_BYTES, _PART_SENTENCES):
+                first = part.start if as_objects else None
+                parts.append(asyncio.ensure_future(self._write_part(vectors[part], first)))
                 await asyncio.sleep(0)
             texts = await asyncio.gather(*parts)
         except BaseException:
@@ -100,12 +81,7 @@ class JsonWorkerPool(HelperPool):
             ServiceError: the error that `parse.parse` raises.
             Unavailable: two processes were lost over it, none can be started, or memory is short.
         """
-        segment, array = self.segments.acquire(body.size)
-        body.move_to(array)
-        memory = Memory(segment, array)
-        parsed: Parsed[RequestT] = await self.run(
-            _parsed, memory, body.size, model, limits, size=body.size, first=True
-        )
+        parsed: Parsed[RequestT] = await self.run_on(body, _parsed, model, limits, first=True)
         return parsed
 
     async def _write_part(self, vectors: Sequence[Vectors], first: int | None) -> memoryview:
@@ -145,15 +121,3 @@ def _write(
         start, end = end, end + len(text)
         written[start:end] = text
     return end
-
-
-def _parts(vectors: Sequence[Vectors]) -> Iterator[Sequence[Vectors]]:
-    """Cut sentences into runs of about the same number of bytes, and not too many sentences."""
-    start, size = 0, 0
-    for index, one in enumerate(vectors):
-        size += math.prod(one.shape) * _ITEM_BYTES
-        if size >= _PART_BYTES or index - start + 1 == _PART_SENTENCES:
-            yield vectors[start : index + 1]
-            start, size = index + 1, 0
-    if start < len(vectors):
-        yield vectors[start:]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from elmo_model.files.system_calls import usable_cores
 from elmo_serve.errors import ServiceError, Unavailable
@@ -17,7 +17,8 @@ from elmo_serve.workers.shared_memory import Segment, SharedMemoryPool
 from elmo_serve.workers.slot import Child, LostTasks, Slot, SlotSpec, Started
 from elmo_serve.workers.watchdog import EVENT_LOOP_CLOCK, Clock, Timeouts
 
-if TYPE_CHECKING:  # the processes import this module and keep no metrics
+if TYPE_CHECKING:  # the processes import this module, keep no metrics and receive no bodies
+    from elmo_serve.http.calls.body import Body
     from elmo_serve.metrics import Metrics
 
 _CALLS_AHEAD = 2
@@ -25,27 +26,6 @@ _CALLS_AHEAD = 2
 
 _ATTEMPTS = 2
 """Processes that may be lost over one call before its request is refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class HelperKind:
-    """The kind of functions that a pool runs.
-
-    `name` is the label of its processes, log lines and failures: `json` for `elmo-json`,
-    `JSON process` and `json_lost`. `refusal` opens the message for a call that cannot be done now.
-    `minimum_size` is the size below which calls take equally long. A process calls `prepare` before
-    it is ready, which imports the module of it. Processes of a `lazy` kind are spawned for the
-    first call. The watchdog expects `seconds_per_unit` or longer for a call, 0: what it has seen.
-    """
-
-    name: str
-    title: str
-    refusal: str
-    timeouts: Timeouts
-    minimum_size: int
-    prepare: Callable[[], None]
-    lazy: bool = False
-    seconds_per_unit: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -83,33 +63,52 @@ class Pending:
 
 
 class HelperPool:
-    """A few processes, and the calls that wait for one of them.
+    """A few processes for one kind of functions, and the calls that wait for one of them.
 
     Calls wait in two queues, each first in, first out. `make` makes other processes.
+
+    Attributes:
+        name: the label of the processes, log lines and failures: `json` for `elmo-json` and
+            `json_lost`.
+        title: the processes in words: `JSON process`.
+        refusal: opens the message for a call that cannot be done now.
+        minimum_size: the size below which calls take equally long.
+        is_lazy: whether the processes are spawned for the first call.
+        seconds_per_unit: a lower bound of what the watchdog expects of a call; 0: what it has seen.
     """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    refusal: ClassVar[str]
+    timeouts: ClassVar[Timeouts]
+    minimum_size: ClassVar[int]
+    is_lazy: ClassVar[bool] = False
+    seconds_per_unit: ClassVar[float] = 0.0
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Do in a process whatever takes long the first time. It has imported the pool's module."""
 
     def __init__(
         self,
-        kind: HelperKind,
         count: int | None,
         segments: SharedMemoryPool,
         metrics: Metrics,
         clock: Clock = EVENT_LOOP_CLOCK,
         make: Callable[[], Child] | None = None,
     ) -> None:
-        self.kind = kind
         self.segments = segments
         self._metrics = metrics
         self._is_started = False
         self._first: deque[Pending] = deque()
         self._others: deque[Pending] = deque()
-        make = make or partial(ChildProcess, f"elmo-{kind.name}", work, (kind.prepare,), segments)
+        make = make or partial(ChildProcess, f"elmo-{self.name}", work, (self.prepare,), segments)
         spec = SlotSpec(
-            name=kind.title,
+            name=self.title,
             loading="it is starting",
             make=lambda _: make(),
-            timeouts=kind.timeouts,
-            minimum_size=kind.minimum_size,
+            timeouts=self.timeouts,
+            minimum_size=self.minimum_size,
         )
         self._slots: list[Slot[Pending]] = []
         for _ in range(count or default_count(usable_cores())):
@@ -117,7 +116,7 @@ class HelperPool:
 
     def start(self) -> None:
         """Spawn the processes, unless they are spawned for the first call."""
-        if not self.kind.lazy:
+        if not self.is_lazy:
             self._start()
 
     async def stop(self) -> None:
@@ -152,6 +151,18 @@ class HelperPool:
         self.dispatch()
         return future
 
+    def run_on(
+        self, body: Body, function: Callable[..., Any], *arguments: object, first: bool = False
+    ) -> asyncio.Future[Any]:
+        """Queue `function(memory, size, *arguments)` on a body, and free its pieces.
+
+        As `run`. Raises Unavailable where memory is short.
+        """
+        size = body.size
+        segment, array = self.segments.acquire(max(size, 1))
+        body.move_to(array)
+        return self.run(function, Memory(segment, array), size, *arguments, size=size, first=first)
+
     def dispatch(self) -> None:
         """Give waiting calls to the processes that are ready and have the fewest."""
         ready = [slot for slot in self._slots if slot.is_ready]
@@ -168,7 +179,7 @@ class HelperPool:
         """Handle a message of a process: `Started`, `Part` or the one that ends its call."""
         match message:
             case Started():
-                slot.mark_ready(seconds_per_unit=self.kind.seconds_per_unit)
+                slot.mark_ready(seconds_per_unit=self.seconds_per_unit)
             case Part(items):
                 if slot.running is not None:
                     slot.running.items += items
@@ -190,7 +201,7 @@ class HelperPool:
         process can be started, nothing waits.
         """
         how = "hung" if lost.was_hung else "lost"
-        self._metrics.failures.labels(f"{self.kind.name}_{how}").inc()
+        self._metrics.failures.labels(f"{self.name}_{how}").inc()
         calls = list(lost.waiting)
         if lost.running is not None:
             calls.insert(0, lost.running)
@@ -223,7 +234,7 @@ class HelperPool:
 
     def _refuse(self, pending: Pending, reason: str) -> None:
         """Fail the request for now."""
-        pending.finish(Unavailable(f"{self.kind.refusal}: {reason}.", retry_after=1))
+        pending.finish(Unavailable(f"{self.refusal}: {reason}.", retry_after=1))
 
 
 def _hurry(slot: Slot[Pending]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,21 +80,22 @@ def work(parent: Parent, prepare: Callable[[], None]) -> None:
             items: list[bytes | str] = result.result
             for name in result.path:
                 items = getattr(items, name)
-            for some in _slices(items):
-                parent.send(Part(some))
+            for part in runs(map(len, items), _SLICE_BYTES, _SLICE_ITEMS):
+                parent.send(Part(items[part]))
             result = replace(result, result=result.with_list([]))
         parent.send(result)
 
 
-def _slices(items: Sequence[bytes | str]) -> Iterator[Sequence[bytes | str]]:
-    start, size = 0, 0
-    for index, item in enumerate(items):
-        size += len(item)
-        if size >= _SLICE_BYTES or index - start + 1 == _SLICE_ITEMS:
-            yield items[start : index + 1]
-            start, size = index + 1, 0
-    if start < len(items):
-        yield items[start:]
+def runs(sizes: Iterable[int], most_size: int, most_items: int = sys.maxsize) -> Iterator[slice]:
+    """Cut items of these sizes into runs of about `most_size` and at most `most_items`."""
+    start, end, size = 0, 0, 0
+    for end, each in enumerate(sizes, start=1):
+        size += each
+        if size >= most_size or end - start == most_items:
+            yield slice(start, end)
+            start, size = end, 0
+    if start < end:
+        yield slice(start, end)
 
 
 def _replaced(value: Any, path: tuple[str, ...], items: list[Any]) -> Any:

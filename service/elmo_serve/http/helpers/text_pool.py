@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import orjson
 
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenized, TokenizeError, tokenizer
-from elmo_serve.http.helpers.pool import HelperKind, HelperPool
+from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.token_warnings import TokenLimit, TokenWarnings
-from elmo_serve.workers.shared_memory import SharedMemoryPool
 from elmo_serve.workers.watchdog import Timeouts
-
-if TYPE_CHECKING:  # the processes import this module and keep no metrics
-    from elmo_serve.metrics import Metrics
 
 _UNUSED: Final = ("scipy", "sklearn")
 """Libraries that NLTK imports where they are installed, for parts that no tokenizer uses. Without
@@ -84,30 +80,23 @@ class TextRefused:
     too_long: bool = False
 
 
-def _prepare() -> None:
-    """Import the libraries of all tokenizers."""
-    for unused in _UNUSED:
-        sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
-    for name in TOKENIZERS:
-        tokenizer(name)("")
-
-
-_KIND = HelperKind(
-    name="text",
-    title="text process",
-    refusal="The text could not be split",
-    timeouts=Timeouts(load=120.0, first_batch=30.0, batch=5.0),
-    minimum_size=4_096,
-    prepare=_prepare,
-    lazy=True,
-)
-
-
 class TextWorkerPool(HelperPool):
     """A few processes that are spawned for the first text: many servers are sent tokens alone."""
 
-    def __init__(self, count: int | None, segments: SharedMemoryPool, metrics: Metrics) -> None:
-        super().__init__(_KIND, count, segments, metrics)
+    name = "text"
+    title = "text process"
+    refusal = "The text could not be split"
+    timeouts = Timeouts(load=120.0, first_batch=30.0, batch=5.0)
+    minimum_size = 4_096
+    is_lazy = True
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Import the libraries of all tokenizers."""
+        for unused in _UNUSED:
+            sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # None: no such module
+        for name in TOKENIZERS:
+            tokenizer(name)("")
 
     async def tokenize(self, task: Tokenize) -> TokenizedTexts | TextRefused:
         """Return the tokens of some texts, or the text that cannot be split.

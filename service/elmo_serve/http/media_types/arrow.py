@@ -8,13 +8,13 @@ the shape of the arrays. pyarrow writes the stream: `pip install 'elmo-serve[arr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
 from numpy.typing import NDArray
 
 from elmo_serve.files import arrow_rows
+from elmo_serve.http.helpers.process import runs
 from elmo_serve.http.media_types.encoder import Chunk, ChunkList, Embeddings, Encoder
 from elmo_serve.output import MEDIA_TYPES
 
@@ -30,15 +30,14 @@ def encode(embeddings: Embeddings) -> list[Chunk]:
     schema = arrow_rows.schema_of(embeddings.dtype, _metadata(embeddings), has_offsets=has_offsets)
     file = ChunkList()
     with pyarrow.ipc.new_stream(file, schema) as writer:
-        for rows in _batches(embeddings.arrays):
-            texts = embeddings.sentences[rows.start : rows.stop]
-            pairs = embeddings.offsets[rows.start : rows.stop]
+        sizes = (array.nbytes for array in embeddings.arrays)
+        for rows in runs(sizes, arrow_rows.BATCH_BYTES):
             batch = arrow_rows.record_batch(
                 schema,
                 rows.start,
-                [orjson.loads(text) for text in texts],
-                [embeddings.arrays[row] for row in rows],
-                [orjson.loads(each) for each in pairs] if has_offsets else None,
+                [orjson.loads(text) for text in embeddings.sentences[rows]],
+                embeddings.arrays[rows],
+                [orjson.loads(each) for each in embeddings.offsets[rows]] if has_offsets else None,
             )
             writer.write_batch(batch)
     file.flush()
@@ -65,18 +64,6 @@ def _metadata(embeddings: Embeddings) -> dict[str, str]:
     if embeddings.tokenizer is not None:
         found["tokenizer"] = embeddings.tokenizer
     return found
-
-
-def _batches(arrays: Sequence[NDArray[Any]]) -> Iterator[range]:
-    """Yield the sentences of each record batch."""
-    start = size = 0
-    for index, array in enumerate(arrays):
-        size += array.nbytes
-        if size >= arrow_rows.BATCH_BYTES:
-            yield range(start, index + 1)
-            start, size = index + 1, 0
-    if start < len(arrays):
-        yield range(start, len(arrays))
 
 
 ENCODER = Encoder(MEDIA_TYPES["arrow"], encode, decode, _MEMORY_FACTOR)

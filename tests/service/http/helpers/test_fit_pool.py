@@ -31,7 +31,7 @@ SOURCE = FitSource(False, FitLimits(10_000, 100_000, 100), "whitespace", "en")
 async def parser(
     metrics: Metrics | None = None, clock: Clock = EVENT_LOOP_CLOCK
 ) -> AsyncIterator[FitParser]:
-    made = FitParser(SharedMemoryPool(), metrics or Metrics(), clock)
+    made = FitParser(1, SharedMemoryPool(), metrics or Metrics(), clock)
     yield made
     await made.stop()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from elmo_serve.errors import InvalidRequest, Unavailable
-from elmo_serve.http.helpers.pool import HelperKind, HelperPool
+from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.process import Call, InSlices, Memory, Part
 from elmo_serve.metrics import Metrics
 from elmo_serve.workers.process import ChildProcess
@@ -49,17 +49,23 @@ def refuse(detail: str) -> None:
     raise InvalidRequest(detail)
 
 
-def prepare() -> None:
-    """Do nothing."""
+class Words(HelperPool):
+    """Processes that work on letters."""
+
+    name = "json"
+    title = "letter process"
+    refusal = "No letters"
+    timeouts = Timeouts(load=100, first_batch=60, batch=5)
+    minimum_size = 1
 
 
-TIMEOUTS = Timeouts(load=100, first_batch=60, batch=5)
-KIND = HelperKind("json", "letter process", "No letters", TIMEOUTS, 1, prepare)
+class LazyWords(Words):
+    is_lazy = True
 
 
 @asynccontextmanager
-async def pool(kind: HelperKind = KIND) -> AsyncIterator[HelperPool]:
-    found = HelperPool(kind, 2, SharedMemoryPool(), Metrics())
+async def pool() -> AsyncIterator[HelperPool]:
+    found = Words(2, SharedMemoryPool(), Metrics())
     found.start()
     try:
         yield found
@@ -93,9 +99,7 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.metrics, self.clock = Metrics(), FakeClock()
         self.processes: list[FakeProcess] = []
-        self.pool = HelperPool(
-            KIND, count, SharedMemoryPool(), self.metrics, self.clock, self._make
-        )
+        self.pool = Words(count, SharedMemoryPool(), self.metrics, self.clock, self._make)
         self.pool.start()
 
     def run(self, word: str, *, first: bool = False) -> asyncio.Future[Any]:
@@ -158,8 +162,7 @@ async def test_processes_of_a_lazy_kind_are_spawned_for_the_first_call() -> None
         made.append(FakeProcess())
         return made[-1]
 
-    lazy = replace(KIND, lazy=True)
-    helpers = HelperPool(lazy, 1, SharedMemoryPool(), Metrics(), FakeClock(), make)
+    helpers = LazyWords(1, SharedMemoryPool(), Metrics(), FakeClock(), make)
     helpers.start()
     assert not made[0].is_started
     helpers.run(spell, "first", size=1)
@@ -252,7 +255,7 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
             b.process.say(0)
         b.process.say(Part(["progress"]))
         lost = b.process
-        b.clock.advance(TIMEOUTS.batch)
+        b.clock.advance(Words.timeouts.batch)
         assert lost.is_killed
         b.replace()
         for _ in range(2 - place):
@@ -266,6 +269,6 @@ async def test_a_process_does_not_work_long_on_an_abandoned_task(place: int) -> 
 async def test_a_task_that_somebody_waits_for_has_its_full_time() -> None:
     with bench() as b:
         b.run("long")
-        b.clock.advance(TIMEOUTS.first_batch - 1)
+        b.clock.advance(Words.timeouts.first_batch - 1)
 
         assert not b.process.is_killed
