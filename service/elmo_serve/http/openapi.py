@@ -14,20 +14,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core.core_schema import TaggedUnionSchema
 
 from elmo_serve.errors import Forbidden
+from elmo_serve.http.calls.parse import PARSED_BODIES
+from elmo_serve.http.errors import bodies as error_bodies
 from elmo_serve.http.errors.problem_details import Problem, documented
-from elmo_serve.http.schemas.clients import (
-    EmbeddingsRequest,
-    OpenAIErrorResponse,
-    SimilarityRequest,
-    TeiEmbedAllRequest,
-    TeiEmbedRequest,
-    TeiErrorResponse,
-)
-from elmo_serve.http.schemas.embed import EmbedRequest, EmbedResponse
-from elmo_serve.http.schemas.language import ScoreRequest, ScoreResponse, SubstitutesRequest
-from elmo_serve.http.schemas.neighbours import NeighboursRequest
-from elmo_serve.http.schemas.server import OpenInferenceErrorResponse
-from elmo_serve.http.schemas.text import TokenizeRequest, TokenizeResponse
+from elmo_serve.http.schemas.embed import EmbedResponse
+from elmo_serve.http.schemas.language import ScoreResponse
+from elmo_serve.http.schemas.text import TokenizeResponse
 from elmo_serve.http.state import Server
 from elmo_serve.jobs.schema import FitBody
 from elmo_serve.tasks.schema import TaskBody
@@ -51,6 +43,14 @@ TAGS: Final = {
 }
 """The groups of operations. Each router names its own, and each route its `operation_id`: the name
 of a method in generated clients, such as `client.getTask`."""
+
+
+_REQUESTS: Final = (*PARSED_BODIES, TaskBody, FitBody)
+_RESPONSES: Final = (
+    *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem),
+    *error_bodies.SCHEMAS.values(),
+)
+"""Bodies that a route names by their schemas alone."""
 
 
 class _AnyOf(GenerateJsonSchema):
@@ -92,24 +92,8 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
     )
     _, definitions = models_json_schema(
         [
-            (EmbedRequest, "validation"),
-            (ScoreRequest, "validation"),
-            (SubstitutesRequest, "validation"),
-            (ScoreResponse, "serialization"),
-            (TokenizeRequest, "validation"),
-            (TaskBody, "validation"),
-            (FitBody, "validation"),
-            (EmbedResponse, "serialization"),
-            (TokenizeResponse, "serialization"),
-            (Problem, "serialization"),
-            (EmbeddingsRequest, "validation"),
-            (TeiEmbedRequest, "validation"),
-            (TeiEmbedAllRequest, "validation"),
-            (SimilarityRequest, "validation"),
-            (NeighboursRequest, "validation"),
-            (OpenAIErrorResponse, "serialization"),
-            (TeiErrorResponse, "serialization"),
-            (OpenInferenceErrorResponse, "serialization"),
+            *((model, "validation") for model in _REQUESTS),
+            *((model, "serialization") for model in _RESPONSES),
         ],
         ref_template="#/components/schemas/{model}",
         schema_generator=_AnyOf,

@@ -1,23 +1,63 @@
-"""The response of a call: chunks that are sent without copying the large ones."""
+"""The response of a call: its description, and chunks that are sent without copying large ones."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
+from numpy.typing import NDArray
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elmo_serve.http.media_types.encoder import Chunk
+from elmo_serve.http.calls.parse import Parsed
+from elmo_serve.http.calls.tokenize import listed_warnings
+from elmo_serve.http.helpers.text_pool import TokenizedTexts
+from elmo_serve.http.media_types.encoder import Chunk, Embeddings
+from elmo_serve.http.served_models import ServedModel
+from elmo_serve.output import Output
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
+
+_ONE_VECTOR: Final = Output()
 
 _JOINED_BYTES = 1 << 16
 """Chunks up to this size are joined: a call of `send` costs more than the copy."""
 
 _SENT_BYTES = 1 << 20
 """Larger chunks are cut to this size, so that other requests run between two writes."""
+
+
+def described(
+    model: ServedModel,
+    body: Parsed[Any],
+    texts: TokenizedTexts,
+    output: Output = _ONE_VECTOR,
+    *,
+    arrays: Sequence[NDArray[Any]] = (),
+    unknown: int = 0,
+) -> Embeddings:
+    """Return everything that a response says of its sentences, and of their `output`.
+
+    `unknown` is the number of tokens without a word vector, where word vectors are appended.
+    """
+    info, tokens = model.info, sum(texts.lengths)
+    is_text = body.member == "text"
+    return Embeddings(
+        model=model.name,
+        revision=info.revision,
+        dimension=output.width(info.dimension),
+        layers=output.layers,
+        tokens=tokens,
+        arrays=arrays,
+        sentences=texts.sentences,
+        shape=output.shape(-1, info.dimension),
+        dtype=output.dtype,
+        offsets=texts.offsets,
+        tokenizer=body.request.tokenizer or info.tokenizer if is_text else None,
+        warnings=listed_warnings(body, texts.warnings),
+        unknown_share=round(unknown / (tokens or 1), 6) if output.appended else None,
+    )
 
 
 class ChunkedResponse(Response):

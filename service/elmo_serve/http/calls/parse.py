@@ -215,6 +215,10 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
 }
 
 
+PARSED_BODIES: Final = tuple(_FINDERS)
+"""Every kind of body that `parse` can parse."""
+
+
 def _given(request: SentencesRequest | NeighboursRequest, tokenised: str) -> set[str]:
     """Return the fields of a request; an empty list beside the other one counts as left out.
 

@@ -24,7 +24,7 @@ OPEN_INFERENCE: Final = "/v2/"
 """Paths. Below them, errors have the bodies of OpenAI, of text-embeddings-inference and of the Open
 Inference Protocol."""
 
-_SCHEMAS: Final = {
+SCHEMAS: Final = {
     OPENAI: OpenAIErrorResponse,
     TEI: TeiErrorResponse,
     OPEN_INFERENCE: OpenInferenceErrorResponse,
@@ -80,8 +80,8 @@ def tei_body(error: ServiceError) -> dict[str, Any]:
 
 
 def documented(errors: Iterable[type[ServiceError]], path: str) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a route below one of `_SCHEMAS` for some errors."""
-    name = _SCHEMAS[path].__name__
+    """Return the `responses` of a route below one of `SCHEMAS` for some errors."""
+    name = SCHEMAS[path].__name__
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     responses: dict[int | str, dict[str, Any]] = {}
     for status, found in problem_details.documented(errors).items():

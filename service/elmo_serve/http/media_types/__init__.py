@@ -1,6 +1,6 @@
 """Media types of vectors: one file each, one table, and the choice by the Accept header."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from elmo_serve.errors import NotAcceptable, shown
 from elmo_serve.files import arrow_rows
@@ -22,7 +22,8 @@ def offered() -> tuple[str, ...]:
     )
 
 
-def choose(accept: Sequence[str], among: Sequence[str] = ()) -> Encoder:
+@lru_cache(maxsize=64)  # clients send few different headers
+def choose(accept: tuple[str, ...], among: tuple[str, ...] = ()) -> Encoder:
     """Return the encoder that the Accept headers prefer; JSON where they state no preference.
 
     `among` are the media types of a route that has not all of them.
@@ -36,7 +37,7 @@ def choose(accept: Sequence[str], among: Sequence[str] = ()) -> Encoder:
     wanted = ",".join(filter(None, ranges))
     if wanted in ("", "*/*"):
         return json_text.ENCODER
-    found = tuple(among) or offered()
+    found = among or offered()
     best = headers.preferred(wanted, found)
     if not best:
         detail = f"Nothing acceptable to {shown(wanted)}; there is {', '.join(found)}."

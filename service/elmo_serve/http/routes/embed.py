@@ -1,21 +1,18 @@
 """POST /embed: tokenised sentences or text in, ELMo vectors out."""
 
-import functools
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from elmo_model.network.task import Task
 from elmo_serve.errors import InvalidRequest
 from elmo_serve.http import headers, media_types
+from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
-from elmo_serve.http.calls.parse import Parsed
-from elmo_serve.http.calls.tokenize import listed_warnings
-from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types import json_text
 from elmo_serve.http.media_types.encoder import SMALL_BYTES, Chunk, Embeddings, Encoder
 from elmo_serve.http.routes import embed_document
@@ -25,6 +22,7 @@ from elmo_serve.http.state import PlainRoute
 from elmo_serve.output import Output, SelectionError, mix_faults, select, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
+from elmo_serve.tasks.schema import Mix
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
@@ -45,7 +43,7 @@ async def embed(request: Request) -> Response:
 
     The answer depends on the request alone: not on what else the server is asked, nor when.
     """
-    encoder = _choose(headers.accept(request.scope))
+    encoder = media_types.choose(headers.accept(request.scope))
     with EmbeddingCall(request) as call:
         body = await call.body(EmbedRequest)
         asked = body.request
@@ -57,18 +55,13 @@ async def embed(request: Request) -> Response:
         if body.member == "text":
             more_bytes = sum(map(len, texts.sentences)) + sum(map(len, texts.offsets))
         embedded = await call.embed(model, body, texts, output, encoder.memory_factor, more_bytes)
-        answer = _embeddings(model, body, texts, output, embedded)
+        unknown = sum(vectors.unknown for vectors in embedded.vectors)
+        answer = described(model, body, texts, output, unknown=unknown)
         start = time.perf_counter()
         chunks = await _encoded(call, answer, embedded, encoder)
         seconds = time.perf_counter() - start
         call.scope["state"]["log_fields"]["encode_seconds"] = round(seconds, 4)
         return call.response(chunks, texts, *_headers(encoder, answer, embedded, seconds))
-
-
-@functools.lru_cache(maxsize=64)
-def _choose(accept: tuple[str, ...]) -> Encoder:
-    """Return the encoding for some Accept headers; clients send few different ones."""
-    return media_types.choose(accept)
 
 
 def _output(asked: EmbedRequest, model: ServedModel) -> Output:
@@ -86,12 +79,11 @@ def _output(asked: EmbedRequest, model: ServedModel) -> Output:
 def _without_word_vectors(asked: EmbedRequest, model: ServedModel) -> Output:
     count = model.info.layers
     if asked.task is not None:
-        task = model.tasks.get(asked.task)
-        return _mixture(asked, task.weights, task.gamma, task.layer_norm)
+        return _mixture(asked, model.tasks.get(asked.task))
     if (mix := asked.mix) is not None:
         if faults := mix_faults(mix.weights, mix.gamma, count, ("mix",)):
             raise SelectionError(faults)
-        return _mixture(asked, mix.weights, mix.gamma, mix.layer_norm)
+        return _mixture(asked, mix)
     return select(
         asked.layers,
         count,
@@ -101,45 +93,14 @@ def _without_word_vectors(asked: EmbedRequest, model: ServedModel) -> Output:
     )
 
 
-def _mixture(
-    asked: EmbedRequest, weights: Sequence[float], gamma: float, layer_norm: bool
-) -> Output:
+def _mixture(asked: EmbedRequest, mix: Mix | Task) -> Output:
     return Output(
-        weights=tuple(weights),
-        gamma=gamma,
-        layer_norm=layer_norm,
+        weights=tuple(mix.weights),
+        gamma=mix.gamma,
+        layer_norm=mix.layer_norm,
         pooling=asked.pooling,
         dtype=asked.dtype,
         normalize=asked.normalize,
-    )
-
-
-def _embeddings(
-    model: ServedModel,
-    body: Parsed[EmbedRequest],
-    texts: TokenizedTexts,
-    output: Output,
-    embedded: Embedded,
-) -> Embeddings:
-    """Return everything that a response says of the vectors; `_encoded` adds these."""
-    info = model.info
-    tokens = sum(texts.lengths)
-    unknown = sum(vectors.unknown for vectors in embedded.vectors)
-    is_text = body.member == "text"
-    return Embeddings(
-        model=model.name,
-        revision=info.revision,
-        dimension=output.width(info.dimension),
-        layers=output.layers,
-        tokens=tokens,
-        arrays=(),
-        sentences=texts.sentences,
-        shape=output.shape(-1, info.dimension),
-        dtype=output.dtype,
-        offsets=texts.offsets,
-        tokenizer=body.request.tokenizer or info.tokenizer if is_text else None,
-        warnings=listed_warnings(body, texts.warnings),
-        unknown_share=round(unknown / (tokens or 1), 6) if output.appended else None,
     )
 
 

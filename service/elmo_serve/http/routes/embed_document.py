@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from elmo_serve.errors import Conflict, NotAcceptable, UnknownTask
@@ -57,18 +58,21 @@ _HEADERS: dict[str, Any] = {
     "X-Warnings": WARNINGS,
 }
 
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+
+def content(model: type, media_types: Iterable[str]) -> dict[str, Any]:
+    """Return the `content` of a response: `model` in JSON, bytes in the other media types."""
+    json, binary = component(model), {"type": "string", "format": "binary"}
+    return {
+        each: {"schema": json if each == json_text.ENCODER.media_type else binary}
+        for each in media_types
+    }
+
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
     **documented((*EMBED_ERRORS, UnknownTask, NotAcceptable, Conflict)),
     200: {
         "description": "The vectors, in the media type that Accept prefers.",
         "headers": _HEADERS,
-        "content": {
-            media_type: {"schema": component(EmbedResponse)}
-            if media_type == json_text.ENCODER.media_type
-            else _BINARY
-            for media_type in ENCODERS
-        },
+        "content": content(EmbedResponse, ENCODERS),
     },
 }

@@ -1,7 +1,6 @@
 """POST /score and POST /substitutes: the language model behind the vectors."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +11,15 @@ from starlette.responses import Response
 
 from elmo_serve.errors import Conflict, FieldError, InvalidRequest, NotAcceptable, pointer
 from elmo_serve.http import headers, media_types
+from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
 from elmo_serve.http.calls.parse import Parsed
-from elmo_serve.http.calls.tokenize import check_token, listed_warnings
+from elmo_serve.http.calls.tokenize import check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.helpers.text_pool import TokenizedTexts
 from elmo_serve.http.media_types import json_text, npz
 from elmo_serve.http.media_types.encoder import Chunk, Embeddings, Encoder
-from elmo_serve.http.routes.embed_document import component, json_request
+from elmo_serve.http.routes.embed_document import content, json_request
 from elmo_serve.http.schemas.language import (
     ScoreRequest,
     ScoreResponse,
@@ -52,10 +52,7 @@ _SCORE_TYPES: Final = (json_text.ENCODER.media_type, npz.ENCODER.media_type)
         200: {
             "description": "Surprisal in bits; npz has an array (3, tokens) for each sentence: "
             "forward, backward and their mean.",
-            "content": {
-                _SCORE_TYPES[0]: {"schema": component(ScoreResponse)},
-                _SCORE_TYPES[1]: {"schema": {"type": "string", "format": "binary"}},
-            },
+            "content": content(ScoreResponse, _SCORE_TYPES),
         },
     },
     openapi_extra=json_request(ScoreRequest),
@@ -66,7 +63,7 @@ async def score(request: Request) -> Response:
     The first token is predicted after the begin boundary, so it has a value as well. A token that
     is not in the vocabulary has the surprisal of `<UNK>`, and says so.
     """
-    encoder = _choose(headers.accept(request.scope))
+    encoder = media_types.choose(headers.accept(request.scope), _SCORE_TYPES)
     with EmbeddingCall(request) as call:
         body = await call.body(ScoreRequest)
         model, texts = await _prepared(call, body)
@@ -127,11 +124,6 @@ def _softmax(model: ServedModel) -> SoftmaxInfo:
     return softmax
 
 
-@lru_cache(maxsize=64)
-def _choose(accept: tuple[str, ...]) -> Encoder:
-    return media_types.choose(accept, _SCORE_TYPES)
-
-
 def _check_positions(asked: SubstitutesRequest, lengths: Sequence[int]) -> None:
     """Raise InvalidRequest unless each sentence has a list of distinct places in it."""
     if (found := len(asked.positions)) != len(lengths):
@@ -156,8 +148,8 @@ def _scores(
     found = [vectors.numpy() for vectors in embedded.vectors]
     if encoder is npz.ENCODER:
         found = [_three_rows(values) for values in found]
-        return encoder.encode(_described(model, body, texts, found))
-    answer = _described(model, body, texts, found)
+        return encoder.encode(described(model, body, texts, arrays=found))
+    answer = described(model, body, texts)
     return _json(answer, model, {"unit": "bits"}, "scores", map(_sentence, found))
 
 
@@ -186,10 +178,9 @@ def _substitutes(
     embedded: Embedded,
 ) -> list[Chunk]:
     """Put the texts of the workers together, without the spaces behind each."""
-    found = [vectors.numpy() for vectors in embedded.vectors]
-    answer = _described(model, body, texts, found)
+    answer = described(model, body, texts)
     members = {"direction": body.request.direction}
-    parts = (each.tobytes().rstrip() for each in found)
+    parts = (vectors.numpy().tobytes().rstrip() for vectors in embedded.vectors)
     return _json(answer, model, members, "substitutes", parts)
 
 
@@ -210,27 +201,3 @@ def _json(
     }
     start = orjson.dumps(head)[:-1] + b',"%s":[' % name.encode()
     return [start, b",".join(items), json_text.tail(answer)]
-
-
-def _described(
-    model: ServedModel,
-    body: Parsed[Any],
-    texts: TokenizedTexts,
-    arrays: Sequence[NDArray[Any]],
-) -> Embeddings:
-    """Return the arrays of the sentences with everything that a response says of them."""
-    is_text = body.member == "text"
-    return Embeddings(
-        model=model.name,
-        revision=model.info.revision,
-        dimension=0,
-        layers=None,
-        tokens=sum(texts.lengths),
-        arrays=arrays,
-        sentences=texts.sentences,
-        shape=(3, -1),
-        dtype="float32",
-        offsets=texts.offsets,
-        tokenizer=body.request.tokenizer or model.info.tokenizer if is_text else None,
-        warnings=listed_warnings(body, texts.warnings),
-    )
