@@ -3,13 +3,14 @@
 import json
 import re
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 
 from elmo_serve.metrics import Metrics
 from elmo_serve.scheduling.admission import Admission, Limits
+from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.settings import Settings, variable
 from tests.docker.engine import ROOT
 from tests.docker.kube import CHART, helm, rendered
@@ -246,6 +247,7 @@ class AllOfTheQueue:
 
     def __init__(self) -> None:
         self.tokens = 0
+        self.throughput = self
 
     def tokens_before(self, virtual_time: float) -> float:
         return self.tokens if virtual_time > 0 else 0
@@ -255,7 +257,7 @@ def test_the_autoscaler_acts_on_a_shorter_queue_than_admission_allows() -> None:
     """A request that would wait for half of its timeout is refused, however few tokens wait."""
     backlog, settings = AllOfTheQueue(), Settings()
     limits = Limits(settings.max_queue_tokens, settings.max_answer_bytes)
-    admission = Admission(limits, {"slow": backlog}, lambda: 0.0)
+    admission = Admission(limits, {"slow": cast(Dispatcher, backlog)}, lambda: 0.0)
     while admission.refusal(20, settings.request_timeout_seconds) is None:
         admission.admit([18], settings.request_timeout_seconds)
         backlog.tokens = admission.outstanding

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from elmo_serve.errors import ClientOverShare, DeadlineExceeded, Overloaded, TooLarge
+from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.quotas import Budget, ClientQuotas, Hold
 from elmo_serve.scheduling.request import cost_of
 
@@ -36,29 +36,6 @@ class Limits:
     client_tokens: int | None = None
 
 
-class Backlog(Protocol):
-    """The work of one model, as far as admission needs to know it."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether `seconds_per_token` was measured recently."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether `seconds_per_token` was measured, recently or when a worker started."""
-
-    @property
-    def seconds_per_token(self) -> float:
-        """The seconds that all ready workers together take for a token."""
-
-    @property
-    def seconds_per_step(self) -> float:
-        """The seconds that a worker takes for a token of one long sentence; 0 if unknown."""
-
-    def tokens_before(self, virtual_time: float) -> float:
-        """Return the tokens that are computed before a sentence with this virtual start time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """The account of an admitted request.
@@ -84,7 +61,7 @@ class Admission:
     def __init__(
         self,
         limits: Limits,
-        backlogs: Mapping[str, Backlog],
+        backlogs: Mapping[str, Dispatcher],
         clock: Callable[[], float],
     ) -> None:
         self._backlogs = backlogs
@@ -111,11 +88,6 @@ class Admission:
     def reserved_bytes(self) -> int:
         """Bytes of answers that are admitted and not yet sent."""
         return self._answers.used
-
-    @property
-    def clients(self) -> int:
-        """Clients with requests that are not yet answered."""
-        return len(self._clients)
 
     @property
     def is_idle(self) -> bool:
@@ -165,8 +137,8 @@ class Admission:
         self._check_client(client, cost, backlog)
         alone = cost * backlog.seconds_per_token
         # The tokens of one sentence are computed one after the other, by one worker.
-        alone = max(alone, max(lengths, default=0) * backlog.seconds_per_step)
-        if alone > timeout_seconds and backlog.is_known:
+        alone = max(alone, max(lengths, default=0) * backlog.throughput.seconds_per_step)
+        if alone > timeout_seconds and backlog.throughput.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
                 f"The request takes about {alone:.1f} s by itself and {timeout_seconds:.3g} s are "
@@ -214,13 +186,13 @@ class Admission:
         if self.is_idle:
             self.on_idle()
 
-    def _seconds_until_free(self, tokens: float, own: Backlog) -> float:
+    def _seconds_until_free(self, tokens: float, own: Dispatcher) -> float:
         """Return the seconds until the models that have work have computed so many tokens together.
 
         Without work, or a measurement, it is an estimate for `own`, the model of the request.
         """
         works = [(each, each.tokens_before(math.inf)) for each in self._backlogs.values()]
-        busy = [(each, work) for each, work in works if work and each.is_measured]
+        busy = [(each, work) for each, work in works if work and each.throughput.is_measured]
         if len(busy) < 2:
             return _retry_after(busy[0][0] if busy else own, tokens)
         ends = sorted(
@@ -234,7 +206,7 @@ class Admission:
             seconds, rate = end, rate - own_rate
         return min(seconds, _LONGEST_RETRY_SECONDS)
 
-    def _check_client(self, client: str, cost: int, backlog: Backlog) -> None:
+    def _check_client(self, client: str, cost: int, backlog: Dispatcher) -> None:
         """Raise an error when the request is over the client's own limit."""
         limit, excess = self._clients.limit, self._clients.excess(client, cost)
         if limit is None or not excess:
@@ -255,14 +227,14 @@ def _too_large(cost: int, limit: int, setting: str) -> TooLarge:
     )
 
 
-def _retry_after(backlog: Backlog, tokens: float) -> float:
+def _retry_after(backlog: Dispatcher, tokens: float) -> float:
     """Return the seconds until so many tokens have been computed."""
-    if not backlog.is_measured:
+    if not backlog.throughput.is_measured:
         return 1.0
     return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
 
 
-def _tokens_until_in_time(backlog: Backlog, cost: int, due: float, planned: float) -> float:
+def _tokens_until_in_time(backlog: Dispatcher, cost: int, due: float, planned: float) -> float:
     """Return the tokens to compute until a request would be done within `planned` seconds.
 
     A later request is due later, so more of the queue is computed before it: the estimate starts

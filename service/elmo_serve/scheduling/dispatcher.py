@@ -159,7 +159,7 @@ class Dispatcher:
         self.model = model
         self.pool = pool
         self.queue = ModelQueue()
-        self._throughput = ThroughputEstimate(clock.now)
+        self.throughput = ThroughputEstimate(clock.now)
         self._memory = memory
         self._failures = metrics.failures
         self._batch_duration = metrics.batch_duration
@@ -192,24 +192,9 @@ class Dispatcher:
     # What admission asks
 
     @property
-    def is_measured(self) -> bool:
-        """Whether `seconds_per_token` was measured recently."""
-        return self._throughput.is_measured
-
-    @property
-    def is_known(self) -> bool:
-        """Whether `seconds_per_token` was measured, recently or when a worker started."""
-        return self._throughput.is_known
-
-    @property
-    def seconds_per_step(self) -> float:
-        """The seconds that a worker takes for a token of one long sentence; 0 if unknown."""
-        return self._throughput.seconds_per_step
-
-    @property
     def seconds_per_token(self) -> float:
         """The seconds that all ready workers together take for a token."""
-        return self._throughput.seconds_per_token / max(self.pool.ready_count, 1)
+        return self.throughput.seconds_per_token / max(self.pool.ready_count, 1)
 
     def tokens_before(self, virtual_time: float) -> float:
         """Return the tokens that are computed before a sentence with this virtual start time."""
@@ -293,7 +278,7 @@ class Dispatcher:
 
     def on_ready(self, ready: Ready) -> None:
         """Give the worker a batch."""
-        self._throughput.start_from(ready.seconds_per_token, ready.seconds_per_step)
+        self.throughput.start_from(ready.seconds_per_token, ready.seconds_per_step)
         self._schedule()
 
     def on_done(self, batch: Batch, done: Done, slot: WorkerSlot) -> None:
@@ -301,7 +286,7 @@ class Dispatcher:
         running = self._running.pop(batch.id)
         if self.traced:
             self._note_traced(running, slot)
-        self._throughput.add(
+        self.throughput.add(
             batch.tokens,
             slot.seconds,
             fullness=batch.padded_tokens / slot.budget,

@@ -11,7 +11,7 @@ from functools import partial
 from elmo_serve.errors import DeadlineExceeded, Unavailable
 from elmo_serve.metrics import Metrics
 from elmo_serve.output import Wanted
-from elmo_serve.scheduling.admission import Admission, Limits
+from elmo_serve.scheduling.admission import Admission, Admitted, Limits
 from elmo_serve.scheduling.dispatcher import Dispatcher
 from elmo_serve.scheduling.model_queue import ModelQueue
 from elmo_serve.scheduling.request import Request
@@ -122,48 +122,41 @@ class Engine:
         model = model or self.default
         if (reason := self.unavailable_reason(model)) is not None:
             raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+        dispatcher = self._dispatchers[model]
+        is_over = asyncio.get_running_loop().create_future()
         try:
-            request = await self._ended(
-                sentences, lengths, outputs, timeout_seconds, client, model, is_bulk, trace
+            admitted = self.admission.admit(lengths, timeout_seconds, client, model)
+            request = Request(
+                sentences,
+                lengths,
+                outputs,
+                admitted.tokens,
+                self._clock.now(),
+                admitted.virtual_seconds_per_token,
+                partial(_resolve, is_over),
+                is_bulk,
+                trace,
             )
+            await self._until(is_over, request, admitted, dispatcher, timeout_seconds)
             if request.error is not None:
                 raise request.error
         except DeadlineExceeded:
             self._metrics.failures.labels("deadline").inc()
             raise
-        metrics = self._dispatchers[model].metrics
-        metrics.sentences.inc(len(sentences))
-        metrics.tokens.inc(sum(lengths))
+        dispatcher.metrics.sentences.inc(len(sentences))
+        dispatcher.metrics.tokens.inc(sum(lengths))
         return _embedded(request)
 
-    async def _ended(
+    async def _until(
         self,
-        sentences: Sequence[bytes],
-        lengths: Sequence[int],
-        outputs: Sequence[Wanted],
+        is_over: asyncio.Future[None],
+        request: Request,
+        admitted: Admitted,
+        dispatcher: Dispatcher,
         timeout_seconds: float,
-        client: str,
-        model: str,
-        is_bulk: bool,
-        trace: Trace | None,
-    ) -> Request:
-        """Return a request that has all its results or an error."""
-        admitted = self.admission.admit(lengths, timeout_seconds, client, model)
-        dispatcher = self._dispatchers[model]
-        is_over = asyncio.get_running_loop().create_future()
-        on_end = partial(_resolve, is_over)
-        now = self._clock.now()
-        request = Request(
-            sentences,
-            lengths,
-            outputs,
-            admitted.tokens,
-            now,
-            admitted.virtual_seconds_per_token,
-            on_end,
-            is_bulk,
-            trace,
-        )
+    ) -> None:
+        """Run a request until it has all its results or an error, and give back what it holds."""
+        trace = request.trace
         dispatcher.requests[request] = None
         if trace is not None:
             dispatcher.traced.add(trace)
@@ -181,7 +174,6 @@ class Engine:
                 trace.end_queue(request.arrived_at, request.started_at)
             if request.missing:
                 self._withdraw(request, dispatcher)
-        return request
 
     async def _enqueue(self, request: Request, dispatcher: Dispatcher) -> None:
         """Queue the sentences, a slice in each turn of the event loop, unless one fails."""

@@ -68,7 +68,7 @@ class ClientQuotas:
 
     def excess(self, client: str, tokens: int) -> int:
         """Return by how much `tokens` more would exceed the client's limit; 0 when they fit."""
-        return 0 if self.limit is None else max(0, self.used(client) + tokens - self.limit)
+        return (self._budgets.get(client) or Budget(self.limit)).excess(tokens)
 
     def hold(self, client: str, tokens: int) -> Hold:
         """Count `tokens` as used by a client until they are given back."""
