@@ -114,15 +114,6 @@ def timeout_seconds(scope: "Scope", most: float) -> float:
     return min(seconds, most)
 
 
-def check_json(scope: "Scope") -> None:
-    """Check that the headers announce JSON, without compression.
-
-    Raises:
-        UnsupportedMediaType: they announce something else.
-    """
-    media_type(scope)
-
-
 def media_type(scope: "Scope", *others: str) -> str:
     """Return the media type of the body: JSON, also where none is announced, or one of `others`.
 

@@ -96,7 +96,7 @@ class LoadShedder:
         if not cost:
             return None
         try:
-            headers.check_json(scope)
+            headers.media_type(scope)
             timeout = headers.timeout_seconds(scope, self._timeout_seconds)
         except RequestError:
             return None

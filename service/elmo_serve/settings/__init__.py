@@ -4,7 +4,7 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
@@ -28,6 +28,11 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
 
 
+_File = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a file"})]
+_Folder = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a folder"})]
+_Seconds = Annotated[float, Field(gt=0, le=_DAY, allow_inf_nan=False)]
+
+
 class Settings(BaseModel):
     """Checked settings. Batch and queue sizes count the two boundary tokens of each sentence."""
 
@@ -46,11 +51,10 @@ class Settings(BaseModel):
         "the default of a request. NAME=PATH gives a model another name.",
         json_schema_extra={"allowed": "names and paths with commas: english,original,pt=path"},
     )
-    cache: Path | None = Field(
+    cache: _Folder = Field(
         None,
         description="Folder of the published models, made when it is missing; unset: elmo-serve "
         "in the user's cache folder.",
-        json_schema_extra={"allowed": "the path of a folder"},
     )
     mirror: str | None = Field(
         None,
@@ -63,17 +67,15 @@ class Settings(BaseModel):
         description="Whether published models may only be taken from the cache folder.",
         json_schema_extra={"allowed": "true or false"},
     )
-    word_vectors: Path | None = Field(
+    word_vectors: _File = Field(
         None,
         description="File of static word vectors that requests can append: GloVe, word2vec, "
         "fastText or safetensors, gzip or not. Read once into the cache folder.",
-        json_schema_extra={"allowed": "the path of a file"},
     )
-    softmax: Path | None = Field(
+    softmax: _File = Field(
         None,
         description="File of the softmax of the first model, where it does not lie with the model: "
         "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
-        json_schema_extra={"allowed": "the path of a file"},
     )
     softmax_words: int | None = Field(
         None,
@@ -81,11 +83,10 @@ class Settings(BaseModel):
         description="Words of a softmax that are used, the first and most frequent ones; unset: "
         "all of them.",
     )
-    warm_start: Path | None = Field(
+    warm_start: _File = Field(
         None,
         description="Text, one tokenised sentence a line, read four times, after whose state every "
         "sentence starts; unset: zeros, or the state that is kept with the model.",
-        json_schema_extra={"allowed": "the path of a file"},
     )
     index: tuple[Path, ...] = Field(
         (),
@@ -117,17 +118,15 @@ class Settings(BaseModel):
         json_schema_extra={"allowed": "an address or a host name"},
     )
     port: int = Field(8000, ge=0, le=65_535, description="Port to listen on; 0 for any free one.")
-    tasks: Path | None = Field(
+    tasks: _Folder = Field(
         None,
         description="Folder of the task files, made when it is missing; unset: elmo-serve/tasks in "
         "the user's data folder.",
-        json_schema_extra={"allowed": "the path of a folder"},
     )
-    scratch: Path | None = Field(
+    scratch: _Folder = Field(
         None,
         description="Folder of the vectors of the fit that runs, ELMO_MAX_JOB_BYTES at most, made "
         "when it is missing; unset: ELMO_CACHE, or the temporary folder of a user without a home.",
-        json_schema_extra={"allowed": "the path of a folder"},
     )
     max_sentence_tokens: int = Field(
         35_000, ge=1, le=100_000, description="Longest sentence, in tokens without its boundaries."
@@ -167,18 +166,12 @@ class Settings(BaseModel):
         description="Bytes of responses admitted and not yet sent, over all requests; a single "
         "request above it is answered 413.",
     )
-    request_timeout_seconds: float = Field(
+    request_timeout_seconds: _Seconds = Field(
         60.0,
-        gt=0,
-        le=_DAY,
-        allow_inf_nan=False,
         description="Longest time for a request in seconds, which X-Request-Timeout can shorten.",
     )
-    client_timeout_seconds: float = Field(
+    client_timeout_seconds: _Seconds = Field(
         30.0,
-        gt=0,
-        le=_DAY,
-        allow_inf_nan=False,
         description="Longest time in seconds for a client to send the head of a request, or to "
         "read nothing of a response.",
     )

@@ -80,7 +80,7 @@ def test_any_other_timeout_is_refused(sent: str) -> None:
     ],
 )
 def test_uncompressed_json_is_accepted(sent: dict[str, str]) -> None:
-    headers.check_json(http_scope(**sent))
+    headers.media_type(http_scope(**sent))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_uncompressed_json_is_accepted(sent: dict[str, str]) -> None:
 )
 def test_another_type_or_coding_is_refused(sent: dict[str, str], message: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=message):
-        headers.check_json(http_scope(**sent))
+        headers.media_type(http_scope(**sent))
 
 
 def test_accept_headers_are_bounded_together() -> None:

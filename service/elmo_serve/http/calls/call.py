@@ -52,7 +52,7 @@ class EmbeddingCall:
         self._memory = ExitStack()
         self._body_bytes = 0
         self._trace: Trace | None = self.scope["state"].get("trace")
-        headers.check_json(self.scope)
+        headers.media_type(self.scope)
 
     def __enter__(self) -> Self:
         self._wait = self.server.waits.begin().__enter__()
@@ -95,13 +95,7 @@ class EmbeddingCall:
         tokenizer: str | None = None,
         truncate: Side | None = None,
     ) -> TokenizedTexts:
-        """Return the tokens of a body, whose texts other processes split.
-
-        Args:
-            model: the model that the tokens are for.
-            body: the parsed body.
-            tokenizer: a name of a tokenizer; None means the one of the model.
-            truncate: the side that a text with too many tokens is cut from; None refuses it.
+        """Return the tokens of a body as `tokenize.tokenize` does, and count its warnings.
 
         Raises:
             DeadlineExceeded: the time was over before.

@@ -78,7 +78,7 @@ async def put_task(
 
     Its model is the one of the query, else the one of the body, else the first one.
     """
-    headers.check_json(request.scope)
+    headers.media_type(request.scope)
     # The server process parses this body itself, so its size is limited: a body of 8 MiB with a
     # million unknown fields would stop the event loop for seconds.
     async with server.received(request, MAX_FILE_BYTES) as sent:
