@@ -1,11 +1,10 @@
 """Errors on the wire: each with its status, its place, and words that name the good values."""
 
+import asyncio
 import json
 import socket
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,8 +13,9 @@ import pytest
 
 from elmo_serve.errors import TYPE_PREFIX
 from elmo_serve.settings import Settings
+from tests.support.engines import until
 from tests.support.errors import ERRORS
-from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.in_process import InProcess, in_process
 from tests.support.servers import Running
 
 JSON = {"Content-Type": "application/json"}
@@ -55,7 +55,7 @@ def raw(server: Running, head: str, body: bytes = b"") -> Iterator[bytes]:
             return
 
 
-def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body(tmp_path: Path) -> None:
+async def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body() -> None:
     fine, bad = {"tokens": ["a"]}, {"text": "the !raises"}
     bodies: list[tuple[str, dict[str, Any], str]] = [
         ("/embed", {"sentences": [["a"], ["!raises"]]}, "/sentences/1"),
@@ -66,11 +66,12 @@ def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body(tmp_p
             "/pairs/1/1",
         ),
     ]
-    with gated(tmp_path) as server, server.client() as client:
+    async with in_process() as serving:
         for path, body, place in bodies:
-            members = problem(client.post(path, json=body), "sentence-failed")
+            members = problem(await serving.client.post(path, json=body), "sentence-failed")
             assert [fault["pointer"] for fault in members["errors"]] == [place]
-        answer = client.post("/v1/embeddings", json={"input": [["a"], ["!raises"]]})
+        body = {"input": [["a"], ["!raises"]]}
+        answer = await serving.client.post("/v1/embeddings", json=body)
 
     assert (answer.status_code, answer.json()["error"]["param"]) == (500, "input")
 
@@ -366,40 +367,34 @@ def test_a_deadline_that_passes_is_504(slow: Running, value: str) -> None:
     assert " s" in members["detail"]
 
 
-@contextmanager
-def held(server: Running, sentences: int, **headers: str) -> Iterator[Future[httpx.Response]]:
+@asynccontextmanager
+async def held(serving: InProcess, sentences: int, **headers: str) -> AsyncIterator[None]:
     """Hold a request of one-token sentences behind a closed gate, and answer it in the end."""
     bulk = {"sentences": [[f"{index}"] for index in range(sentences)], "pooling": "mean"}
-    close_gate(server)
-    with ThreadPoolExecutor(1) as pool, server.client(headers=headers) as client:
-        held = pool.submit(client.post, "/embed", json=bulk, timeout=600)
-        server.until(lambda: server.metric("elmo_queue_sentences") > 0)
-        try:
-            yield held
-        finally:
-            open_gate(server)
-            assert held.result().status_code == 200
+    serving.worker.close()
+    held = asyncio.ensure_future(serving.client.post("/embed", json=bulk, headers=headers))
+    await until(lambda: serving.server.engine.admission.outstanding > 0)
+    yield
+    serving.worker.open()
+    assert (await held).status_code == 200
 
 
-def test_a_full_queue_is_503_and_says_when_to_come_again(tmp_path: Path) -> None:
+async def test_a_full_queue_is_503_and_says_when_to_come_again() -> None:
     """Whole or not at all: the second request does not fit beside the first, the third does."""
     bulk = {"sentences": [[f"{index}"] for index in range(1_800)], "pooling": "mean"}
-    with (
-        gated(tmp_path, max_queue_tokens=6_000, request_timeout_seconds=86_400) as server,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        with held(server, 1_800):
-            second = httpx.post(server.url + "/embed", json=bulk)
-            small = {"sentences": [["small"]]}
-            third = pool.submit(httpx.post, server.url + "/embed", json=small, timeout=600)
+    small = {"sentences": [["small"]]}
+    async with in_process(max_queue_tokens=6_000, request_timeout_seconds=86_400) as serving:
+        async with held(serving, 1_800):
+            second = await serving.client.post("/embed", json=bulk)
+            third = asyncio.ensure_future(serving.client.post("/embed", json=small))
 
             members = problem(second, "overloaded")
             assert "6000 tokens" in members["detail"]
             assert 1 <= int(second.headers["retry-after"]) <= 60
-        assert third.result().status_code == 200
+        assert (await third).status_code == 200
 
 
-def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) -> None:
+async def test_a_client_over_its_share_is_429_and_another_is_answered() -> None:
     """A client is a key. The first call is the whole share, so nothing fits beside it."""
     limits: dict[str, Any] = {
         "max_client_tokens": 3_000,
@@ -408,17 +403,16 @@ def test_a_client_over_its_share_is_429_and_another_is_answered(tmp_path: Path) 
     }
     small = {"sentences": [["small"]]}
     mine, yours = ({"Authorization": f"Bearer {key}"} for key in ("mine", "yours"))
-    with gated(tmp_path, **limits) as server, ThreadPoolExecutor(1) as pool:
-        url = server.url + "/embed"
-        with held(server, 1_000, **mine):
-            second = httpx.post(url, json=small, headers=mine)
-            third = pool.submit(httpx.post, url, json=small, headers=yours, timeout=600)
+    async with in_process(**limits) as serving:
+        async with held(serving, 1_000, **mine):
+            second = await serving.client.post("/embed", json=small, headers=mine)
+            third = asyncio.ensure_future(serving.client.post("/embed", json=small, headers=yours))
 
             members = problem(second, "client-over-share")
             assert second.status_code == 429
             assert "3000 of its 3000 tokens" in members["detail"]
             assert int(second.headers["retry-after"]) >= 1
-        assert third.result().status_code == 200
+        assert (await third).status_code == 200
 
 
 def test_limits_are_413_and_named_with_their_values(narrow_client: httpx.Client) -> None:

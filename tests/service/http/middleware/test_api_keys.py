@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from tests.conftest import KEY
-from tests.support.servers import SMALL, Running, running
+from tests.support.in_process import in_process
+from tests.support.servers import Running
 
 
 @pytest.mark.parametrize("path", ["/info", "/tasks", "/tasks/ner", "/docsx", "/no"])
@@ -35,17 +36,22 @@ def test_each_key_is_accepted(narrow: Running, value: str) -> None:
     assert answer.status_code == 200
 
 
-def test_keys_of_a_file_are_accepted_and_not_logged(tmp_path: Path) -> None:
+async def test_keys_of_a_file_are_accepted_and_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "keys"
     file.write_text("# two of them\nfrom-a-file\nanother-one\n")
-    with running(tmp_path, model=SMALL, api_keys_file=file, log_level="debug") as server:
+    keys = ("from-a-file", "another-one", "# two of them", "two", "from-a-fil", "x")
+    caplog.set_level("DEBUG", "elmo_serve")
+    async with in_process(api_keys_file=str(file)) as serving:
+        headers = [{"Authorization": f"Bearer {key}"} for key in keys]
         statuses = [
-            httpx.get(server.url + "/tasks", headers={"Authorization": f"Bearer {key}"}).status_code
-            for key in ("from-a-file", "another-one", "# two of them", "two", "from-a-fil", "x")
+            (await serving.client.get("/tasks", headers=each)).status_code for each in headers
         ]
-        log = server.log
+    log = str([vars(record) for record in caplog.records])
 
     assert statuses == [200, 200, 401, 401, 401, 401]
+    assert "/tasks" in log
     assert "from-a-file" not in log
     assert "another-one" not in log
 

@@ -1,20 +1,23 @@
 """GET /metrics: for Prometheus, in both of its formats."""
 
-import json
+import asyncio
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import httpx
+import orjson
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import Message
 
-from tests.support.gated_server import close_gate, gated, open_gate
-from tests.support.raw_http import HEAD, connected
+from tests.support.asgi import http_scope, pieces
+from tests.support.engines import until
+from tests.support.in_process import InProcess, in_process
 from tests.support.servers import Running
 
 CONTRACT = (
@@ -150,46 +153,66 @@ def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Ru
     assert server.metric("elmo_token_cache_hits_total") >= hits + 2
 
 
-@pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Running]:
+@asynccontextmanager
+async def closed() -> AsyncIterator[InProcess]:
     """A server whose worker finishes no batch until its gate is opened."""
-    with gated(tmp_path, max_sentence_tokens=1, max_batch_tokens=300) as server:
-        close_gate(server)
-        yield server
+    limits = {"max_sentence_tokens": 1, "max_batch_tokens": 300}
+    async with in_process(is_open=False, **limits) as serving:
+        yield serving
 
 
-def test_queued_sentences_of_a_client_that_leaves_are_not_computed(closed: Running) -> None:
-    body = json.dumps({"sentences": [[f"left {index}"] for index in range(4_000)]}).encode()
-    with connected(closed) as connection:
-        connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        closed.until(lambda: closed.metric("elmo_queue_sentences") > 3_000)
-    closed.until(lambda: closed.metric("elmo_queue_sentences") == 0)
-    cancelled = closed.metric("elmo_cancelled_sentences_total", stage="queued")
-    open_gate(closed)
-
-    assert cancelled > 3_000
-    answered = httpx.post(closed.url + "/embed", json={"sentences": [["next"]]}, timeout=600)
-    assert answered.status_code == 200
-    assert closed.metric("elmo_batch_sentences_sum") == 4_000 - cancelled + 1
-    assert closed.metric("elmo_http_requests_total", route="/embed", status="499") == 1
+def value(serving: InProcess, name: str, **labels: str) -> float:
+    serving.server.metrics.snapshot()
+    return serving.server.metrics.registry.get_sample_value(f"elmo_{name}", labels) or 0.0
 
 
-def test_queued_sentences_of_a_request_that_is_late_are_not_computed(closed: Running) -> None:
+async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> None:
+    async with closed() as serving:
+        model = {"model": serving.server.models.first.name}
+        body = orjson.dumps({"sentences": [[f"left {index}"] for index in range(4_000)]})
+        received, left = pieces(body), asyncio.Event()
+
+        async def receive() -> Message:
+            message = await received()
+            if message["type"] == "http.disconnect":
+                await left.wait()
+            return message
+
+        async def send(message: Message) -> None:
+            raise AssertionError("a client that has left gets no response")
+
+        scope = dict(http_scope("/embed", content_type="application/json"))
+        scope |= {"query_string": b"", "raw_path": b"/embed", "app": serving.app}
+        asked = asyncio.ensure_future(serving.app(scope, receive, send))
+        await until(lambda: value(serving, "queue_sentences", **model) > 3_000)
+        left.set()
+        await asked
+        await until(lambda: value(serving, "queue_sentences", **model) == 0)
+        cancelled = value(serving, "cancelled_sentences_total", stage="queued", **model)
+        serving.worker.open()
+
+        assert cancelled > 3_000
+        answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
+        assert answered.status_code == 200
+        assert value(serving, "batch_sentences_sum", **model) == 4_000 - cancelled + 1
+        labels = {"method": "POST", "route": "/embed", "status": "499"}
+        assert value(serving, "http_requests_total", **labels) == 1
+
+
+async def test_queued_sentences_of_a_request_that_is_late_are_not_computed() -> None:
     body = {"sentences": [[f"late {index}"] for index in range(4_000)]}
+    async with closed() as serving:
+        model = {"model": serving.server.models.first.name}
+        answer = await serving.client.post("/embed", json=body, headers={"X-Request-Timeout": "1"})
 
-    answer = httpx.post(
-        closed.url + "/embed", json=body, headers={"X-Request-Timeout": "2"}, timeout=600
-    )
-
-    assert answer.status_code == 504
-    # Withdrawn a slice in each turn of the event loop, the last ones after the answer.
-    closed.until(lambda: closed.metric("elmo_queue_sentences") == 0)
-    open_gate(closed)
-    httpx.post(
-        closed.url + "/embed", json={"sentences": [["next"]]}, timeout=600
-    ).raise_for_status()
-    assert closed.metric("elmo_batch_sentences_sum") < 1_000
-    assert closed.metric("elmo_failures_total", reason="deadline") == 1
+        assert answer.status_code == 504
+        # Withdrawn a slice in each turn of the event loop, the last ones after the answer.
+        await until(lambda: value(serving, "queue_sentences", **model) == 0)
+        serving.worker.open()
+        answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
+        assert answered.status_code == 200
+        assert value(serving, "batch_sentences_sum", **model) < 1_000
+        assert value(serving, "failures_total", reason="deadline") == 1
 
 
 def test_metrics_are_open_where_keys_are_asked_for(narrow: Running) -> None:
