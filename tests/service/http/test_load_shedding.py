@@ -1,18 +1,19 @@
 """Load shedding: a full queue refuses requests from their headers, and keeps the connection."""
 
+import asyncio
 import json
-import re
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
+from tests.support.in_process import InProcess, in_process
 from tests.support.servers import Running
 
 LIMIT = 10_000
@@ -176,34 +177,52 @@ def test_a_request_that_never_has_room_is_not_told_to_come_again(server: Running
         assert "ELMO_MAX_QUEUE_TOKENS" in answered.json()["detail"]
 
 
-def test_refusals_are_counted_one_by_one_and_logged_together(tmp_path: Path) -> None:
-    with gated(tmp_path, max_queue_tokens=LIMIT, request_timeout_seconds=600) as server:
-        httpx.post(server.url + "/embed", content=LARGE, timeout=60).raise_for_status()
-        with full(server), connected(server) as connection:
-            for _ in range(20):
-                connection.sendall(head(len(LARGE)))
-                assert answer(connection)[0] == 503
-                connection.sendall(LARGE)
-            labels = {"method": "POST", "route": "/embed", "status": "503"}
-            assert server.metric("elmo_http_requests_total", **labels) == 20
-            server.until(lambda: sum(logged(server)) == 20)
-        assert len(logged(server)) < 20
-        assert " status=503" not in server.log
+@asynccontextmanager
+async def full_here(*seen: bytes) -> AsyncIterator[InProcess]:
+    """Fill the queue of a server in this process that has seen these bodies."""
+    bulk = {"sentences": [[f"{i}-{j}" for j in range(13)] for i in range(500)], "layers": "top"}
+    async with in_process(max_queue_tokens=LIMIT, request_timeout_seconds=600) as serving:
+        for content in seen:
+            (await serving.client.post("/embed", content=content)).raise_for_status()
+        serving.worker.close()
+        held = asyncio.ensure_future(serving.client.post("/embed", json=bulk))
+        await until(lambda: serving.server.engine.admission.outstanding > 0.5 * LIMIT)
+        yield serving
+        serving.worker.open()
+        assert (await held).status_code == 200
 
 
-def logged(server: Running) -> list[int]:
+def shed(caplog: pytest.LogCaptureFixture) -> list[int]:
     """Return the numbers of requests in the log lines about refusals."""
-    return [int(number) for number in re.findall(r"requests shed requests=(\d+)", server.log)]
+    lines = [vars(each) for each in caplog.records if each.message == "requests shed"]
+    return [line["requests"] for line in lines]
 
 
-def test_the_estimate_is_the_sparsest_recent_body_of_a_size(tmp_path: Path) -> None:
+async def test_refusals_are_counted_one_by_one_and_logged_together(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "elmo_serve")
+    async with full_here(LARGE) as serving:
+        for _ in range(20):
+            assert (await serving.client.post("/embed", content=LARGE)).status_code == 503
+        labels = {"method": "POST", "route": "/embed", "status": "503"}
+        found = serving.server.metrics.registry.get_sample_value
+        assert found("elmo_http_requests_total", labels) == 20
+        while sum(shed(caplog)) < 20:
+            await asyncio.sleep(0.05)
+
+    assert len(shed(caplog)) < 20
+    assert not [each for each in caplog.records if vars(each).get("status") == 503]
+
+
+async def test_the_estimate_is_the_sparsest_recent_body_of_a_size(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     few = json.dumps({"sentences": [["a" * len(LARGE)]], "layers": "top"}).encode()
-    with gated(tmp_path, max_queue_tokens=LIMIT, request_timeout_seconds=600) as server:
-        for content in (LARGE, few):
-            httpx.post(server.url + "/embed", content=content, timeout=60).raise_for_status()
-        with full(server), connected(server) as connection:
-            connection.sendall(head(len(LARGE)) + LARGE)
+    caplog.set_level("INFO", "elmo_serve")
+    async with full_here(LARGE, few) as serving:
+        answered = await serving.client.post("/embed", content=LARGE)
 
-            _, _, body = answer(connection)
-        assert "tokens are queued" in json.loads(body)["detail"], "it was read, and refused then"
-        assert "requests shed" not in server.log
+        assert "tokens are queued" in answered.json()["detail"], "it was read, and refused then"
+        assert not serving.server.load_shedder.is_shedding
+    assert not shed(caplog)
