@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -192,37 +194,54 @@ async def full_here(*seen: bytes) -> AsyncIterator[InProcess]:
         assert (await held).status_code == 200
 
 
-def shed(caplog: pytest.LogCaptureFixture) -> list[int]:
-    """Return the numbers of requests in the log lines about refusals."""
-    lines = [vars(each) for each in caplog.records if each.message == "requests shed"]
-    return [line["requests"] for line in lines]
+class Lines(logging.Handler):
+    """Keeps the log lines of this server, and sets `shed` when 20 refusals are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[dict[str, Any]] = []
+        self.shed = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(vars(record))
+        if sum(self.refusals) == 20:
+            self.shed.set()
+
+    @property
+    def refusals(self) -> list[int]:
+        """The numbers of requests in the lines about refusals."""
+        return [each["requests"] for each in self.lines if each["msg"] == "requests shed"]
 
 
-async def test_refusals_are_counted_one_by_one_and_logged_together(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO", "elmo_serve")
+@pytest.fixture
+async def log() -> AsyncIterator[Lines]:
+    logger, lines = logging.getLogger("elmo_serve"), Lines()
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(lines)
+    yield lines
+    logger.removeHandler(lines)
+    logger.setLevel(before)
+
+
+async def test_refusals_are_counted_one_by_one_and_logged_together(log: Lines) -> None:
     async with full_here(LARGE) as serving:
         for _ in range(20):
             assert (await serving.client.post("/embed", content=LARGE)).status_code == 503
         labels = {"method": "POST", "route": "/embed", "status": "503"}
         found = serving.server.metrics.registry.get_sample_value
         assert found("elmo_http_requests_total", labels) == 20
-        while sum(shed(caplog)) < 20:
-            await asyncio.sleep(0.05)
+        await log.shed.wait()
 
-    assert len(shed(caplog)) < 20
-    assert not [each for each in caplog.records if vars(each).get("status") == 503]
+    assert len(log.refusals) < 20
+    assert not [line for line in log.lines if line.get("status") == 503]
 
 
-async def test_the_estimate_is_the_sparsest_recent_body_of_a_size(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_the_estimate_is_the_sparsest_recent_body_of_a_size(log: Lines) -> None:
     few = json.dumps({"sentences": [["a" * len(LARGE)]], "layers": "top"}).encode()
-    caplog.set_level("INFO", "elmo_serve")
     async with full_here(LARGE, few) as serving:
         answered = await serving.client.post("/embed", content=LARGE)
 
         assert "tokens are queued" in answered.json()["detail"], "it was read, and refused then"
         assert not serving.server.load_shedder.is_shedding
-    assert not shed(caplog)
+    assert not log.refusals
