@@ -14,7 +14,8 @@ from elmo_serve.errors import Overloaded
 from elmo_serve.http.load_shedding import EarlyRefusal
 from elmo_serve.http.middleware.context import RequestMetrics
 from elmo_serve.metrics import Metrics
-from tests.service.http.test_load_shedding import LARGE, answer, connected, full, head, server
+from tests.service.http.test_load_shedding import LARGE, answer, full, head, server
+from tests.support.raw_http import connected
 from tests.support.servers import Running
 
 __all__ = ["server"]  # a fixture

@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from tests.support.engines import until
 from tests.support.gated_server import close_gate, gated, open_gate
 from tests.support.in_process import InProcess, in_process
+from tests.support.raw_http import connected
 from tests.support.servers import Running
 
 LIMIT = 10_000
@@ -55,21 +55,9 @@ def full(server: Running) -> Iterator[None]:
         held.join()
 
 
-def address(server: Running) -> tuple[str, int]:
-    parts = urlsplit(server.url)
-    assert parts.hostname is not None and parts.port is not None
-    return parts.hostname, parts.port
-
-
 def head(length: int, *fields: str) -> bytes:
     lines = ["POST /embed HTTP/1.1", "Host: x", f"Content-Length: {length}", *fields]
     return "\r\n".join([*lines, "", ""]).encode()
-
-
-@contextmanager
-def connected(server: Running) -> Iterator[socket.socket]:
-    with socket.create_connection(address(server), timeout=20) as connection:
-        yield connection
 
 
 def answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:

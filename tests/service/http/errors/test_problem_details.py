@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from elmo_serve.errors import TYPE_PREFIX
-from elmo_serve.settings import Settings
 from tests.support.engines import until
 from tests.support.errors import ERRORS
 from tests.support.in_process import InProcess, in_process
@@ -40,19 +37,6 @@ def problem(response: httpx.Response, slug: str) -> dict[str, Any]:
 
 def refused(client: httpx.Client, slug: str = "invalid-request", **body: Any) -> dict[str, Any]:
     return problem(client.post("/embed", json=body), slug)
-
-
-def raw(server: Running, head: str, body: bytes = b"") -> Iterator[bytes]:
-    """Send bytes, and yield what comes back until the server has nothing more to say for now."""
-    address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=5) as connection:
-        connection.sendall(head.replace("\n", "\r\n").encode("latin-1") + body)
-        connection.settimeout(0.3)
-        try:
-            while data := connection.recv(65536):
-                yield data
-        except TimeoutError:
-            return
 
 
 async def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body() -> None:
@@ -199,7 +183,9 @@ def test_a_body_that_breaks_the_schema_is_422_with_pointers(
     assert said in members["detail"]
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1" + "0" * 400]
+)
 def test_numbers_are_finite(client: httpx.Client, number: str) -> None:
     content = f'{{"sentences": [], "mix": {{"weights": [1, 2, {number}]}}}}'
 
@@ -442,34 +428,6 @@ def test_a_sentence_over_the_limit_is_pointed_to(narrow_client: httpx.Client) ->
     assert problem(response, "too-large")["errors"][0]["pointer"] == "/sentences/1"
 
 
-def test_a_body_too_large_is_refused_before_it_comes(server: Running) -> None:
-    limit = Settings().max_body_bytes
-    head = "POST /embed HTTP/1.1\nHost: x\nContent-Type: application/json\n"
-    head += f"Content-Length: {limit + 1}\n"
-
-    for expect in ("", "Expect: 100-continue\n"):
-        answer = b"".join(raw(server, head + expect + "\n"))
-
-        assert answer.startswith(b"HTTP/1.1 413 ")
-        assert b"application/problem+json" in answer
-        assert str(limit).encode() in answer
-
-
-def test_a_body_without_length_is_refused_where_it_grows_too_large(
-    narrow_client: httpx.Client,
-) -> None:
-    pieces = (b" " * 100 for _ in range(11))
-
-    problem(narrow_client.post("/embed", content=pieces, headers=JSON), "too-large")
-
-
-def test_what_the_limit_allows_is_allowed(narrow_client: httpx.Client) -> None:
-    body = json.dumps({"sentences": [["x"]]}).ljust(1_000)
-
-    assert narrow_client.post("/embed", content=body, headers=JSON).status_code == 200
-    assert narrow_client.post("/embed", content=body + " ", headers=JSON).status_code == 413
-
-
 def test_nothing_acceptable_is_406_before_any_work(client: httpx.Client, server: Running) -> None:
     before = server.metric("elmo_sentences_total")
 
@@ -480,12 +438,6 @@ def test_nothing_acceptable_is_406_before_any_work(client: httpx.Client, server:
     for media_type in ("application/json", "application/x-npz", "application/vnd.safetensors"):
         assert media_type in members["detail"]
     assert server.metric("elmo_sentences_total") == before
-
-
-def test_what_is_no_http_is_the_servers_own_400(server: Running) -> None:
-    answer = b"".join(raw(server, "GET /\x00 HTTP/1.1\nHost: x\n\n"))
-
-    assert answer.startswith(b"HTTP/1.1 400 ")
 
 
 def test_no_message_repeats_a_long_value(client: httpx.Client) -> None:
