@@ -16,7 +16,8 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmo_serve import logs
-from elmo_serve.http.calls.body import Body, RequestWaits, not_received
+from elmo_serve.errors import DeadlineExceeded
+from elmo_serve.http.calls.body import NOT_RECEIVED, Body, RequestWaits
 from elmo_serve.http.calls.parse import RequestLimits
 from elmo_serve.http.helpers.fit_pool import FitParser
 from elmo_serve.http.helpers.json_pool import JsonWorkerPool
@@ -121,7 +122,7 @@ class Server:
         """
         seconds = self.settings.request_timeout_seconds
         with self.waits.begin() as wait, Body(request.scope, self.receiving, most_bytes) as body:
-            wait.limit(seconds, lambda: not_received(seconds))
+            wait.limit(seconds, lambda: DeadlineExceeded(NOT_RECEIVED.format(seconds)))
             await body.receive(request.receive)
             yield body
 

@@ -183,11 +183,11 @@ class Dispatcher:
 
     def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> None:
         """Drop those jobs of an ended request that no other request waits for."""
-        withdrawn = self.queue.withdraw(request, jobs)
-        if withdrawn.running:
+        queued, running = self.queue.withdraw(request, jobs)
+        if running:
             self._drop()
-        self.metrics.cancelled_queued.inc(withdrawn.queued)
-        self.metrics.cancelled_running.inc(withdrawn.running)
+        self.metrics.cancelled_queued.inc(queued)
+        self.metrics.cancelled_running.inc(running)
 
     # What admission asks
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from elmo_serve.output import Wanted
 from elmo_serve.scheduling.fair_queue import FairQueue
 from elmo_serve.scheduling.request import JobState, Request, SentenceJob
-
-
-class Withdrawn(NamedTuple):
-    """The number of sentences that no request wants any more, by the state of their jobs."""
-
-    queued: int
-    running: int
 
 
 class ModelQueue:
@@ -77,8 +69,10 @@ class ModelQueue:
         request.next_virtual_start = virtual_start
         self._fair.add(new)
 
-    def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> Withdrawn:
+    def withdraw(self, request: Request, jobs: Sequence[SentenceJob]) -> tuple[int, int]:
         """Take an ended request off some of its jobs; a job that nobody else wants is dropped.
+
+        Returns the numbers of dropped jobs that were queued, and that were running.
 
         A job that runs may be computed no further, so a later request for its sentence gets a job
         of its own.
@@ -102,7 +96,7 @@ class ModelQueue:
                 has_dropped_retry = True
         if has_dropped_retry:
             self._filter_retries()
-        return Withdrawn(queued, running)
+        return queued, running
 
     def next_interactive(self, requests: Iterable[Request], budget: int) -> list[SentenceJob]:
         """Remove and return a batch of the interactive ones among some requests.

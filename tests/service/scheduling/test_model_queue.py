@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_serve.errors import Unavailable
-from elmo_serve.scheduling.model_queue import ModelQueue, Withdrawn, halves, padded_tokens
+from elmo_serve.scheduling.model_queue import ModelQueue, halves, padded_tokens
 from elmo_serve.scheduling.quotas import Budget
 from elmo_serve.scheduling.request import JobState, Request, SentenceJob
 from tests.support.requests import request_of, vectors_of
@@ -25,7 +25,7 @@ def done(queue: ModelQueue, jobs: list[SentenceJob]) -> None:
         job.answer(VECTORS, 0.0)
 
 
-def end(queue: ModelQueue, request: Request) -> Withdrawn:
+def end(queue: ModelQueue, request: Request) -> tuple[int, int]:
     """End a request as the engine does when its client leaves."""
     request.end()
     return queue.withdraw(request, request.jobs)
@@ -105,7 +105,7 @@ def test_withdrawn_sentences_are_dropped_wherever_they_wait() -> None:
     run(runs + retried)
     queue.retry(retried)
 
-    assert end(queue, request) == Withdrawn(queued=8, running=4)
+    assert end(queue, request) == (8, 4)
     assert (queue.sentences, queue.tokens) == (0, 0)
     assert queue.next_jobs(1_000) == []
     queue.retry(runs)  # the worker is lost: nobody wants this batch any more
@@ -118,7 +118,7 @@ def test_a_sentence_that_another_request_wants_stays() -> None:
     queue.add(leaves, 2)
     queue.add(stays, 1)
 
-    assert end(queue, leaves) == Withdrawn(queued=1, running=0)
+    assert end(queue, leaves) == (1, 0)
     assert queue.next_jobs(100) == stays.jobs
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge, Unavailable
+from elmo_serve.errors import Overloaded, TooLarge, Unavailable
 from elmo_serve.http import headers
 from elmo_serve.scheduling.quotas import Budget, Hold
 
@@ -20,6 +20,8 @@ SMALL_BODY_BYTES: Final = 1 << 15
 the event loop; another process takes 0.3 ms of it, and 1 to 3 ms in all. A larger value blocks the
 event loop longer: a body made for it, of 64 KiB, for 4 ms. The budget of all bodies does not count
 them: 1,024 connections hold 32 MiB of them."""
+
+NOT_RECEIVED: Final = "The body had not come within {:g} s."
 
 _RETRY_SECONDS: Final = 1.0
 
@@ -116,11 +118,6 @@ class Body:
                 f"(ELMO_MAX_RECEIVING_BYTES); {size - self._reserved} more do not fit.",
                 retry_after=_RETRY_SECONDS,
             )
-
-
-def not_received(timeout_seconds: float) -> DeadlineExceeded:
-    """Return the error for a body that takes too long."""
-    return DeadlineExceeded(f"The body had not come within {timeout_seconds:g} s.")
 
 
 class RequestWaits:

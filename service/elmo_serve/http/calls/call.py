@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 from elmo_serve.errors import DeadlineExceeded, SentenceFailed
 from elmo_serve.http import headers
 from elmo_serve.http.calls.answer import ChunkedResponse
-from elmo_serve.http.calls.body import SMALL_BODY_BYTES, Body, not_received
+from elmo_serve.http.calls.body import NOT_RECEIVED, SMALL_BODY_BYTES, Body
 from elmo_serve.http.calls.parse import Parsed, RequestT, parse
 from elmo_serve.http.calls.tokenize import tokenize
 from elmo_serve.http.helpers.text_pool import Side, TokenizedTexts
@@ -27,6 +27,8 @@ from elmo_serve.tracing.trace import Trace
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_NOT_WRITTEN: Final = "The vectors were there, but not yet the answer, after {:g} s."
 
 VECTORS_FACTOR: Final = 1
 """Memory of a small response that is computed from the vectors, against these."""
@@ -76,7 +78,7 @@ class EmbeddingCall:
             DisconnectError: the client left.
         """
         server, limits = self.server, self.server.request_limits
-        with self._limited(not_received), Body(self.scope, server.receiving) as body:
+        with self._limited(NOT_RECEIVED), Body(self.scope, server.receiving) as body:
             await body.receive(self._receive)
             self._wait.end_on_disconnect(self._receive)
             self._body_bytes = body.size
@@ -101,7 +103,7 @@ class EmbeddingCall:
             DeadlineExceeded: the time was over before.
             ServiceError: see `tokenize.tokenize`.
         """
-        with self._limited(_not_split):
+        with self._limited("The texts were not split into tokens within {:g} s."):
             found = await tokenize(
                 self.server, model.info, body, tokenizer=tokenizer, truncate=truncate
             )
@@ -169,7 +171,7 @@ class EmbeddingCall:
         Raises:
             DeadlineExceeded: the time was over before.
         """
-        with self._limited(_not_written):
+        with self._limited(_NOT_WRITTEN):
             return await self.server.json_workers.write(embedded.vectors, as_objects=as_objects)
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -178,7 +180,7 @@ class EmbeddingCall:
         Raises:
             DeadlineExceeded: the time was over before. The thread ends its work for nobody.
         """
-        with self._limited(_not_written):
+        with self._limited(_NOT_WRITTEN):
             return await asyncio.to_thread(work, *args, **kwargs)
 
     def _end_stage(self, name: str) -> None:
@@ -186,12 +188,12 @@ class EmbeddingCall:
             self._trace.end_stage(name)
 
     @contextmanager
-    def _limited(self, overdue: Callable[[float], DeadlineExceeded]) -> Iterator[None]:
-        """End a step at the deadline."""
+    def _limited(self, overdue: str) -> Iterator[None]:
+        """End a step at the deadline with this text, which names the seconds."""
 
         def error() -> DeadlineExceeded:
             self.server.metrics.failures.labels("deadline").inc()
-            return overdue(self._seconds)
+            return DeadlineExceeded(overdue.format(self._seconds))
 
         self._wait.limit(self.seconds_left, error)
         yield
@@ -206,11 +208,3 @@ class EmbeddingCall:
         """
         self._end_stage("encode")
         return ChunkedResponse(chunks, texts.warnings.count, more, self._memory.pop_all())
-
-
-def _not_split(seconds: float) -> DeadlineExceeded:
-    return DeadlineExceeded(f"The texts were not split into tokens within {seconds:g} s.")
-
-
-def _not_written(seconds: float) -> DeadlineExceeded:
-    return DeadlineExceeded(f"The vectors were there, but not yet the answer, after {seconds:g} s.")

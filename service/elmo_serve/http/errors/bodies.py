@@ -1,6 +1,7 @@
 """Errors as responses: problem documents, and the bodies of the APIs that some routes follow."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -81,17 +82,8 @@ def tei_body(error: ServiceError) -> dict[str, Any]:
 
 def documented(errors: Iterable[type[ServiceError]], path: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route below one of `SCHEMAS` for some errors."""
-    name = SCHEMAS[path].__name__
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-    responses: dict[int | str, dict[str, Any]] = {}
-    for status, found in problem_details.documented(errors).items():
-        own = 400 if (path, status) == (OPENAI, InvalidRequest.status) else status
-        before = responses.get(own)
-        description = found["description"]
-        if before is not None:
-            description = f"{before['description']}; {description}"
-        responses[own] = {**found, "description": description, "content": content}
-    return responses
+    status_of = openai_status if path == OPENAI else attrgetter("status")
+    return problem_details.documented(errors, SCHEMAS[path], "application/json", status_of)
 
 
 def _json(body: dict[str, Any], status: int, error: ServiceError) -> Response:

@@ -5,9 +5,10 @@ This is the one place where exceptions of other code become errors of the API (`
 
 import errno
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
@@ -168,17 +169,22 @@ def raw_response(error: ServiceError, request_id: str, *, closes: bool = False) 
     return f"HTTP/1.1 {error.status} {phrase}\r\n{lines}\r\n".encode() + body
 
 
-def documented(errors: Iterable[type[ServiceError]]) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a FastAPI route for some errors."""
-    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+def documented(
+    errors: Iterable[type[ServiceError]],
+    body: type[BaseModel] = Problem,
+    media_type: str = MEDIA_TYPE,
+    status_of: Callable[[type[ServiceError]], int] = attrgetter("status"),
+) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a FastAPI route for some errors, which have this body."""
+    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
     responses: dict[int | str, dict[str, Any]] = {}
     for error in sorted(errors, key=lambda error: (error.status, error.title)):
         response = responses.setdefault(
-            error.status,
+            status_of(error),
             {
                 "description": "",
                 "headers": {"X-Request-Id": REQUEST_ID},
-                "content": {MEDIA_TYPE: {"schema": schema}},
+                "content": {media_type: {"schema": schema}},
             },
         )
         response["description"] += ("; " if response["description"] else "") + error.title

@@ -8,11 +8,11 @@ from starlette.types import Message, Receive, Scope
 
 from elmo_serve.errors import DeadlineExceeded, Overloaded, TooLarge
 from elmo_serve.http.calls.body import (
+    NOT_RECEIVED,
     SMALL_BODY_BYTES,
     Body,
     DisconnectError,
     RequestWaits,
-    not_received,
 )
 from elmo_serve.scheduling.quotas import Budget
 from tests.support.asgi import http_scope, pieces
@@ -113,7 +113,7 @@ async def test_a_body_that_takes_too_long_is_given_up() -> None:
     budget = Budget(1 << 20)
 
     with pytest.raises(DeadlineExceeded, match=r"within 0\.01 s"), RequestWaits().begin() as wait:
-        wait.limit(0.01, lambda: not_received(0.01))
+        wait.limit(0.01, lambda: DeadlineExceeded(NOT_RECEIVED.format(0.01)))
         await read(http_scope(content_length=str(LARGE)), never, budget)
 
     assert budget.used == 0
