@@ -72,12 +72,17 @@ def _server(
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
     indexes = UserIndexes.open(settings.index)
+    spawn_fit = spawn_fit or spawner((settings.log_level, settings.log_format))
     models = [
         ServedModel(
             spec,
             engine.pool_of(spec.name),
             engine,
-            _index(spec.name, settings, engine, indexes),
+            ModelIndex(
+                partial(bulk_queue, engine, spec.name, settings, "neighbours"),
+                settings.cache,
+                indexes,
+            ),
         )
         for spec in settings.specs
     ]
@@ -89,7 +94,7 @@ def _server(
         indexes=indexes,
         json_workers=JsonWorkerPool(settings.json_workers, segments, metrics),
         fit_parser=FitParser(1, segments, metrics),
-        jobs=FitJobs(settings, _fit_host(settings, metrics, spawn_fit)),
+        jobs=FitJobs(settings, FitHost(settings.scratch_folder, metrics, spawn_fit)),
         text_workers=TextWorkerPool(settings.text_workers, segments, metrics),
         load_shedder=LoadShedder(
             engine,
@@ -101,17 +106,6 @@ def _server(
     )
     _watch(server, segments)
     return server
-
-
-def _index(model: str, settings: Settings, engine: Engine, indexes: UserIndexes) -> ModelIndex:
-    queue = partial(bulk_queue, engine, model, settings, "neighbours")
-    return ModelIndex(queue, settings.cache, indexes)
-
-
-def _fit_host(settings: Settings, metrics: Metrics, spawn_fit: SpawnFit | None) -> FitHost:
-    """Return the folder and the processes of fits."""
-    spawn = spawn_fit or spawner((settings.log_level, settings.log_format))
-    return FitHost(settings.scratch_folder, metrics, spawn)
 
 
 def _watch(server: Server, segments: SharedMemoryPool) -> None:
