@@ -18,7 +18,7 @@ from elmo_serve.http.schemas.tasks import TaskResponse
 from elmo_serve.tasks.schema import TaskBody
 from tests.support.checkpoints import write_pair
 from tests.support.errors import ERRORS
-from tests.support.servers import running
+from tests.support.in_process import in_process
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
 ROUTES = {
@@ -90,11 +90,12 @@ def test_the_served_document_is_the_written_one_but_for_the_layers(served: dict[
     assert served == written
 
 
-def test_the_document_says_how_many_layers_the_model_has(tmp_path: Path) -> None:
+async def test_the_document_says_how_many_layers_the_model_has(tmp_path: Path) -> None:
     model = write_pair(tmp_path / "deep", layers=4)
 
-    with running(tmp_path, model=model) as server:
-        components = httpx.get(server.url + "/openapi.json").json()["components"]["schemas"]
+    async with in_process(has_model=True, model=str(model)) as serving:
+        document = (await serving.client.get("/openapi.json")).json()
+    components = document["components"]["schemas"]
 
     _, number, numbers = components["EmbedRequest"]["properties"]["layers"]["anyOf"]
     assert number["maximum"] == 4

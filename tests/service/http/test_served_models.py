@@ -63,6 +63,15 @@ def test_a_model_that_fails_to_load_fails_alone(several: Running) -> None:
     assert "model gone is not served" in several.log
 
 
+def test_each_model_is_ready_or_not_by_itself(several: Running) -> None:
+    assert httpx.get(several.url + "/v2/health/ready").status_code == 200
+    assert httpx.get(several.url + "/v2/models/small/ready").json()["ready"] is True
+    for path in ("/v2/models/gone/ready", "/v2/models/gone"):
+        answer = httpx.get(several.url + path)
+        assert answer.status_code == 503
+        assert "nowhere" in answer.json()["error"]
+
+
 def test_the_bounds_of_a_selection_are_those_of_its_model(several: Running) -> None:
     assert embedded(several, model="four", layers=[3]).status_code == 200
     assert "there are 0 to 2" in embedded(several, layers=[3]).json()["detail"]

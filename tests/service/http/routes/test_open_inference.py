@@ -1,11 +1,9 @@
 """/v2: the health and metadata routes of the Open Inference Protocol."""
 
-from pathlib import Path
-
 import httpx
 
 from elmo_serve.http.state import VERSION
-from tests.support.servers import SMALL, Running, running
+from tests.support.servers import Running
 
 PATHS = ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/small", "/v2/models/small/ready")
 
@@ -46,15 +44,3 @@ def test_only_health_and_the_name_of_the_program_need_no_key(narrow: Running) ->
 
     assert statuses == [200, 200, 200, 401, 401]
     assert list(httpx.get(f"{narrow.url}/v2/models/small").json()) == ["error"]
-
-
-def test_each_model_is_ready_or_not_by_itself(tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    with running(tmp_path, models=f"small={SMALL},broken={broken}") as server:
-        assert httpx.get(f"{server.url}/v2/health/ready").status_code == 200
-        assert httpx.get(f"{server.url}/v2/models/small/ready").json()["ready"] is True
-        for path in ("/v2/models/broken/ready", "/v2/models/broken"):
-            answer = httpx.get(server.url + path)
-            assert answer.status_code == 503
-            assert "broken" in answer.json()["error"]

@@ -9,6 +9,7 @@ import safetensors.numpy
 
 from elmo_client import AsyncClient, Client, InvalidRequest
 from tests.support.command_line import elmo
+from tests.support.in_process import in_process
 from tests.support.servers import SMALL, Running, running
 
 SENTENCES = [["The", "cat", "sat", "."], [], ["dog", "CAT"]]
@@ -157,10 +158,10 @@ def test_elmo_embed_writes_the_same_in_process_and_from_the_server(
     assert refused.exit_code == 1 and "goes with one vector a token" in refused.output
 
 
-def test_a_server_without_word_vectors_says_so(tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server, server.client() as client:
-        body = {"sentences": SENTENCES, "layers": "top", "word_vectors": "append"}
-        response = client.post("/embed", json=body)
+async def test_a_server_without_word_vectors_says_so() -> None:
+    body = {"sentences": SENTENCES, "layers": "top", "word_vectors": "append"}
+    async with in_process() as serving:
+        response = await serving.client.post("/embed", json=body)
 
     assert response.status_code == 422
     assert "ELMO_WORD_VECTORS names a file of them" in response.json()["detail"]
