@@ -1,6 +1,6 @@
 """Bodies of /v1, /tei and /similarity: they are validated by these models, and described."""
 
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -34,17 +34,13 @@ TOKEN_IDS: Final = (
 )
 
 
-class _Limits(Protocol):
-    """`calls.parse.RequestLimits`, which a body is validated with."""
-
-    def check_count(self, count: int) -> None: ...
-
-
 def _checked_count(value: JsonValue, info: ValidationInfo, each: int = 1) -> JsonValue:
-    """Refuse too long a list before a Python function is called for each of its items."""
-    limits: _Limits | None = info.context
-    if isinstance(value, list) and limits is not None:
-        limits.check_count(each * len(value))
+    """Refuse too long a list before a Python function is called for each of its items.
+
+    The context of a body is its `calls.parse.RequestLimits`.
+    """
+    if isinstance(value, list) and info.context is not None:
+        info.context.check_count(each * len(value))
     return value
 
 
