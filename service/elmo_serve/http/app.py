@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 from elmo_serve.http import openapi
 from elmo_serve.http.middleware.context import RequestContext
 from elmo_serve.http.middleware.request_checks import (
-    Errors,
     KeyRing,
     RequestChecks,
     check_head,
@@ -114,7 +113,7 @@ def _with_head(route: BaseRoute) -> list[BaseRoute]:
 
 
 class _Application(FastAPI):
-    """FastAPI without its own handlers of exceptions, because `Errors` handles every one.
+    """FastAPI without its own handlers of exceptions, because `RequestChecks` handles every one.
 
     Three layers around the router, which never see an exception, take 10 us of a small request
     (`benchmarks.echo`).
@@ -144,7 +143,6 @@ def _middleware(server: Server, routes: list[BaseRoute]) -> list[Middleware]:
             RequestContext, metrics=server.request_metrics, routes=routes, tracer=server.tracer
         ),
         *_cross_origin(settings.cors_origins),
-        Middleware(Errors),
         Middleware(RequestChecks, checks=checks, most_bytes=settings.max_body_bytes),
     ]
 

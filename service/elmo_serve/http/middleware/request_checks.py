@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elmo_serve.errors import (
     Forbidden,
     MalformedRequest,
+    ServiceError,
     TooLarge,
     Unauthorized,
     Unavailable,
@@ -52,44 +54,12 @@ _OPEN_FOLDERS: Final = ("/docs/", "/page/")
 Check = Callable[[Scope], None]
 
 
-class Errors:
-    """ASGI middleware: exceptions of the application and of inner middleware become responses."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_and_note)
-        except DisconnectError:
-            return  # there is nobody to send a response to
-        except Exception as error:  # broad: every request gets a response
-            known = translated(error, Request(scope))
-            if has_started:
-                raise
-            request_id, trace_id = scope["state"]["request_id"], scope["state"].get("trace_id")
-            response = error_bodies.response(
-                known, scope["method"], scope["path"], request_id, trace_id
-            )
-            await response(scope, receive, send)
-
-
 class RequestChecks:
-    """Runs the checks of the head in their order, then bounds the body.
+    """Runs the checks of the head in their order, bounds the body, and answers every error.
 
     The first check that raises answers the request. A body of more than `most_bytes`, by its
-    announced length or by the bytes that come, raises TooLarge out of `receive`, so that the
-    route's error handling sees it. Notes the bytes that came for the access log. Tells the
+    announced length or by the bytes that come, raises TooLarge out of `receive`. Exceptions of the
+    application become responses as well. Notes the bytes that came for the access log. Tells the
     connection when a body was not read to its end: its rest is thrown away, and has a limited time
     to come.
     """
@@ -105,7 +75,7 @@ class RequestChecks:
             return
         announced = headers.content_length(scope) or 0
         is_unread = bool(announced) or headers.is_chunked(scope)
-        size = 0
+        size, has_started = 0, False
 
         async def receive_some() -> Message:
             nonlocal size, is_unread
@@ -116,10 +86,22 @@ class RequestChecks:
             self._check_size(size)
             return message
 
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
+            await send(message)
+
         try:
             for check in self._checks:
                 check(scope)
-            await self._app(scope, receive_some, send)
+            await self._app(scope, receive_some, send_and_note)
+        except DisconnectError:
+            return  # there is nobody to send a response to
+        except Exception as error:  # broad: every request gets a response
+            known = translated(error, Request(scope))
+            if has_started:
+                raise
+            await _response(known, scope)(scope, receive, send)
         finally:
             scope["state"]["log_fields"]["request_bytes"] = size
             if is_unread:
@@ -131,6 +113,11 @@ class RequestChecks:
                 f"The body has {size} bytes or more and at most {self._most_bytes} are allowed "
                 "(ELMO_MAX_BODY_BYTES)."
             )
+
+
+def _response(error: ServiceError, scope: Scope) -> Response:
+    request_id, trace_id = scope["state"]["request_id"], scope["state"].get("trace_id")
+    return error_bodies.response(error, scope["method"], scope["path"], request_id, trace_id)
 
 
 def check_head(scope: Scope) -> None:

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from elmo_serve.errors import TYPE_PREFIX, Overloaded
-from elmo_serve.http.middleware.request_checks import Errors
+from elmo_serve.http.middleware.request_checks import RequestChecks
 from tests.support.errors import ERRORS
 
 STATUS = {error.slug: error.status for error in ERRORS}
@@ -29,8 +29,8 @@ async def test_every_exception_becomes_an_error_of_the_api(error: Exception, slu
         raise error
 
     async def with_id(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {"request_id": "id"}
-        await Errors(app)(scope, receive, send)
+        scope["state"] = {"request_id": "id", "log_fields": {}}
+        await RequestChecks(app, (), 10)(scope, receive, send)
 
     transport = httpx.ASGITransport(with_id)
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
