@@ -6,10 +6,11 @@ operations plainly and tags them. `python -m elmo_serve.http.app` prints docs/op
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core.core_schema import TaggedUnionSchema
 
@@ -45,12 +46,15 @@ TAGS: Final = {
 of a method in generated clients, such as `client.getTask`."""
 
 
-_REQUESTS: Final = (*PARSED_BODIES, TaskBody, FitBody)
-_RESPONSES: Final = (
+_REQUESTS: Final[Sequence[type[BaseModel]]] = (*PARSED_BODIES, TaskBody, FitBody)
+_RESPONSES: Final[Sequence[type[BaseModel]]] = (
     *(EmbedResponse, ScoreResponse, TokenizeResponse, Problem),
     *error_bodies.SCHEMAS.values(),
 )
 """Bodies that a route names by their schemas alone."""
+
+
+_Model = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
 
 class _AnyOf(GenerateJsonSchema):
@@ -90,11 +94,10 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         routes=app.routes,
     )
+    read: list[_Model] = [(model, "validation") for model in _REQUESTS]
+    written: list[_Model] = [(model, "serialization") for model in _RESPONSES]
     _, definitions = models_json_schema(
-        [
-            *((model, "validation") for model in _REQUESTS),
-            *((model, "serialization") for model in _RESPONSES),
-        ],
+        [*read, *written],
         ref_template="#/components/schemas/{model}",
         schema_generator=_AnyOf,
     )

@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 import orjson
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from elmo_serve.errors import (
@@ -25,7 +26,7 @@ OPEN_INFERENCE: Final = "/v2/"
 """Paths. Below them, errors have the bodies of OpenAI, of text-embeddings-inference and of the Open
 Inference Protocol."""
 
-SCHEMAS: Final = {
+SCHEMAS: Final[dict[str, type[BaseModel]]] = {
     OPENAI: OpenAIErrorResponse,
     TEI: TeiErrorResponse,
     OPEN_INFERENCE: OpenInferenceErrorResponse,

@@ -156,8 +156,7 @@ def test_sentences_tokens_and_words_are_counted(client: httpx.Client, server: Ru
 @asynccontextmanager
 async def closed() -> AsyncIterator[InProcess]:
     """A server whose worker finishes no batch until its gate is opened."""
-    limits = {"max_sentence_tokens": 1, "max_batch_tokens": 300}
-    async with in_process(is_open=False, **limits) as serving:
+    async with in_process(is_open=False, max_sentence_tokens=1, max_batch_tokens=300) as serving:
         yield serving
 
 
