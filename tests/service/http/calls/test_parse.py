@@ -81,11 +81,14 @@ def test_a_request_over_a_limit_is_too_large(
     assert [fault.pointer for fault in error.value.errors] == pointers
 
 
-def test_selections_that_exclude_each_other_are_refused_together() -> None:
-    with pytest.raises(InvalidRequest, match="found task and mix") as error:
-        parsed(EmbedRequest, sentences=[], task="ner", mix={"weights": [0]})
+@pytest.mark.parametrize("names", [("layers", "task"), ("task", "mix"), ("layers", "mix")])
+def test_selections_that_exclude_each_other_are_refused_together(names: tuple[str, str]) -> None:
+    values = {"layers": "all", "task": "ner", "mix": {"weights": [0]}}
 
-    assert [fault.pointer for fault in error.value.errors] == ["/task", "/mix"]
+    with pytest.raises(InvalidRequest, match=f"found {' and '.join(names)}") as error:
+        parsed(EmbedRequest, sentences=[], **{name: values[name] for name in names})
+
+    assert [fault.pointer for fault in error.value.errors] == [f"/{name}" for name in names]
 
 
 @pytest.mark.parametrize(

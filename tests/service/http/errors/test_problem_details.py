@@ -100,19 +100,12 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
         ),
         ({"sentences": GIVEN, "list[": 1}, "/list[", "is no field"),
         (
-            {"sentences": GIVEN, "layers": "first"},
-            "/layers",
-            "'sum', 'concat', the number",
-        ),
-        (
             {"sentences": GIVEN, "layers": True},
             "/layers",
             "'sum', 'concat', the number",
         ),
         ({"sentences": GIVEN, "layers": []}, "/layers", "must not be empty"),
-        ({"sentences": GIVEN, "layers": [0, -1]}, "/layers/1", "at least 0; found -1"),
         ({"sentences": GIVEN, "layers": ["1"]}, "/layers/0", "a whole number; found '1'"),
-        ({"sentences": GIVEN, "layers": [0.5]}, "/layers/0", "a whole number; found 0.5"),
         ({"sentences": GIVEN, "layers": [True]}, "/layers/0", "a whole number; found true"),
         ({"sentences": GIVEN, "layers": [{}]}, "/layers/0", "a whole number; found an object"),
         ({"sentences": GIVEN, "layers": [10**40]}, "/layers/0", "there is no layer 1000"),
@@ -126,11 +119,6 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
             {"sentences": GIVEN, "mix": {"weights": [1, 2]}},
             "/mix/weights",
             "2 numbers, this model takes 3",
-        ),
-        (
-            {"sentences": GIVEN, "mix": {"weights": ["1", 2, 3]}},
-            "/mix/weights/0",
-            "a number; found '1'",
         ),
         (
             {"sentences": GIVEN, "mix": {"weights": [1, True, 3]}},
@@ -149,26 +137,10 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
             "a number",
         ),
         (
-            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "layer_norm": 1}},
-            "/mix/layer_norm",
-            "true or false; found 1",
-        ),
-        (
-            {"sentences": GIVEN, "mix": {"weights": [1, 2, 3], "x": 1}},
-            "/mix/x",
-            "there are weights, gamma, layer_norm",
-        ),
-        (
-            {"sentences": GIVEN, "pooling": "sum"},
-            "/pooling",
-            "'none', 'mean' or 'max'; found 'sum'",
-        ),
-        (
             {"sentences": GIVEN, "dtype": "float64"},
             "/dtype",
             "'float32' or 'float16'; found 'float64'",
         ),
-        ([], "", "must be an object; found an empty list"),
         (None, "", "must be an object; found null"),
     ],
 )
@@ -212,24 +184,6 @@ def test_a_million_faults_make_a_short_response(client: httpx.Client) -> None:
 
         problem(response, "invalid-request")
         assert len(response.content) < 5_000
-
-
-@pytest.mark.parametrize("names", [("layers", "task"), ("task", "mix"), ("layers", "mix")])
-def test_layers_task_and_mix_exclude_each_other(
-    client: httpx.Client, names: tuple[str, str]
-) -> None:
-    values: dict[str, Any] = {"layers": "all", "task": "ner", "mix": {"weights": [1, 2, 3]}}
-
-    members = refused(client, sentences=GIVEN, **{name: values[name] for name in names})
-
-    assert [fault["pointer"] for fault in members["errors"]] == [f"/{name}" for name in names]
-    assert " and ".join(names) in members["detail"]
-
-
-def test_a_long_value_is_cut_in_the_message(client: httpx.Client) -> None:
-    members = refused(client, sentences=GIVEN, pooling="x" * 100_000)
-
-    assert len(members["detail"]) < 200
 
 
 def test_an_unknown_task_is_404_and_names_the_known_ones(
