@@ -102,49 +102,37 @@ def _document(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         schema_generator=_AnyOf,
     )
     document["components"]["schemas"].update(definitions["$defs"])
-    _drop_validation_errors(document)
-    _add_forbidden(document)
-    if needs_key:
-        _ask_for_a_key(document)
+    _complete(document, needs_key)
     return document
 
 
-def _drop_validation_errors(document: dict[str, Any]) -> None:
-    """Delete FastAPI's own 422, which it adds to every path with a parameter: it never occurs."""
-    for unused in ("HTTPValidationError", "ValidationError"):
-        document["components"]["schemas"].pop(unused, None)
-    for path in document["paths"].values():
-        for operation in path.values():
-            if "HTTPValidationError" in str(operation["responses"].get("422")):
-                del operation["responses"]["422"]
-
-
-def _add_forbidden(document: dict[str, Any]) -> None:
-    """Declare the 403 of `origin_check` on every operation but GET, in the form of its 401."""
-    for path in document["paths"].values():
-        for method, operation in path.items():
-            if method != "get":
-                (response,) = documented((Forbidden,)).values()
-                content = operation["responses"]["401"]["content"]
-                operation["responses"][str(Forbidden.status)] = {**response, "content": content}
-
-
-def _ask_for_a_key(document: dict[str, Any]) -> None:
-    """Declare the API key, and each operation that requires it.
+def _complete(document: dict[str, Any], needs_key: bool) -> None:
+    """Correct the responses of every operation, and declare where an API key is needed.
 
     A server without keys declares none: generated clients would ask their users for one.
     """
-    document["components"]["securitySchemes"] = {
-        "ApiKey": {
-            "type": "http",
-            "scheme": "bearer",
-            "description": "One of the server's API keys.",
+    for unused in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(unused, None)
+    if needs_key:
+        document["components"]["securitySchemes"] = {
+            "ApiKey": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "One of the server's API keys.",
+            }
         }
-    }
-    for path in document["paths"].values():
-        for operation in path.values():
-            if "401" in operation["responses"]:
-                operation["security"] = [{"ApiKey": []}]
+    (forbidden,) = documented((Forbidden,)).values()
+    operations = [each for path in document["paths"].values() for each in path.items()]
+    for method, operation in operations:
+        responses = operation["responses"]
+        # FastAPI adds a 422 of its own to every path with a parameter: it never occurs.
+        if "HTTPValidationError" in str(responses.get("422")):
+            del responses["422"]
+        if method != "get":  # the 403 of `origin_check`, in the form of the 401
+            content = responses["401"]["content"]
+            responses[str(Forbidden.status)] = {**forbidden, "content": content}
+        if needs_key and "401" in responses:
+            operation["security"] = [{"ApiKey": []}]
 
 
 def _with_layers(document: dict[str, Any], layers: Sequence[int]) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from elmo_serve.errors import Unavailable, UnknownModel, shown
 from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.neighbours.model_index import ModelIndex
 from elmo_serve.scheduling.engine import Engine
-from elmo_serve.settings.model_specs import ModelSpec
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import in_folder_thread, open_registry
 from elmo_serve.tasks.registry import TaskRegistry
 from elmo_serve.workers.messages import ModelInfo
-from elmo_serve.workers.pool import WorkerPool
 
 ModelState = Literal["loading", "ready", "down", "failed"]
 
@@ -38,12 +36,9 @@ class ServedModel:
     `fault` says why it will not be loaded before the server starts again.
     """
 
-    def __init__(
-        self, spec: ModelSpec, pool: WorkerPool, engine: Engine, index: ModelIndex
-    ) -> None:
-        self.name = spec.name
-        self.source = spec.source
-        self.pool = pool
+    def __init__(self, name: str, engine: Engine, index: ModelIndex) -> None:
+        self.name = name
+        self.pool = engine.pool_of(name)
         self.index = index
         self.fault: str | None = None
         self._engine = engine

@@ -105,11 +105,12 @@ class _UvicornServer(uvicorn.Server):
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         settings = server.settings
+        keys = KeyRing(settings.api_key_names())
         factory = ConnectionFactory(
             settings.max_connections,
             settings.client_timeout_seconds,
             server.request_metrics.count_unparsed,
-            _early_refusal(server),
+            EarlyRefusal(server.load_shedder, server.request_metrics.count, keys.allows),
         )
         super().__init__(
             uvicorn.Config(
@@ -215,16 +216,6 @@ class LoopFailureHandler:
         finally:
             # At once: the loop cannot close anything. Child processes read an end of file.
             self._exit_process(1)
-
-
-def _early_refusal(server: Server) -> EarlyRefusal:
-    names = server.settings.api_key_names()
-    keys = KeyRing(names)
-    return EarlyRefusal(
-        server.load_shedder,
-        server.request_metrics.count,
-        is_allowed=lambda scope: not names or keys.name(scope) is not None,
-    )
 
 
 def _listen(settings: Settings) -> list[socket.socket]:

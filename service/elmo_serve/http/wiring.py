@@ -75,8 +75,7 @@ def _server(
     spawn_fit = spawn_fit or spawner((settings.log_level, settings.log_format))
     models = [
         ServedModel(
-            spec,
-            engine.pool_of(spec.name),
+            spec.name,
             engine,
             ModelIndex(
                 partial(bulk_queue, engine, spec.name, settings, "neighbours"),

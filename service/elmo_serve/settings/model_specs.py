@@ -1,7 +1,6 @@
 """The models that a server is told to serve: a name for each, and where its weights lie."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,20 +43,12 @@ def parse(text: str) -> tuple[ModelSpec, ...]:
 
     Raises ValueError for an empty entry, and for two models of one name in any case.
     """
-    specs = []
+    specs: dict[str, ModelSpec] = {}  # names are looked up in any case
     for entry in (part.strip() for part in text.split(",")):
         if not entry:
             raise ValueError("an entry is empty")
         named = _NAMED.fullmatch(entry)
-        specs.append(ModelSpec(named[1], named[2]) if named else spec_of(entry))
-    check_unique_names(specs)
-    return tuple(specs)
-
-
-def check_unique_names(specs: Sequence[ModelSpec]) -> None:
-    """Raise ValueError for two models of one name; names are looked up in any case."""
-    seen: set[str] = set()
-    for spec in specs:
-        if spec.name.casefold() in seen:
+        spec = ModelSpec(named[1], named[2]) if named else spec_of(entry)
+        if specs.setdefault(spec.name.casefold(), spec) is not spec:
             raise ValueError(f"two models are called {spec.name}; NAME=PATH gives another name")
-        seen.add(spec.name.casefold())
+    return tuple(specs.values())

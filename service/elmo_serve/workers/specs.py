@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from elmo_serve import logs
@@ -74,7 +75,7 @@ def worker_specs(
         spec = SlotSpec(
             name="worker",
             loading="the model is loading",
-            make=_bind(make, runner, segments),
+            make=partial(_made, make, runner, segments),
             timeouts=timeouts,
             minimum_size=_MINIMUM_TOKENS,
             largest_size=settings.batch_tokens(name),
@@ -84,14 +85,12 @@ def worker_specs(
     return specs
 
 
-def _bind(
-    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool
-) -> Callable[[Ready | None], Child]:
-    def make_one(last: Ready | None) -> Child:
-        precision = last.info.precision if last else runner.precision
-        return make(replace(runner, known=last, precision=precision), segments)
-
-    return make_one
+def _made(
+    make: MakeWorker, runner: RunnerSettings, segments: SharedMemoryPool, last: Ready | None
+) -> Child:
+    """Make a worker that is told what `last`, an earlier one on its device, has found."""
+    precision = last.info.precision if last else runner.precision
+    return make(replace(runner, known=last, precision=precision), segments)
 
 
 def work(parent: Parent, settings: RunnerSettings) -> None:

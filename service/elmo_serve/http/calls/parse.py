@@ -186,18 +186,6 @@ def _of_similarity(request: SimilarityRequest) -> _Found:
     )
 
 
-def _of_tokenize(request: TokenizeRequest) -> _Found:
-    return _Found("text", request.text)
-
-
-def _of_openai(request: EmbeddingsRequest) -> _Found:
-    return _of_input("input", request.input)
-
-
-def _of_tei(request: TeiEmbedRequest | TeiEmbedAllRequest) -> _Found:
-    return _of_input("inputs", request.inputs)
-
-
 def _of_input(member: str, value: str | list[str | list[str]]) -> _Found:
     return _Found(member, [value], depth=0) if isinstance(value, str) else _Found(member, value)
 
@@ -206,10 +194,10 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
     EmbedRequest: _of_sentences,
     ScoreRequest: _of_sentences,
     SubstitutesRequest: _of_sentences,
-    TokenizeRequest: _of_tokenize,
-    EmbeddingsRequest: _of_openai,
-    TeiEmbedRequest: _of_tei,
-    TeiEmbedAllRequest: _of_tei,
+    TokenizeRequest: lambda request: _Found("text", request.text),
+    EmbeddingsRequest: lambda request: _of_input("input", request.input),
+    TeiEmbedRequest: lambda request: _of_input("inputs", request.inputs),
+    TeiEmbedAllRequest: lambda request: _of_input("inputs", request.inputs),
     SimilarityRequest: _of_similarity,
     NeighboursRequest: _of_neighbours,
 }

@@ -70,10 +70,12 @@ async def embeddings(request: Request) -> Response:
         is_base64 = asked.encoding_format == "base64"
         factor = _BASE64_FACTOR if is_base64 else json_text.MEMORY_FACTOR
         embedded = await call.embed(model, body, texts, output, factor)
-        if is_base64:
-            vectors = await _base64(call, embedded)
-        else:
+        if not is_base64:
             vectors = await call.json_of(embedded, as_objects=True)
+        elif sum(4 * each.shape[-1] for each in embedded.vectors) <= SMALL_BYTES:
+            vectors = _in_base64(embedded)
+        else:
+            vectors = await call.in_thread(_in_base64, embedded)
         return call.response(_list_of(vectors, name, texts), texts)
 
 
@@ -133,13 +135,6 @@ def _names(server: Server) -> list[str]:
 
 def _card(server: Server, name: str) -> ModelCard:
     return ModelCard(id=name, object="model", created=server.started_at, owned_by=_OWNER)
-
-
-async def _base64(call: EmbeddingCall, embedded: Embedded) -> list[Chunk]:
-    size = sum(4 * vectors.shape[-1] for vectors in embedded.vectors)
-    if size <= SMALL_BYTES:
-        return _in_base64(embedded)
-    return await call.in_thread(_in_base64, embedded)
 
 
 def _in_base64(embedded: Embedded) -> list[Chunk]:
