@@ -58,6 +58,9 @@ class Link:
             self.port = server.sockets[0].getsockname()[1]
             self._started.set()
             await self._closing.wait()
+            server.close()
+            for _ in range(3):  # a connection that was just accepted has its `_forward` then
+                await asyncio.sleep(0)
             self._cut()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
