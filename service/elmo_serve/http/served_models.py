@@ -48,21 +48,21 @@ class ServedModel:
     def info(self) -> ModelInfo:
         """The description of the model; raises Unavailable while it is not loaded."""
         if self.pool.info is None:
-            raise self._unavailable()
+            raise self.unavailable()
         return self.pool.info
 
     @property
     def centre(self) -> Centre:
         """The mean of each layer over a text; raises Unavailable while the model is not loaded."""
         if self.info.centre is None:
-            raise self._unavailable()
+            raise self.unavailable()
         return self.info.centre
 
     @property
     def tasks(self) -> TaskRegistry:
         """The tasks of the model; raises Unavailable while it is not loaded."""
         if self._tasks is None:
-            raise self._unavailable()
+            raise self.unavailable()
         return self._tasks
 
     @property
@@ -128,9 +128,10 @@ class ServedModel:
         if self._tasks is not None:
             self._tasks.close()
 
-    def _unavailable(self) -> Unavailable:
+    def unavailable(self) -> Unavailable:
+        """Return the error of a request to the model, while `not_ready_because` has a reason."""
         seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
-        reason = f"Not ready: {self.not_ready_because()}."
+        reason = f"{self.name!r} is not ready: {self.not_ready_because()}."
         return Unavailable(reason, retry_after=seconds)
 
 

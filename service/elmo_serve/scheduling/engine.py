@@ -121,7 +121,7 @@ class Engine:
         """
         model = model or self.default
         if (reason := self.unavailable_reason(model)) is not None:
-            raise Unavailable(f"Not ready: {reason}.", retry_after=1)
+            raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
         is_over = asyncio.get_running_loop().create_future()
         try:

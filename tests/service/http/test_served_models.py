@@ -180,8 +180,16 @@ def test_it_is_not_ready_while_one_of_the_models_loads(tmp_path: Path) -> None:
     with running(tmp_path, until_ready=False, models=f"{SMALL},slow={gate}") as server:
         server.until(lambda: embedded(server).status_code == 200)
         ready = httpx.get(server.url + "/health/ready")
+        refused = [
+            embedded(server, model="slow"),
+            httpx.get(server.url + "/tasks", params={"model": "slow"}),
+        ]
+        metadata = httpx.get(server.url + "/v2/models/slow/ready").json()
         states = {model["model"]: model["state"] for model in info(server)["models"]}
 
     assert ready.status_code == 503
     assert ready.json()["detail"] == "Not ready: slow: the model is loading."
+    reason = "'slow' is not ready: cpu: the model is loading."
+    assert [each.json()["detail"] for each in refused] == [reason] * 2
+    assert metadata == {"error": reason}
     assert states == {"small": "ready", "slow": "loading"}
