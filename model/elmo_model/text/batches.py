@@ -9,42 +9,23 @@ BOUNDARIES = 2
 def by_length(
     numbers: Iterable[int], sentences: Sequence[Sized], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Yield sentence numbers in order of length, in batches of at most `max_tokens` tokens.
-
-    The two boundary tokens of each sentence count. A longer sentence is a batch by itself.
-    """
-    batch: list[int] = []
-    tokens = 0
-    for number in sorted(numbers, key=lambda number: len(sentences[number])):
-        cost = len(sentences[number]) + BOUNDARIES
-        if batch and tokens + cost > max_tokens:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(number)
-        tokens += cost
-    if batch:
-        yield batch
-
-
-def evenly(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Yield sentence numbers, longest first, in batches of nearly equal token counts.
 
-    `lengths` and `budget` are in tokens, `lengths` without the two boundaries, which count. Only a
-    batch of one sentence may exceed the budget. `by_length` leaves a small last batch, which takes
-    as many time steps as a full one; here there is none.
+    The two boundary tokens of each sentence count. Only a batch of one sentence may exceed
+    `max_tokens`. There is no small last batch, which would take as many time steps as a full one.
     """
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    left = sum(lengths) + BOUNDARIES * len(lengths)
-    count = max(1, -(-left // budget))
+    order = sorted(numbers, key=lambda number: -len(sentences[number]))
+    left = sum(len(sentences[number]) + BOUNDARIES for number in order)
+    count = max(1, -(-left // max_tokens))
     batch: list[int] = []
     tokens = 0
-    for row in order:
-        cost = lengths[row] + BOUNDARIES
-        if batch and (tokens + cost > budget or tokens + cost / 2 > left / count):
+    for number in order:
+        cost = len(sentences[number]) + BOUNDARIES
+        if batch and (tokens + cost > max_tokens or tokens + cost / 2 > left / count):
             yield batch
             left, count = left - tokens, max(1, count - 1)
             batch, tokens = [], 0
-        batch.append(row)
+        batch.append(number)
         tokens += cost
     if batch:
         yield batch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from elmo_model.text.batches import BOUNDARIES, evenly
+from elmo_model.text.batches import BOUNDARIES, by_length
 from elmo_model.word_vectors.look_up import WordVectorsInfo
 from elmo_serve.output import Output
 from elmo_serve.workers.messages import ModelInfo
@@ -99,9 +99,9 @@ class LengthSorted(Source):
         """Yield the vectors of all sentences, a window at a time."""
         for window in self._windows(sentences):
             answers: dict[int, Vectors] = {}
-            lengths = [len(each) for each in window]
-            budget = self._budget(len(window), sum(lengths) + BOUNDARIES * len(window))
-            for batch in evenly(lengths, budget):
+            tokens = sum(len(each) + BOUNDARIES for each in window)
+            budget = self._budget(len(window), tokens)
+            for batch in by_length(range(len(window)), window, budget):
                 arrays = self._network.embed([window[row] for row in batch], self.output)
                 answers.update(zip(batch, arrays, strict=True))
                 on_computed(sum(len(window[row]) for row in batch))
