@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 def test_the_commands_take_a_table_to_a_served_task(server: Running) -> None:
     folder = server.log_file.parent
-    first, second = blocks("sh")
+    first, second, _ = blocks("sh")
     fit, serve = first.splitlines()
     assert serve == "ELMO_TASKS=tasks elmo serve"
 
@@ -52,6 +53,14 @@ def test_the_commands_take_a_table_to_a_served_task(server: Running) -> None:
     assert len(response["embeddings"][0]) == response["dimension"]
     files = {path.name for path in (folder / "tasks" / "intent.fit").iterdir()}
     assert files == {"head.safetensors", "report.json"}
+
+
+def test_vectors_that_are_stored_give_the_task(server: Running, tmp_path: Path) -> None:
+    shutil.copy(server.log_file.parent / "intents.csv", tmp_path)
+
+    output = shell(blocks("sh")[2], tmp_path)
+
+    assert "on 4 validation examples" in output and "Wrote tasks/intent.json" in output
 
 
 def test_a_server_learns_the_task_as_well(server: Running) -> None:

@@ -17,7 +17,7 @@ from elmo_model.tasks.comparison import compare
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
-from elmo_model.tasks.readers import read_examples
+from elmo_model.tasks.readers import read_parts
 from elmo_model.tasks.stored_vectors import open_stored_vectors
 from elmo_model.tasks.task_files import FittedTask, json_bytes
 from elmo_model.text.tokenizers import tokenizer
@@ -90,14 +90,8 @@ def _examples(command: FitCommand, origin: Origin) -> tuple[Examples, Examples |
     """
     usual, language = tokenization(origin.name, command.model)
     tokenize = tokenizer(command.tokenizer or usual, language)
-    train = read_examples(command.train, command.kind, command.label, tokenize, command.limit)
-    train.check(str(command.train))
-    if command.test is None:
-        return train, None
-    test = read_examples(command.test, command.kind, command.label, tokenize)
-    if not len(test):
-        raise FitError(f"{command.test}: holds no example")
-    return train, test
+    files = command.train, command.test
+    return read_parts(*files, command.kind, command.label, tokenize, command.limit)
 
 
 @contextmanager

@@ -107,6 +107,21 @@ def read_examples(
             return Examples.of_pairs(_pair(row, label, tokenize) for row in rows)
 
 
+def read_parts(
+    train: Path, test: Path | None, kind: Kind, label: str, tokenize: Tokenize, limit: int | None
+) -> tuple[Examples, Examples | None]:
+    """Read the examples to learn from, `limit` of them, and those of `test` to score on.
+
+    Raises as `read_examples`, and FitError for a file that nothing can be learned from, or scored.
+    """
+    learned = read_examples(train, kind, label, tokenize, limit)
+    learned.check(str(train))
+    scored = None if test is None else read_examples(test, kind, label, tokenize)
+    if scored is not None and not len(scored):
+        raise FitError(f"{test}: holds no example")
+    return learned, scored
+
+
 def _ending(path: Path) -> str:
     inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
     return inner.suffix.lower()

@@ -16,47 +16,59 @@ _BAR = 40
 """Width of the longest bar, in characters."""
 
 
-def mean_weights(row: Row) -> list[float]:
-    """Return the normalised weight of each layer, averaged over the seeds."""
-    return [statistics.fmean(each) for each in zip(*row.weights, strict=True)]
-
-
-def text(measure: str, scored: str, mixtures: Mapping[str, Mapping[str, Any]]) -> str:
+def text(scores: Mapping[str, Any]) -> str:
     """Return the table of scores in percent, and the learned weights as bars.
 
-    `measure` is `accuracy` or `span_f1`, `scored` names the examples. A mixture has the members
-    `mean`, `spread` and `weights`, one normalised weight a layer.
+    `scores` are the members of `scored`, and `mixtures`: a `mixture` of each name. `top` has no
+    line, because it is a layer.
     """
+    mixtures = scores["mixtures"]
     rows = [
         f"  {name:<10} {100 * row['mean']:6.2f} ± {100 * row['spread']:.2f}"
         for name, row in mixtures.items()
+        if name != "top"
     ]
     bars = [
         f"  layer {layer:<4} {weight:6.3f} {'█' * round(_BAR * weight)}"
         for layer, weight in enumerate(mixtures[LEARNED]["weights"])
     ]
-    head = f"{measure.replace('span_f1', 'span F1')} on {scored}, %"
+    measure = scores["measure"].replace("span_f1", "span F1")
+    head = f"{measure} on {scores['scored_examples']:,} {scores['scored_on']} examples, %"
     return "\n".join([head, *rows, "learned weights", *bars])
 
 
 def text_of(comparison: Comparison) -> str:
     """Return the text of a fit in this process."""
-    first = comparison.rows[0].scores[0]
-    measure = "accuracy" if first.span_f1 is None else "span_f1"
-    mixtures = {
-        row.name: {"mean": row.mean, "spread": row.spread, "weights": mean_weights(row)}
-        for row in comparison.rows
+    mixtures = {row.name: mixture(row) for row in comparison.rows}
+    return text({**scored(comparison), "mixtures": mixtures})
+
+
+def scored(comparison: Comparison) -> dict[str, Any]:
+    """Return the name of the score that `mean` of a mixture is of, and its examples."""
+    spans = comparison.rows[0].scores[0].span_f1
+    return {
+        "scored_on": comparison.scored_on,
+        "scored_examples": comparison.scored_examples,
+        "measure": "accuracy" if spans is None else "span_f1",
     }
-    scored = f"{comparison.scored_examples:,} {comparison.scored_on} examples"
-    return text(measure, scored, mixtures)
+
+
+def mixture(row: Row) -> dict[str, Any]:
+    """Return a mixture for a response: its score and its normalised weights, over the seeds."""
+    scores = [each.as_dict() for each in row.scores]
+    return {
+        "mean": row.mean,
+        "spread": row.spread,
+        "weights": list(map(statistics.fmean, zip(*row.weights, strict=True))),
+        **{name: statistics.fmean(each[name] for each in scores) for name in scores[0]},
+    }
 
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return everything that the report says, for JSON."""
     return {
-        "scored_on": comparison.scored_on,
+        **scored(comparison),
         "train_examples": comparison.train_examples,
-        "scored_examples": comparison.scored_examples,
         "data": comparison.data,
         "classes": list(comparison.best.classes),
         "mixtures": {

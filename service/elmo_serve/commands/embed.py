@@ -11,11 +11,13 @@ import click
 from elmo_serve.commands.options import (
     DEFAULT_MODEL,
     MODEL_OR_SERVERS,
+    WITH_SERVER,
     api_key_option,
     device_option,
     is_given,
     model_option,
     precision_option,
+    refuse,
     server_option,
     tokenizer_option,
 )
@@ -227,18 +229,14 @@ def _check(options: Options) -> None:
     if options.ray is not None:
         _check_ray(options)
     for name, needed in _GO_WITH.items():
-        if is_given(name) and not getattr(options, needed):
-            flag, other = (each.replace("_", "-") for each in (name, needed))
-            fail(f"--{flag} goes with --{other}; without it, it has no effect", code=2)
+        if not getattr(options, needed):
+            refuse(f"goes with --{needed.replace('_', '-')}; without it, it has no effect", name)
 
 
 def _check_source(options: Options) -> None:
     if options.server:
-        for name in ("device", "precision"):
-            if is_given(name):
-                fail(f"--{name} has no effect with --server: the server chose it", code=2)
-        if options.carry_state:
-            fail("--carry-state needs the model in this process: a server keeps no state", code=2)
+        refuse(WITH_SERVER, "device", "precision")
+        refuse("needs the model in this process: a server keeps no state", "carry_state")
         if options.word_vectors not in (None, "append"):
             fail("--word-vectors is `append` with --server: the server has the file", code=2)
     form = "fasta" if options.is_fasta else options.input_format
@@ -251,10 +249,7 @@ def _check_proteins(options: Options) -> None:
     if not options.is_fasta:
         if name in LAYOUTS:
             fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
-        for option in _RECORD_OPTIONS:
-            if is_given(option):
-                flag = option.replace("_", "-")
-                fail(f"--{flag} goes with FASTA and its layouts, not this INPUT", code=2)
+        refuse("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
         return
     if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):
         fail(f"{options.input} is FASTA, and {options.model} reads English: name a --model", code=2)
@@ -268,8 +263,7 @@ def _check_proteins(options: Options) -> None:
 
 def _check_folder(options: Options) -> None:
     source, output = options.input, options.output
-    if options.carry_state:
-        fail("--carry-state goes with one file: parts are computed in any order", code=2)
+    refuse("goes with one file: parts are computed in any order", "carry_state")
     if source == "-":
         fail("the INPUT of parts is a file or a folder, not standard input", code=2)
     if output == "-" or (Path(output).exists() and not Path(output).is_dir()):
@@ -279,8 +273,6 @@ def _check_folder(options: Options) -> None:
 
 
 def _check_ray(options: Options) -> None:
-    for name in ("server", "word_vectors"):
-        if getattr(options, name):
-            fail(f"--{name.replace('_', '-')} does not go with --ray", code=2)
+    refuse("does not go with --ray", "server", "word_vectors")
     if options.device.startswith("cuda:"):
         fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)

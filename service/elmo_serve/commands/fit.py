@@ -13,16 +13,17 @@ import click
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE
 from elmo_model.steps import OnStep
 from elmo_model.tasks import report
-from elmo_model.tasks.examples import Examples, FitError, Place
-from elmo_model.tasks.readers import read_examples
+from elmo_model.tasks.examples import Examples, Place
+from elmo_model.tasks.readers import read_parts
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.commands.options import (
     MODEL_OR_SERVERS,
+    WITH_SERVER,
     api_key_option,
-    is_given,
     model_of_server,
     model_option,
     precision_option,
+    refuse,
     server_option,
     tokenizer_option,
 )
@@ -93,7 +94,7 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
-        _refuse_without_effect(values)
+        refuse(WITH_SERVER, "out", "precision", "force", "vectors", "word_vectors")
         with steps() as step:
             click.echo(_fitted_on_server(server, api_key, name, own, values, step))
         return
@@ -108,12 +109,6 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     with steps() as step:
         text = command.fit(command.FitCommand(name, options=options, **values), step)
     click.echo(text)
-
-
-def _refuse_without_effect(values: dict[str, Any]) -> None:
-    for option in ("out", "precision", "force", "vectors", "word_vectors"):
-        if is_given(option):
-            fail(f"--{option} has no effect with --server, which keeps the task itself", code=2)
 
 
 def _fitted_on_server(
@@ -141,22 +136,16 @@ def _fitted_on_server(
         except KeyboardInterrupt:
             job.cancel()
             raise
-    scored = f"the {scores['scored_on']} part"
-    return f"{report.text(scores['measure'], scored, scores['mixtures'])}\n{url} serves task {name}"
+    return f"{report.text(scores)}\n{url} serves task {name}"
 
 
 def _bodies(values: dict[str, Any], split: Tokenize) -> Iterator[dict[str, Any]]:
     """Yield the examples of --train, and those of --test as such. Raises FitError, TextError."""
-    train, test = values["train"], values["test"]
-    learned = read_examples(train, values["kind"], values["label"], split, values["limit"])
-    learned.check(str(train))
+    columns = values["kind"], values["label"]
+    learned, scored = read_parts(values["train"], values["test"], *columns, split, values["limit"])
     yield from example_bodies(learned)
-    if test is None:
-        return
-    scored = read_examples(test, values["kind"], values["label"], split)
-    if not len(scored):
-        raise FitError(f"{test}: holds no example")
-    yield from ({**example, "test": True} for example in example_bodies(scored))
+    if scored is not None:
+        yield from ({**example, "test": True} for example in example_bodies(scored))
 
 
 def example_bodies(examples: Examples) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from elmo_model.inference.precision import CHOICES
 from elmo_model.text.tokenizers import TOKENIZERS
+from elmo_serve.commands.terminal import fail
 
 ORDER: Final = (
     *("model", "server", "api_key", "tokenizer", "device", "precision"),
@@ -28,6 +29,9 @@ DEFAULT_MODEL: Final = "english"
 MODEL_OR_SERVERS: Final = (
     "Name or path of the model; with --server one of its models, or its first."
 )
+
+WITH_SERVER: Final = "has no effect with --server: leave it out"
+"""The reason for which an option is refused that the server does not see."""
 
 _ENVIRONMENT: Final = "ELMO_MODEL"
 
@@ -82,6 +86,12 @@ def is_given(name: str) -> bool:
     """Tell whether the command line has the option of this parameter."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.COMMANDLINE
+
+
+def refuse(reason: str, *names: str) -> None:
+    """End the command where the command line has an option of these parameters."""
+    for flag in (name.replace("_", "-") for name in names if is_given(name)):
+        fail(f"--{flag} {reason}", code=2)
 
 
 def server_option(

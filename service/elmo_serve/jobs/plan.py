@@ -165,13 +165,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The task is learned; its head and report are in the folder. `fit` goes to the task file."""
+    """The task is learned; its head and report are in the folder.
+
+    `scored` goes to the scores of `GET /jobs/{id}`, `fit` to the task file.
+    """
 
     weights: tuple[float, ...]
     gamma: float
     layer_norm: bool
-    scored_on: str
-    measure: str
+    scored: Mapping[str, Any]
     fit: Mapping[str, Any]
 
 

@@ -175,12 +175,13 @@ class FitRun:
             trained.layer_norm,
             DESCRIPTION.format(self.name),
         )
-        self.scores = {**self.scores, "scored_on": trained.scored_on, "measure": trained.measure}
+        self.scores = {**self.scores, **trained.scored}
         mixtures = {
             name: {key: scores[key] for key in ("mean", "spread")}
             for name, scores in self.scores["mixtures"].items()
         }
-        fit = {**trained.fit, "job": self.id, "measure": trained.measure, "scores": mixtures}
+        measure = trained.scored["measure"]
+        fit = {**trained.fit, "job": self.id, "measure": measure, "scores": mixtures}
         self.registry.put(task, fit, self.folder.artefacts(self.id))
         return {
             "name": task.name,

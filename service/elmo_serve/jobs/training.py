@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from elmo_model.network.elmo import Origin
-from elmo_model.tasks.comparison import Comparison, Row, compare_features
+from elmo_model.tasks import report
+from elmo_model.tasks.comparison import Comparison, compare_features
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Features
 from elmo_model.tasks.fitter import FitOptions
-from elmo_model.tasks.report import mean_weights
 from elmo_model.tasks.task_files import FittedTask
 from elmo_serve.jobs.plan import FitMessage, FitRequest, Fits, NotTrained, Scored, Train, Trained
 from elmo_serve.workers.shared_memory import Bytes, view
@@ -48,8 +46,7 @@ def train(task: Train, vectors: Bytes, send: Callable[[FitMessage], None]) -> Tr
         weights=found.best.weights,
         gamma=found.best.gamma,
         layer_norm=options.layer_norm,
-        scored_on=found.scored_on,
-        measure=measure_of(found.rows[0]),
+        scored=report.scored(found),
         fit=fitted.fit,
     )
 
@@ -71,22 +68,6 @@ def _compare(
         features(request.train),
         test,
         options,
-        lambda row: send(Scored(row.name, scores_of(row))),
+        lambda row: send(Scored(row.name, report.mixture(row))),
         lambda done, total: send(Fits(done, total)),
     )
-
-
-def scores_of(row: Row) -> dict[str, Any]:
-    """Return a mixture for a response: its score and its normalised weights, over the seeds."""
-    scores = [each.as_dict() for each in row.scores]
-    return {
-        "mean": row.mean,
-        "spread": row.spread,
-        "weights": mean_weights(row),
-        **{name: statistics.fmean(each[name] for each in scores) for name in scores[0]},
-    }
-
-
-def measure_of(row: Row) -> str:
-    """Return the name of the score that `mean` is of."""
-    return "accuracy" if row.scores[0].span_f1 is None else "span_f1"

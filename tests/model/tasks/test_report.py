@@ -7,7 +7,7 @@ import pytest
 from elmo_model.tasks.comparison import Comparison, Row
 from elmo_model.tasks.fitter import Fitted
 from elmo_model.tasks.mixture_head import MixtureHead
-from elmo_model.tasks.report import document, mean_weights, text_of
+from elmo_model.tasks.report import document, mixture, text, text_of
 from elmo_model.tasks.scores import Scores
 
 LEARNED = Row(
@@ -27,7 +27,7 @@ COMPARISON = Comparison(
 
 
 def test_the_mean_is_over_the_seeds() -> None:
-    assert mean_weights(LEARNED) == pytest.approx([0.2, 0.6, 0.2])
+    assert mixture(LEARNED)["weights"] == pytest.approx([0.2, 0.6, 0.2])
 
 
 def test_the_table_has_a_line_a_mixture_and_a_bar_a_layer() -> None:
@@ -50,6 +50,14 @@ def test_without_spans_the_measure_is_accuracy() -> None:
         "accuracy on 4 validation examples, %",
         "  learned     75.00 ± 0.00",
     ]
+
+
+def test_a_server_sends_the_top_layer_twice_and_one_line_shows_it() -> None:
+    row = mixture(AVERAGE)
+    scores = {"measure": "span_f1", "scored_on": "test", "scored_examples": 4}
+    mixtures = {"learned": row, "layer 2": row, "top": row}
+
+    assert text({**scores, "mixtures": mixtures}).count("40.00") == 2
 
 
 def test_the_document_is_json_and_holds_every_seed() -> None:

@@ -42,8 +42,9 @@ def test_a_task_is_fitted_and_served(tmp_path: Path, files: list[object]) -> Non
             "fit", "yes", *files, "--test", tmp_path / "test.tsv", *url, ELMO_API_KEY="sesame"
         )
         assert result.exit_code == 0, result.output
-        assert "accuracy on the test part, %" in result.output
+        assert "accuracy on 40 test examples, %\n  learned " in result.output
         assert "learned weights" in result.output and "average" in result.output
+        assert "\n  top " not in result.output  # the last layer, which has its line
         assert client.get("/tasks/yes").status_code == 200
 
         refused = elmo("fit", "yes", *files, *url)
@@ -53,6 +54,9 @@ def test_a_task_is_fitted_and_served(tmp_path: Path, files: list[object]) -> Non
 def test_options_of_this_process_are_refused_with_a_server(files: list[object]) -> None:
     result = elmo("fit", "yes", *files, "--out", "x", "--server", "http://localhost:1")
     assert result.exit_code == 2 and "--out has no effect with --server" in result.output
+    words = ("--word-vectors", files[3], "--server", "http://localhost:1")
+    result = elmo("fit", "yes", *files, *words)
+    assert result.exit_code == 2 and "--word-vectors has no effect with --serv" in result.output
 
     result = elmo("fit", "yes", *files)
     assert result.exit_code == 2 and "--out or --server is required" in result.output

@@ -39,7 +39,7 @@ async def test_a_lost_process_gets_its_task_again(tmp_path: Path) -> None:
         found = await job.child.train(task)
         await job.child.stop()
 
-    assert len(found.weights) == 3 and found.scored_on == "test"
+    assert len(found.weights) == 3 and found.scored["scored_on"] == "test"
     assert [m.done for m in job.messages if isinstance(m, Fits)] == [1, 1, 2, 3, 4, 5, 6]
     assert job.lost == 1
 

@@ -56,7 +56,7 @@ def test_a_task_is_learned_and_every_fit_is_reported(tmp_path: Path, kind: str) 
     found, messages = run(body(kind, seeds=2), tmp_path / "job")
 
     assert isinstance(found, Trained)
-    assert (found.scored_on, found.measure) == ("test", "accuracy")
+    assert (found.scored["scored_on"], found.scored["measure"]) == ("test", "accuracy")
     assert [m.done for m in messages if isinstance(m, Fits)] == list(range(1, 13))
     assert {m.total for m in messages if isinstance(m, Fits)} == {12}
     scored = {m.name: m.scores for m in messages if isinstance(m, Scored)}

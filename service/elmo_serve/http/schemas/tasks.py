@@ -66,8 +66,8 @@ class JobResponse(BaseModel):
     scores: dict[str, Any] = Field(
         description="`mixtures` has one entry for each mixture that is fitted so far: the learned "
         "one, the average, the sum, every layer and the top one. `mean` and `spread` are over the "
-        "seeds, `weights` are normalised. `scored_on` is `test` or `validation`; `measure` names "
-        "the score that `mean` is of."
+        "seeds, `weights` are normalised. `scored_on` is `test` or `validation`, "
+        "`scored_examples` their number; `measure` names the score that `mean` is of."
     )
     task: TaskResponse | None = Field(description="The task, when the job is done.")
     reason: str | None = Field(description="Why the job failed.")
