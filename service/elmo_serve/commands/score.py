@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_model.models.catalogue import tokenization
 from elmo_model.text.batches import by_length
-from elmo_model.text.files import numbered_lines
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
-from elmo_serve.commands.options import device_option, model_option, tokenizer_option
+from elmo_serve.commands.options import (
+    MODEL_OR_SERVERS,
+    WITH_SERVER,
+    api_key_option,
+    device_option,
+    model_of_server,
+    model_option,
+    refuse,
+    server_option,
+    tokenizer_option,
+)
 from elmo_serve.commands.published import resolve_model
+from elmo_serve.commands.tokenize import split_lines
+from elmo_serve.files.connected import connected
 from elmo_serve.output import Scores
 
 if TYPE_CHECKING:
@@ -26,10 +37,14 @@ _LINES = 1_024
 _BATCH_TOKENS = 1_024
 _COLUMNS = ("sentence_id", "token_id", "token", "surprisal", "unk", "forward", "backward")
 
+_Scored = Sequence[Iterable[Any]]  # tokens, forward and backward surprisal, whether unknown
+
 
 @click.command()
-@click.argument("text", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@model_option()
+@click.argument("text", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@model_option(MODEL_OR_SERVERS)
+@server_option()
+@api_key_option()
 @tokenizer_option("Splits each line. Default: tokens have white space between them.")
 @click.option(
     "--softmax",
@@ -41,8 +56,10 @@ _COLUMNS = ("sentence_id", "token_id", "token", "surprisal", "unk", "forward", "
 )
 @device_option()
 def score(
-    text: Path,
+    text: str,
     model: str,
+    server: str | None,
+    api_key: str | None,
     tokenizer: str | None,
     softmax: Path | None,
     softmax_words: int | None,
@@ -50,41 +67,54 @@ def score(
 ) -> None:
     """Write the surprisal of each token of a text.
 
-    TEXT has one sentence a line. Columns have tabs between them: sentence_id and token_id from 1,
-    token, surprisal in bits, unk (1 for a token that was scored as <UNK>), forward and backward.
-    The surprisal is the forward one. A line without a token has no row.
+    TEXT has one sentence a line; `-` is standard input. Columns have tabs between them: sentence_id
+    and token_id from 1, token, surprisal in bits, unk (1 for a token that was scored as <UNK>),
+    forward and backward. The surprisal is the forward one. A line without a token has no row. The
+    words that a model expects at a place come from a server: POST /substitutes, in docs/api.md.
 
     \b
     Examples:
       $ elmo score sentences.txt > surprisal.tsv
       $ elmo score text.txt --model runs/mine --tokenizer moses
+      $ elmo score sentences.txt --server http://localhost:8000
     """
+    if server is not None:
+        refuse(WITH_SERVER, "softmax", "softmax_words", "device")
+        with connected(server, api_key, model_of_server()) as client:
+            scores = client.score(_sentences(text, tokenizer, client.info()["language"]))
+        _write((each.tokens, each.forward, each.backward, each.unknown) for each in scores)
+        return
     from elmo_serve.models.opening import place_of
     from elmo_serve.workers.language import LanguageModel
 
     resolved = resolve_model(model)
     _, language = tokenization(model, resolved)
-    split = tokenizer_of(tokenizer or "whitespace", language)
     place = place_of(device)
     network = LanguageModel.open(resolved, softmax, softmax_words, place)
+    _write(_computed(_sentences(text, tokenizer, language), network))
+
+
+def _sentences(text: str, tokenizer: str | None, language: str) -> Iterator[Sequence[str]]:
+    split = tokenizer_of(tokenizer or "whitespace", language)
+    return (found.tokens for _, found in split_lines(text, split))
+
+
+def _computed(sentences: Iterator[Sequence[str]], network: LanguageModel) -> Iterator[_Scored]:
+    """Score sentences in this process, `_LINES` at a time."""
+    while lines := list(islice(sentences, _LINES)):
+        found: dict[int, Any] = {}
+        for batch in by_length(range(len(lines)), lines, _BATCH_TOKENS):
+            results = network.results([lines[i] for i in batch], [Scores()] * len(batch))
+            found.update(zip(batch, (each.tolist() for each in results), strict=True))
+        for number, tokens in enumerate(lines):
+            yield tokens, *found[number]  # forward, backward, unknown
+
+
+def _write(sentences: Iterable[_Scored]) -> None:
     click.echo("\t".join(_COLUMNS))
-    lines, first = (split(line).tokens for _, _, line in numbered_lines(text)), 1
-    while sentences := list(islice(lines, _LINES)):
-        for row in _rows(sentences, first, network):
-            click.echo("\t".join(row))
-        first += len(sentences)
-
-
-def _rows(
-    sentences: Sequence[Sequence[str]], first: int, network: LanguageModel
-) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of sentences, in order; `first` is the number of the first one."""
-    found: dict[int, list[list[float]]] = {}
-    for batch in by_length(range(len(sentences)), sentences, _BATCH_TOKENS):
-        results = network.results([sentences[i] for i in batch], [Scores()] * len(batch))
-        found.update(zip(batch, (each.tolist() for each in results), strict=True))
-    for number, tokens in enumerate(sentences):
-        for place, (token, *values) in enumerate(zip(tokens, *found[number], strict=False), 1):
-            ahead, behind, unknown = (f"{value:.6f}" for value in values)
-            ids = str(first + number), str(place)
-            yield *ids, token, ahead, unknown[0], ahead, behind
+    for number, sentence in enumerate(sentences, 1):
+        rows = zip(*sentence, strict=False)  # the end of a sentence has no row
+        for place, (token, forward, backward, unknown) in enumerate(rows, 1):
+            bits = f"{forward:.6f}"
+            cells = number, place, token, bits, int(unknown), bits, f"{backward:.6f}"
+            click.echo("\t".join(map(str, cells)))

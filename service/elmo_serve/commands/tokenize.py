@@ -12,7 +12,7 @@ import orjson
 
 from elmo_model.models.catalogue import tokenization
 from elmo_model.text.files import TextError, numbered_lines
-from elmo_model.text.tokenizers import TokenizeError
+from elmo_model.text.tokenizers import Tokenize, Tokenized, TokenizeError
 from elmo_model.text.tokenizers import tokenizer as tokenizer_of
 from elmo_serve.commands.options import json_option, model_option, tokenizer_option
 
@@ -42,11 +42,7 @@ def tokenize(
     """
     own, usual_language = tokenization(model, model)
     split = tokenizer_of(tokenizer or own, language or usual_language)
-    for number, text in enumerate(_lines(input), 1):
-        try:
-            found = split(text)
-        except TokenizeError as error:
-            raise TokenizeError(f"{input}: line {number}: {error}") from error
+    for text, found in split_lines(input, split):
         if as_json:
             members = {"text": text, "tokens": found.tokens, "offsets": found.offsets}
             click.echo(orjson.dumps(members))
@@ -54,11 +50,21 @@ def tokenize(
             click.echo(" ".join(found.tokens))
 
 
-def _lines(name: str) -> Iterator[str]:
-    """Yield the lines of a file as `elmo embed` reads them, those of standard input at once.
+def split_lines(name: str, split: Tokenize) -> Iterator[tuple[str, Tokenized]]:
+    """Yield each line of a file, or of `-`, standard input, and its tokens.
 
-    Raises TextError.
+    Raises TextError, and TokenizeError with the number of the line.
     """
+    for number, text in enumerate(_lines(name), 1):
+        try:
+            found = split(text)
+        except TokenizeError as error:
+            raise TokenizeError(f"{name}: line {number}: {error}") from error
+        yield text, found
+
+
+def _lines(name: str) -> Iterator[str]:
+    """Yield the lines as `elmo embed` reads them, those of standard input at once."""
     if name != "-":
         yield from (line for _, _, line in numbered_lines(Path(name)))
         return

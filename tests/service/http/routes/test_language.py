@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from tests.support.servers import SMALL
 
 SENTENCES = [["the", "of", "unheard-of"], [], ["not", "", "the"]]
 WORDS = len(golden.vocabulary())
+PAGE = (Path(__file__).parents[4] / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"\$ curl .*http://localhost:8000(/\S+) .*\n +-d '(.*)'", PAGE)
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -64,6 +68,10 @@ async def test_the_default_model_agrees_with_elmo_perplexity(tmp_path: Path) -> 
     expected = json.loads(measured.stdout)["per_token"]
     async with in_process(has_model=True, model="english") as serving:
         response = await serving.client.post("/score", json={"sentences": sentences})
+        for path, documented in EXAMPLES:
+            example = await serving.client.post(path, content=documented, headers=JSON)
+            assert example.status_code == 200, example.text
+    assert [path for path, _ in EXAMPLES] == ["/score", "/substitutes"]
     body = response.raise_for_status().json()
     assert body["vocabulary"] == 50_000
     for name in ("forward", "backward"):
