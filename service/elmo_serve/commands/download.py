@@ -6,7 +6,7 @@ import difflib
 
 import click
 
-from elmo_model.models.catalogue import CATALOGUE, published_model
+from elmo_model.models.catalogue import BUILT_IN, CATALOGUE, canonical, published_model
 from elmo_serve.commands.options import cache_option
 from elmo_serve.commands.terminal import download_progress, fail
 
@@ -30,6 +30,8 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
 
     if name is None:
         fail("NAME is missing; `elmo models` lists the models, as `elmo download` did", code=2)
+    if canonical(name) in BUILT_IN:
+        fail(f"{name!r} comes with the program: there is nothing to fetch", code=2)
     model = published_model(name)
     if model is None:
         close = difflib.get_close_matches(name.casefold(), list(CATALOGUE), n=1)

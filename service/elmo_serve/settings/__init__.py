@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FilePath,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 
 from elmo_model.errors import ElmoError
 from elmo_model.inference.precision import CHOICES, Choice, precision_of
@@ -29,6 +37,9 @@ _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
 
 
 _File = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a file"})]
+_ExistingFile = Annotated[
+    FilePath | None, Field(json_schema_extra={"allowed": "the path of a file"})
+]
 _Folder = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a folder"})]
 _Seconds = Annotated[float, Field(gt=0, le=_DAY, allow_inf_nan=False)]
 
@@ -72,7 +83,7 @@ class Settings(BaseModel):
         description="File of static word vectors that requests can append: GloVe, word2vec, "
         "fastText or safetensors, gzip or not. Read once into the cache folder.",
     )
-    softmax: _File = Field(
+    softmax: _ExistingFile = Field(
         None,
         description="File of the softmax of the first model, where it does not lie with the model: "
         "softmax.safetensors, or HDF5 with its vocabulary in the same folder.",
@@ -83,7 +94,7 @@ class Settings(BaseModel):
         description="Words of a softmax that are used, the first and most frequent ones; unset: "
         "all of them.",
     )
-    warm_start: _File = Field(
+    warm_start: _ExistingFile = Field(
         None,
         description="Text, one tokenised sentence a line, read four times, after whose state every "
         "sentence starts; unset: zeros, or the state that is kept with the model.",

@@ -83,9 +83,11 @@ def test_a_model_that_cannot_be_had_is_one_line(mirror: Mirror, tmp_path: Path) 
         elmo("info", "original", ELMO_OFFLINE="perhaps"),
         elmo("download", "small", "--mirror=x"),
     ]
+    built_in = elmo("download", "English")
 
     assert (unknown.exit_code, [each.exit_code for each in offline]) == (2, [1] * 5)
     assert "'big' is no published model; `elmo models` lists them" in unknown.stderr
+    assert built_in.stderr == "elmo: 'English' comes with the program: there is nothing to fetch\n"
     assert all("expected it there as ELMO_OFFLINE is set" in each.stderr for each in offline)
     assert wrong[0].stderr == "elmo: ELMO_OFFLINE='perhaps' is not allowed: true or false\n"
     assert wrong[1].stderr.startswith("elmo: --mirror='x' is not allowed: an address that starts")

@@ -13,7 +13,7 @@ from elmo_serve.settings import Settings, option, variable
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
-TAKES_ANY = {"cache", "model", "host", "scratch", "softmax", "tasks", "warm_start", "word_vectors"}
+TAKES_ANY = {"cache", "model", "host", "scratch", "tasks", "word_vectors"}
 
 
 def test_help_of_serve_documents_every_setting() -> None:
