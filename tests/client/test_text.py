@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from elmo_client import (
@@ -79,6 +80,9 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
     text: Any = "The bank."
     with pytest.raises(CannotSend, match="expected a list of strings"):
         sdk.embed_text(text)
+    table: Any = pd.DataFrame({"text": ["The bank."]})
+    with pytest.raises(CannotSend, match="texts is a DataFrame; expected one of its columns"):
+        sdk.embed_text(table)
     tokens: Any = [["The", "bank"]]
     with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
         sdk.embed_text(tokens)

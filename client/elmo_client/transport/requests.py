@@ -98,9 +98,11 @@ def check_text(text: object, number: int | None = None) -> str:
 
 
 def check_texts(texts: object) -> None:
-    """Raise CannotSend for a single string in the place of a list of texts."""
+    """Raise CannotSend for a single string, or a table, in the place of a list of texts."""
     if isinstance(texts, str | bytes):
         raise CannotSend(f"texts is the string {texts!r:.60}; expected a list of strings")
+    if hasattr(texts, "columns"):  # its iterator gives their names
+        raise CannotSend(f"texts is a {type(texts).__name__}; expected one of its columns")
 
 
 def similarity_body(
