@@ -32,8 +32,8 @@ from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.text.files import TextError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors
 from elmo_serve.commands.options import DEFAULT_MODEL
 from elmo_serve.commands.published import resolve_model

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmo_model.tasks.bio import is_bio, legal_transitions
+from elmo_model.tasks.scores import is_bio, legal_transitions
 
 _IMPOSSIBLE = -1e4
 """Score of an illegal step in decoding: far below every learned one."""

@@ -1,23 +1,51 @@
 """Models by name or path: the models that come with the program, and checkpoints."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints import CheckpointError, softmax
-from elmo_model.models import random_small
+from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.models.catalogue import canonical
-from elmo_model.network.config import ElmoConfig
+from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo, Origin
+from elmo_model.network.initialise import initialise
+from elmo_model.text.alphabets import Utf8Alphabet
+
+_SEED = 20180215
+_RANDOM_SMALL = ElmoConfig(
+    CharCNNConfig(
+        characters=Utf8Alphabet.size,
+        embedding=16,
+        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+        highways=1,
+        activation="relu",
+        max_characters=50,
+    ),
+    LSTMConfig(layers=2, cell=1024, projection=128, cell_clip=3.0, projection_clip=3.0, skip=True),
+)
+
 
 _ENGLISH = Path(__file__).with_name("english.safetensors")
 """The weights of the built-in English model. `english.md` beside it is its model card."""
 
+
+def _random_small() -> Elmo:
+    """Return the published small shape with random weights, which a seed decides."""
+    with torch.device("meta"):  # the modules' own initialisation would be thrown away
+        elmo = Elmo(_RANDOM_SMALL, Utf8Alphabet(), Origin("random-small", "random", ""))
+    elmo.to_empty(device="cpu")
+    initialise(elmo, torch.Generator().manual_seed(_SEED))
+    elmo.origin = replace(elmo.origin, revision=revision(_RANDOM_SMALL, elmo.state_dict()))
+    return elmo.eval()
+
+
 BUILT_IN: dict[str, Callable[[], Elmo]] = {
     "english": lambda: checkpoints.load(_ENGLISH),  # float32; the file holds float16
-    random_small.NAME: random_small.build,
+    "random-small": _random_small,
 }
 
 

@@ -13,13 +13,12 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
 from elmo_model.tasks import report
-from elmo_model.tasks.comparison import compare
+from elmo_model.tasks.comparison import FittedTask, compare, json_bytes
 from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.features import Encode, encode_by
 from elmo_model.tasks.fitter import FitOptions
 from elmo_model.tasks.readers import read_parts
 from elmo_model.tasks.stored_vectors import open_stored_vectors
-from elmo_model.tasks.task_files import FittedTask, json_bytes
 from elmo_model.text.tokenizers import tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 

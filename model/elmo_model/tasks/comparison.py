@@ -1,21 +1,26 @@
-"""The learned mixture beside fixed ones, each fitted from several seeds."""
+"""The learned mixture beside fixed ones, each fitted from several seeds, and its files."""
 
 import hashlib
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from safetensors.torch import save
 
+from elmo_model.files.atomic import write_bytes
+from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
-from elmo_model.tasks.examples import Examples, FitError
+from elmo_model.tasks import report
+from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
-from elmo_model.tasks.report import LEARNED
 from elmo_model.tasks.scores import Scores
-from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.look_up import WordVectors, WordVectorsInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ def compare_features(
     Raises FitError where a validation part leaves nothing to learn from.
     """
     splits = [split(train.examples, options.validation, seed) for seed in range(options.seeds)]
-    mixtures: dict[str, tuple[float, ...] | None] = {LEARNED: None}
+    mixtures: dict[str, tuple[float, ...] | None] = {report.LEARNED: None}
     mixtures |= fixed_mixtures(train.layers) if fixed is None else fixed
     rows, best, scored = [], None, 0
     done, total = 0, options.seeds * len(mixtures)
@@ -175,3 +180,55 @@ def digest(examples: Examples) -> str:
 def _softmax(weights: Sequence[float]) -> tuple[float, ...]:
     shares = np.exp(np.array(weights) - max(weights))
     return tuple(float(share) for share in shares / shares.sum())
+
+
+HEAD = "head.safetensors"
+REPORT = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedTask:
+    """A comparison, the task that it was made for, and the model whose vectors it used.
+
+    `word_vectors` are the static vectors that the head saw behind the mixture.
+    """
+
+    name: str
+    kind: Kind
+    options: FitOptions
+    found: Comparison
+    origin: Origin
+    word_vectors: WordVectorsInfo | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write `head.safetensors` and `report.json`; make the folder if needed. Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        document = {"model": asdict(self.origin), "options": asdict(self.options)}
+        document |= report.document(self.found)
+        head = self.found.best.head.linear.state_dict()
+        metadata = {"labels": json.dumps(self.found.best.classes), "kind": self.kind}
+        write_bytes(folder / HEAD, save(head, metadata))
+        write_bytes(folder / REPORT, json_bytes(document))
+
+    @property
+    def fit(self) -> dict[str, Any]:
+        """The object `fit` of the task file: what the weights were learned from."""
+        learned = self.found.row(report.LEARNED)
+        words = {} if self.word_vectors is None else {"word_vectors": asdict(self.word_vectors)}
+        return {
+            "kind": self.kind,
+            "data": self.found.data,
+            "model": self.origin.name,
+            "revision": self.origin.revision,
+            "seeds": self.options.seeds,
+            "scored_on": self.found.scored_on,
+            "score": learned.mean,
+            "spread": learned.spread,
+            **words,
+        }
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """Return a JSON object as an indented text that ends with a line feed."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.tasks.bio import best_legal, is_bio
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Features
 from elmo_model.tasks.mixture_head import MixtureHead, initial_gamma
-from elmo_model.tasks.scores import Scores, score, span_f1
+from elmo_model.tasks.scores import Scores, best_legal, is_bio, score, span_f1
 
 ROUND_STEPS = 100
 """Least number of steps between two scores on the validation part, and so to the decay of the rate.

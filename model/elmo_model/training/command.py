@@ -9,15 +9,14 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from elmo_model.files.system_calls import usable_cores
-from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.files.system_calls import keep_freed_memory, usable_cores
+from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import CommandError, TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
-from elmo_model.training.progress import output
 from elmo_model.training.run import Folder, language_model, trained_model
 from elmo_model.training.signals import stop_signals
 from elmo_model.training.trainer import Outcome, Trainer

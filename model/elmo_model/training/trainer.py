@@ -13,20 +13,19 @@ from elmo_model.errors import ElmoError
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.state import State
+from elmo_model.progress import Display, display
 from elmo_model.tasks.evaluation.stability import BAR, largest_change
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import Figures, Log, log_line
-from elmo_model.training.optimiser import optimiser_for
+from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
-from elmo_model.training.progress import Display, display
 from elmo_model.training.recipe import lr_factor
 from elmo_model.training.run import Folder, Plan, new_model
 from elmo_model.training.snapshot import Snapshot, latest
 from elmo_model.training.vocabulary import Vocabulary
-from elmo_model.training.weight_average import WeightAverage
 
 # Characters of distinct words that pass the CNN at once. A larger number means fewer kernels and
 # more padding: on a CPU the characters should stay in the cache, on a GPU launches cost more.

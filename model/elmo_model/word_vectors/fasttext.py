@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.word_vectors.formats import Words
-from elmo_model.word_vectors.source import Source, WordVectorsError, check_width
+from elmo_model.word_vectors.formats import Source, Words, WordVectorsError, check_width
 
 MAGIC: Final = struct.pack("<i", 793712314)
 

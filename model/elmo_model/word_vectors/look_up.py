@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_model.files.arrays import WordList
 from elmo_model.word_vectors.fasttext import Subwords
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError
 
 VERSION: Final = 2
 """Version of the layout that is written; `WordVectors.open` reads older ones as well."""

@@ -19,8 +19,11 @@ from elmo_model.files.locks import locked_file, locked_folder, share_folder
 from elmo_model.word_vectors.fasttext import MAGIC, Subwords, read_fasttext
 from elmo_model.word_vectors.formats import (
     HEADER,
+    Source,
     Words,
+    WordVectorsError,
     is_tensors,
+    open_source,
     read_tensors,
     read_text,
     read_word2vec,
@@ -33,7 +36,6 @@ from elmo_model.word_vectors.look_up import (
     WordVectorsInfo,
     hash_of,
 )
-from elmo_model.word_vectors.source import Source, WordVectorsError, open_source
 
 _READERS: Final[Mapping[str, Callable[[Source], Words]]] = {
     "safetensors": read_tensors,

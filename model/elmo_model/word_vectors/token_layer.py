@@ -17,8 +17,7 @@ from elmo_model.steps import OnStep, ignore
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
 from elmo_model.text.files import open_text
-from elmo_model.word_vectors.formats import tensors_of
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 
 _BATCH = 1_024
 """Words that are computed at once: more take more memory and are hardly faster."""

@@ -83,7 +83,7 @@ def convert(
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import conversion
-    from elmo_model.checkpoints.warm_start import warmed
+    from elmo_model.checkpoints.conversion import warmed
     from elmo_model.models.opening import find_softmax, open_model
 
     with steps() as step:

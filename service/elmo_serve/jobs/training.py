@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from elmo_model.network.elmo import Origin
 from elmo_model.tasks import report
-from elmo_model.tasks.comparison import Comparison, compare_features
+from elmo_model.tasks.comparison import Comparison, FittedTask, compare_features
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Features
 from elmo_model.tasks.fitter import FitOptions
-from elmo_model.tasks.task_files import FittedTask
 from elmo_serve.jobs.plan import FitMessage, FitRequest, Fits, NotTrained, Scored, Train, Trained
 from elmo_serve.workers.shared_memory import Bytes, view
 

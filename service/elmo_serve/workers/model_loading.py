@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from elmo_model.checkpoints import CheckpointError
+from elmo_model.checkpoints.conversion import warmed
 from elmo_model.checkpoints.softmax import StoredSoftmax
-from elmo_model.checkpoints.warm_start import warmed
+from elmo_model.files.system_calls import keep_freed_memory
 from elmo_model.inference import row_buckets
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.malloc import keep_freed_memory
 from elmo_model.inference.precision import FORMATS
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.files import TextError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.source import WordVectorsError
 from elmo_serve.workers.language import LanguageModel
 from elmo_serve.workers.messages import LoadFailed, Message, Ready, RunnerSettings
 from elmo_serve.workers.model_worker import Runner, one_line

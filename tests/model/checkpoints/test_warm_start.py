@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, save
-from elmo_model.checkpoints.warm_start import warmed
+from elmo_model.checkpoints.conversion import warmed
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import Elmo
 from tests.support.checkpoints import write_pair

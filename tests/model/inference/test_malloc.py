@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import ctypes, resource, sys
-from elmo_model.inference.malloc import keep_freed_memory
+from elmo_model.files.system_calls import keep_freed_memory
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]

@@ -12,8 +12,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import load_built_in
 from elmo_model.neighbours.centre import centre_of, sentences
 from elmo_model.network.elmo import Elmo
-from elmo_model.tasks.evaluation.homographs import read_uses
-from elmo_model.tasks.evaluation.senses import SENTENCES
+from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
 
 CARD = Path(__file__).parents[3] / "model/elmo_model/models/english.md"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_model.tasks.bio import best_legal, is_bio, legal_transitions, spans
+from elmo_model.tasks.scores import best_legal, is_bio, legal_transitions, spans
 
 CLASSES = ("B-a", "B-b", "I-a", "I-b", "O")
 

@@ -8,11 +8,10 @@ import torch
 from safetensors import safe_open
 
 from elmo_model.network.elmo import Origin
-from elmo_model.tasks.comparison import Comparison, Row
+from elmo_model.tasks.comparison import HEAD, REPORT, Comparison, FittedTask, Row, json_bytes
 from elmo_model.tasks.fitter import FitOptions, Fitted
 from elmo_model.tasks.mixture_head import MixtureHead
 from elmo_model.tasks.scores import Scores
-from elmo_model.tasks.task_files import HEAD, REPORT, FittedTask, json_bytes
 
 HEAD_OF_BEST = MixtureHead(3, 4, 2)
 torch.nn.init.normal_(HEAD_OF_BEST.linear.weight)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from elmo_model.training.progress import display, output
+from elmo_model.progress import display, output
 
 
 def test_lines_name_the_step(capsys: pytest.CaptureFixture[str]) -> None:

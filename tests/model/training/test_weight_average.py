@@ -9,8 +9,8 @@ from torch import nn
 
 from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
+from elmo_model.training.optimiser import WeightAverage
 from elmo_model.training.snapshot import Snapshot
-from elmo_model.training.weight_average import WeightAverage
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
 from tests.support.command_line import elmo

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_model.word_vectors.fasttext import END_OF_SENTENCE, Subwords
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fasttext"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.word_vectors.source import Source, WordVectorsError, open_source
+from elmo_model.word_vectors.formats import Source, WordVectorsError, open_source
 
 
 def test_a_long_field_is_read_over_the_end_of_the_buffer(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.word_vectors.formats import tensors_of
+from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.source import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors, store_folder
 from tests.support.full_disk import full_disk
 

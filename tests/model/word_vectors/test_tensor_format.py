@@ -7,8 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save as torch_save
 
-from elmo_model.word_vectors.formats import tensors_of
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 3))

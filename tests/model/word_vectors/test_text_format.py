@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors, store_folder
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_model.models.opening import open_model
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.store import open_word_vectors
 from elmo_model.word_vectors.token_layer import (
     WordVectorsCommand,

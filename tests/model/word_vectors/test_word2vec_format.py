@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.word_vectors.source import WordVectorsError
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.store import store_folder
 
 WHOLE = b"5 3\n" + b"".join(b"w%d " % n + struct.pack("<3f", n, -n, 0.1) for n in range(5))

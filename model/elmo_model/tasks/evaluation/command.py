@@ -9,11 +9,10 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
 from elmo_model.steps import OnStep
-from elmo_model.tasks.evaluation.homographs import homographs
+from elmo_model.tasks.evaluation.probe import tagging
 from elmo_model.tasks.evaluation.score import Score, SelectionError, table
-from elmo_model.tasks.evaluation.senses import senses
+from elmo_model.tasks.evaluation.senses import homographs, senses
 from elmo_model.tasks.evaluation.stability import TEXTS, Stability, stability, stability_table
-from elmo_model.tasks.evaluation.tagging import tagging
 from elmo_model.tasks.evaluation.word_in_context import word_in_context
 from elmo_model.tasks.features import Encode, FeaturesOf, encode_by, features_of
 

@@ -1,13 +1,18 @@
-"""Classifiers of frozen vectors, how many labels they find, and the baseline without vectors."""
+"""Probes of frozen layers: classifiers, and part-of-speech tagging on CoNLL-U files."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.tasks.features import Features
+from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
+from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.features import Features, FeaturesOf
+from elmo_model.tasks.readers import read_conllu
 
 Classifier = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 """Map training vectors (N, width), their N labels, test vectors (M, width) and the number of labels
@@ -68,3 +73,39 @@ def most_frequent(words: Sequence[str], labels: Sequence[str]) -> dict[str, str]
     for word, label in zip(words, labels, strict=True):
         counts[word][label] += 1
     return {word: own.most_common(1)[0][0] for word, own in counts.items()}
+
+
+def tagging(
+    features_of: FeaturesOf, train: Path, test: Path, column: str, limit: int | None
+) -> Score:
+    """Score each layer by the tags that the probe gets right.
+
+    `column` is upos or xpos, `limit` keeps the first sentences of both files. A tag that training
+    lacks counts as wrong. Raises EvaluationError for a file without words, and what `read_conllu`
+    raises.
+    """
+    training, testing = (
+        Examples.of_tokens(islice(read_conllu(path, column), limit)) for path in (train, test)
+    )
+    for path, examples in ((train, training), (test, testing)):
+        if not len(examples):
+            raise EvaluationError(f"{path}: holds no tagged sentence")
+    with features_of(training) as known, features_of(testing) as asked:
+        layers = tuple(
+            percent(right(known, asked, layer, predictions), len(testing))
+            for layer in range(known.layers)
+        )
+    name, guess = f"{column.upper()} tags, linear probe", "most frequent tag of the word"
+    return Score(name, layers, len(testing), _baseline(training, testing), guess)
+
+
+def _baseline(training: Examples, testing: Examples) -> float:
+    """Return the accuracy, in percent, of the most frequent tag of each word."""
+    usual = most_frequent(_words(training), training.labels)
+    ((common, _),) = Counter(training.labels).most_common(1)
+    pairs = zip(_words(testing), testing.labels, strict=True)
+    return percent(sum(usual.get(word, common) == tag for word, tag in pairs), len(testing))
+
+
+def _words(examples: Examples) -> list[str]:
+    return [word for sentence in examples.sentences for word in sentence]

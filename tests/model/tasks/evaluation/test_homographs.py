@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.tasks.evaluation.homographs import homographs, read_uses
 from elmo_model.tasks.evaluation.score import EvaluationError
+from elmo_model.tasks.evaluation.senses import homographs, read_uses
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import FeaturesOf
 from tests.support.evaluation_sets import uses, written

@@ -8,9 +8,8 @@ import torch
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.tasks.evaluation.homographs import read_uses
 from elmo_model.tasks.evaluation.score import table
-from elmo_model.tasks.evaluation.senses import SENTENCES, senses, separation
+from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses, senses, separation
 from elmo_model.tasks.features import encode_by, features_of
 from tests.support.command_line import elmo
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo_model.tasks.evaluation.probe import tagging
 from elmo_model.tasks.evaluation.score import EvaluationError
-from elmo_model.tasks.evaluation.tagging import tagging
 from elmo_model.tasks.features import FeaturesOf
 from tests.support.evaluation_sets import written
 
