@@ -58,11 +58,11 @@ def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:
 
 def fill(encoder: Encoder, sample: Batches, cached: str) -> None:
     """Bring both caches into one of the states of CACHES."""
-    encoder.word_cache.clear()
+    encoder.words.cache.clear()
     encoder.projections.clear()
     words = {"all": sample.words, "text": sample.familiar, "none": []}[cached]
     with torch.inference_mode():
-        encoder.words.encode(words)
+        list(encoder.words.encode(words)[1])
     recently = recent(sample.rest, encoder.projections.capacity)
     last = {"all": sample.words, "text": recently, "none": []}
     for start in range(0, len(last[cached]), _AT_ONCE):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.caches import InputProjectionCache, WordCache
+from elmo_model.inference.caches import InputProjectionCache
 from elmo_model.inference.choice import fastest, furthest, sample
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import Precision, precision_of
@@ -135,26 +135,6 @@ class Encoder:
         """The product of the time steps, in words."""
         return self.bilm.forward_stack.layers[0].recurrent.kernel
 
-    @property
-    def layers(self) -> int:
-        """L + 1: the token layer and the layers of the biLM."""
-        return self.config.layers
-
-    @property
-    def dimension(self) -> int:
-        """2P, the width of every vector."""
-        return self.config.dimension
-
-    @property
-    def parameter_count(self) -> int:
-        """The number of learnt parameters, as published figures count them."""
-        return self.config.parameter_count
-
-    @property
-    def word_cache(self) -> WordCache:
-        """The cache of word vectors, with its counts of hits and misses."""
-        return self.words.cache
-
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries.
 
@@ -185,7 +165,7 @@ class Encoder:
                 # The state after the begin boundary is the same for all sentences, and the vectors
                 # of the boundaries are not asked for: two time steps less.
                 own = [word for sentence in sentences for word in sentence]
-                words, parts = self.words.encode_in_parts(own)
+                words, parts = self.words.encode(own)
                 lengths = [len(sentence) for sentence in sentences]
                 state = self.opening.repeat(len(lengths))
             return BatchRun(
@@ -240,7 +220,7 @@ class Encoder:
         """Return the words of all sentences with boundaries, and the tokens of each sentence."""
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
-        return self.words.encode_in_parts(words), [len(sentence) + 2 for sentence in sentences]
+        return self.words.encode(words), [len(sentence) + 2 for sentence in sentences]
 
 
 def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:

@@ -73,44 +73,32 @@ class InferenceLSTM:
             least = _LEAST_FAR if are_far else 1
             self._find_rows(recurrent.shape[1], precision, least, directions)
 
-    def run(self, inputs: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor) -> Stepwise:
-        """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
-
-        As `ProjectedLSTM.forward`.
-        """
-        return self._run(inputs, self.project, sizes, h, c, self.block)
-
     def project(self, tokens: Tensor) -> Tensor:
-        """Map token vectors (m, P) to their input products (m, 4D), for `run_projected`."""
+        """Map token vectors (m, P) to their input products (m, 4D)."""
         return in_parts(lambda part: self.input.with_bias(part, self.bias), tokens, self.input_rows)
 
-    def run_projected(
-        self, gates: InputGates, ids: Tensor, sizes: Sequence[int], h: Tensor, c: Tensor
-    ) -> Stepwise:
-        """As `run`, where `gates` maps the `ids` (positions,) of a step to input products.
-
-        It is called step by step, so that what it gathers is still in the caches when the step
-        reads it.
-        """
-        return self._run(ids, gates, sizes, h, c, _ONE_STEP)
-
-    def _run(
+    def run(
         self,
         inputs: Tensor,
-        input_gates: InputGates,
         sizes: Sequence[int],
         h: Tensor,
         c: Tensor,
-        block: int,
+        gates: InputGates | None = None,
     ) -> Stepwise:
+        """Map packed (positions, P) to packed (positions, P) and the state after each row's end.
+
+        As `ProjectedLSTM.forward`. With `gates` the inputs are ids (positions,), which it maps to
+        their input products, step by step: what it gathers is still in the caches when the step
+        reads it.
+        """
         packed, last_h, last_c = yield from loop(
             inputs,
             sizes,
             h,
             2.0 * c,
-            input_gates=input_gates,
+            input_gates=self.project if gates is None else gates,
             step=self._step,
-            block=block,
+            block=self.block if gates is None else _ONE_STEP,
             counts=self.step_rows,
         )
         return packed, last_h, last_c.mul_(0.5)
@@ -191,19 +179,15 @@ class InferenceStack:
         As `network.stack.Stack.forward`; it stops after each time step of each layer. With `gates`,
         which gives the input products of the first layer, `tokens` are ids (positions,).
         """
-        first = self.layers[0]
-        if gates is None:
-            output, own_h, own_c = yield from first.run(tokens, sizes, h[0], c[0])
-        else:
-            output, own_h, own_c = yield from first.run_projected(gates, tokens, sizes, h[0], c[0])
-        outputs, last_h, last_c = [output], [own_h], [own_c]
-        for number, layer in enumerate(self.layers[1:], start=1):
-            output, own_h, own_c = yield from layer.run(outputs[-1], sizes, h[number], c[number])
+        outputs, last_h, last_c = [tokens], [], []
+        for number, layer in enumerate(self.layers):
+            inputs, own = outputs[-1], None if number else gates
+            output, own_h, own_c = yield from layer.run(inputs, sizes, h[number], c[number], own)
             # the residual, from the second layer on; the carried state is without it
-            outputs.append(output + outputs[-1] if self.skip else output)
+            outputs.append(output + inputs if self.skip and number else output)
             last_h.append(own_h)
             last_c.append(own_c)
-        return outputs, torch.stack(last_h), torch.stack(last_c)
+        return outputs[1:], torch.stack(last_h), torch.stack(last_c)
 
 
 def loop(

@@ -68,15 +68,11 @@ class WordEncoder:
         any_weight = next(iter(weights.values()))
         self._none = any_weight.new_empty(0, config.lstm.projection)  # (0, P), of no word
 
-    def encode(self, words: Sequence[str]) -> DistinctWords:
-        """Look up n words, each distinct word once."""
-        found, parts = self.encode_in_parts(words)
-        for _ in parts:
-            pass
-        return found
+    def encode(self, words: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
+        """Look up n words, each distinct word once.
 
-    def encode_in_parts(self, words: Sequence[str]) -> tuple[DistinctWords, Iterator[None]]:
-        """As `encode`; the vectors are there once the iterator, which computes them, has ended."""
+        The vectors are there once the iterator, which computes them part by part, has ended.
+        """
         different, index = distinct(words)
         vectors = self._none.new_empty(len(different), self._none.shape[1])
         order = sorted(range(len(different)), key=lambda row: len(different[row]))

@@ -96,7 +96,7 @@ def test_memory_besides_the_output_is_bounded_by_the_block(folder: Path) -> None
 
     def largest(tokens: int) -> int:
         sentence = [f"w{place % 50}" for place in range(tokens)]
-        encoder.words.encode(sentence)  # new words pass the character CNN, many at once
+        list(encoder.words.encode(sentence)[1])  # new words pass the character CNN, many at once
         run = encoder.encode([sentence])
         sizes: list[int] = []
         with _Allocations(sizes, run.representations.layers):

@@ -93,7 +93,7 @@ def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: Elmo) ->
     expected = encoder.embed(SHORT)
     elmo.double()
     del elmo
-    encoder.word_cache.clear()
+    encoder.words.cache.clear()
     for found, layers in zip(encoder.embed(SHORT), expected, strict=True):
         torch.testing.assert_close(found, layers, rtol=0, atol=5e-6)
 
@@ -153,8 +153,7 @@ def test_empty_sentences_empty_tokens_and_no_sentences(elmo: Elmo) -> None:
     assert shapes == [(4, 2, 24), (4, 0, 24), (4, 1, 24)]
     assert encoder.embed([]) == []
     assert encoder.encode_from([])[1].rows == 0
-    assert (encoder.layers, encoder.dimension) == (4, 24)
-    assert encoder.parameter_count == elmo.config.parameter_count and encoder.origin == elmo.origin
+    assert encoder.config == elmo.config and encoder.origin == elmo.origin
 
 
 def test_vectors_of_repeated_words_are_those_of_single_sentences(elmo: Elmo) -> None:
@@ -177,9 +176,9 @@ def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
 def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
     encoder = Encoder.of(elmo)
     encoder.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
-    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (0, 3)
+    assert (encoder.words.cache.hits, encoder.words.cache.misses) == (0, 3)
     encoder.embed([["a", "tulip"]])
-    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (1, 4)
+    assert (encoder.words.cache.hits, encoder.words.cache.misses) == (1, 4)
 
 
 def test_vectors_have_no_gradient(elmo: Elmo) -> None:

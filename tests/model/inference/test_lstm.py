@@ -66,9 +66,7 @@ def test_outputs_and_state_are_those_of_the_trained_one(
     direct = whole(fast.run(inputs, SIZES, h, c))
     index = torch.arange(len(inputs)).flip(0)
     products = fast.project(inputs.flip(0))
-    projected = whole(
-        fast.run_projected(lambda ids: products.index_select(0, ids), index, SIZES, h, c)
-    )
+    projected = whole(fast.run(index, SIZES, h, c, lambda ids: products.index_select(0, ids)))
 
     for found in (direct, projected):
         for one, other in zip(found, expected, strict=True):
