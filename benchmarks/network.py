@@ -58,7 +58,7 @@ def tokens_per_second(encoder: Encoder, sample: Batches, cached: str) -> float:
 
 def fill(encoder: Encoder, sample: Batches, cached: str) -> None:
     """Bring both caches into one of the states of CACHES."""
-    encoder.words.cache.clear()
+    encoder.word_cache.clear()
     encoder.projections.clear()
     words = {"all": sample.words, "text": sample.familiar, "none": []}[cached]
     with torch.inference_mode():

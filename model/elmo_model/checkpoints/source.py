@@ -8,8 +8,9 @@ import json
 import lzma
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
@@ -42,38 +43,58 @@ _ZIP_ERRORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class FolderSource:
-    """The files directly in a folder."""
+class Source(ABC):
+    """Files by their names; `path` is that of the folder or archive."""
 
     path: Path
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """The name of the folder."""
+        """The name of the folder, or of the archive without its ending."""
+
+    @abstractmethod
+    def files(self) -> list[str]:
+        """Return the names of the files, sorted."""
+
+    def label(self, file: str) -> str:
+        """Return the name of a file for messages."""
+        return f"{self.path}:{file}"
+
+    def read(self, file: str, limit: int) -> bytes:
+        """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
+        with self.open(file) as stream:
+            return bounded(stream, self.label(file), limit)
+
+    @abstractmethod
+    def open(self, file: str) -> AbstractContextManager[BinaryIO]:
+        """Open a large file as a seekable stream."""
+
+
+class FolderSource(Source):
+    """The files directly in a folder."""
+
+    @property
+    def name(self) -> str:
         return self.path.resolve().name
 
     def files(self) -> list[str]:
-        """Return the names of the files, sorted."""
         try:
             return sorted(entry.name for entry in self.path.iterdir() if entry.is_file())
         except OSError as error:
             raise _unreadable(self.path, error) from error
 
     def label(self, file: str) -> str:
-        """Return the name of this file for messages."""
         return str(self.path / file)
 
     def read(self, file: str, limit: int) -> bytes:
-        """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
         try:
-            with (self.path / file).open("rb") as stream:
-                return bounded(stream, self.label(file), limit)
+            return super().read(file, limit)
         except OSError as error:
             raise _unreadable(self.path / file, error) from error
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a large file as a seekable stream."""
         try:
             stream = (self.path / file).open("rb")
         except OSError as error:
@@ -89,41 +110,30 @@ class FilesSource(FolderSource):
     chosen: tuple[str, ...]
 
     def files(self) -> list[str]:
-        """Return the absolute paths, which `read` and `open` take as names."""
         return sorted(self.chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class ZipSource:
-    """The files of a zip archive, by their paths in it."""
-
-    path: Path
+class ZipSource(Source):
+    """The files of a zip archive, by their paths in it, without the shadow entries of macOS."""
 
     @property
     def name(self) -> str:
-        """The archive's name without its ending."""
         return self.path.stem
 
     def files(self) -> list[str]:
-        """Return the paths of the entries, sorted, without the shadow entries of macOS."""
         with open_zip(self.path, str(self.path)) as archive:
             # A damaged archive may have an entry without a name, which `is_dir` cannot take.
             named = [entry for entry in archive.infolist() if entry.filename]
             entries = [entry.filename for entry in named if not entry.is_dir()]
         return sorted(entry for entry in entries if "__MACOSX" not in PurePosixPath(entry).parts)
 
-    def label(self, file: str) -> str:
-        """Return the name of this entry for messages."""
-        return f"{self.path}:{file}"
-
     def read(self, file: str, limit: int) -> bytes:
-        """Return a small entry. Raises CheckpointError if it is larger than `limit` bytes."""
         with open_zip(self.path, str(self.path)) as archive:
             return self._read(archive, file, limit)
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a large entry, read into memory, as a seekable stream."""
+        """Open an entry, read into memory."""
         with open_zip(self.path, str(self.path)) as archive:
             try:
                 entry = archive.getinfo(file)
@@ -144,53 +154,30 @@ class ZipSource:
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySource:
-    """Files of an archive that was read into memory, by name; `path` is that of the archive."""
+class MemorySource(Source):
+    """Files of an archive that was read into memory, by name."""
 
-    path: Path
     contents: Mapping[str, bytes]
 
     @property
     def name(self) -> str:
-        """The archive's name without its endings."""
         return self.path.name.split(".")[0]
 
     def files(self) -> list[str]:
-        """Return the names of the files, sorted."""
         return sorted(self.contents)
-
-    def label(self, file: str) -> str:
-        """Return the name of this file for messages."""
-        return f"{self.path}:{file}"
-
-    def read(self, file: str, limit: int) -> bytes:
-        """Return a small file. Raises CheckpointError if it is larger than `limit` bytes."""
-        return bounded(io.BytesIO(self._content(file)), self.label(file), limit)
 
     @contextmanager
     def open(self, file: str) -> Iterator[BinaryIO]:
-        """Open a file as a seekable stream."""
-        yield io.BytesIO(self._content(file))
-
-    def _content(self, file: str) -> bytes:
         if file not in self.contents:
             raise _missing(self.label(file))
-        return self.contents[file]
+        yield io.BytesIO(self.contents[file])
 
 
-Source = FolderSource | ZipSource | MemorySource
-
-
-def source_at(path: Path) -> FolderSource | ZipSource | None:
+def source_at(path: Path) -> Source | None:
     """Return the files of a folder or zip; None if `path` is another kind of file."""
     if path.is_dir():
         return FolderSource(path)
-    return ZipSource(path) if is_zip(path) else None
-
-
-def is_zip(path: Path) -> bool:
-    """Return whether a file begins as zip archives do."""
-    return head(path, len(ZIP_MAGIC)) == ZIP_MAGIC
+    return ZipSource(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
 
 
 @contextmanager

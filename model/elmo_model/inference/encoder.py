@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
-from elmo_model.inference.caches import InputProjectionCache
+from elmo_model.inference.caches import InputProjectionCache, WordCache
 from elmo_model.inference.choice import fastest, furthest, sample
 from elmo_model.inference.linear import has_eight_bits
 from elmo_model.inference.precision import Precision, precision_of
@@ -134,6 +134,11 @@ class Encoder:
     def kernel(self) -> str:
         """The product of the time steps, in words."""
         return self.bilm.forward_stack.layers[0].recurrent.kernel
+
+    @property
+    def word_cache(self) -> WordCache:
+        """The cache of word vectors, with its counts of hits and misses."""
+        return self.words.cache
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Map each sentence of n tokens to its layers (L + 1, n, 2P), without boundaries.

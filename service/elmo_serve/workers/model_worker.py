@@ -73,7 +73,7 @@ class Runner:
         self.seconds_per_token, self.seconds_per_step = seconds  # as in `Ready`
         self._network = network
         self._device = device
-        self._hits, self._misses = network.words.cache.hits, network.words.cache.misses  # reported
+        self._hits, self._misses = network.word_cache.hits, network.word_cache.misses  # reported
 
     def serve(self, parent: Parent) -> None:
         """Compute batches in the order of their messages, and urgent ones on top of others.
@@ -141,7 +141,7 @@ class Runner:
             if memory_short and self._device.type == "cuda":
                 torch.cuda.empty_cache()
             return Failed(batch.id, memory_short, reason)
-        cache = self._network.words.cache
+        cache = self._network.word_cache
         found, missed = cache.hits - self._hits, cache.misses - self._misses
         self._hits, self._misses = cache.hits, cache.misses
         return Done(batch.id, found, missed, not_finite, _unknown(static))

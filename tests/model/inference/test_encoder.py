@@ -93,7 +93,7 @@ def test_the_encoder_stays_as_it_is_when_its_network_changes_type(elmo: Elmo) ->
     expected = encoder.embed(SHORT)
     elmo.double()
     del elmo
-    encoder.words.cache.clear()
+    encoder.word_cache.clear()
     for found, layers in zip(encoder.embed(SHORT), expected, strict=True):
         torch.testing.assert_close(found, layers, rtol=0, atol=5e-6)
 
@@ -176,9 +176,9 @@ def test_sentences_of_all_lengths_share_a_batch(elmo: Elmo) -> None:
 def test_words_are_counted_once_a_batch(elmo: Elmo) -> None:
     encoder = Encoder.of(elmo)
     encoder.embed([["a", "rose", "is", "a", "rose"], ["a", "rose"]])
-    assert (encoder.words.cache.hits, encoder.words.cache.misses) == (0, 3)
+    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (0, 3)
     encoder.embed([["a", "tulip"]])
-    assert (encoder.words.cache.hits, encoder.words.cache.misses) == (1, 4)
+    assert (encoder.word_cache.hits, encoder.word_cache.misses) == (1, 4)
 
 
 def test_vectors_have_no_gradient(elmo: Elmo) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from elmo_model.checkpoints import load
 from elmo_model.inference.caches import WordCache
 from elmo_model.inference.encoder import Encoder
+from elmo_model.network.config import ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_serve.output import Output
@@ -36,7 +37,7 @@ class FailingNetwork:
     """A network that raises an exception for every batch."""
 
     origin = Origin("failing", "none", "0")
-    layers, dimension, parameter_count = 3, 8, 0
+    config = ElmoConfig(None, LSTMConfig(2, 8, 4, 3.0, 3.0, True), WordsConfig(10, 4, False))
     precision, kernel = "float32", "none"
     alphabet = Utf8Alphabet()
 
