@@ -76,12 +76,12 @@ def network_of(
     """
     alphabet: Alphabet
     if described.has_characters:
-        config = options.config_of(described, arrays.names())
+        config = options.config_of(described, arrays.shapes)
         assert config.char_cnn is not None, "options with characters"
         alphabet = Utf8Alphabet(config.char_cnn.max_characters)
     else:
         alphabet = vocabulary_of(source, arrays)
-        config = options.config_of(described, arrays.names(), alphabet.word_count)
+        config = options.config_of(described, arrays.shapes, alphabet.word_count)
     origin = f"in {described.label}"
     tensors = layout.decode(arrays, config, origin)
     layout.refuse_unexpected(arrays, config, origin, {layout.WORDS})
@@ -111,12 +111,12 @@ def vocabulary_of(source: Source, table: layout.Arrays) -> WordVocabulary:
     """Read the vocabulary of a word table; CheckpointError if their numbers of rows differ."""
     file = vocabulary_file.find(source)
     vocabulary = vocabulary_file.read(source, file)
-    if layout.WORDS not in table.names():
+    if layout.WORDS not in table.shapes:
         raise CheckpointError(
             f"{table.label}: {layout.WORDS} is missing, expected a row for each of the "
             f"{vocabulary.word_count:,} words in {source.label(file)}"
         )
-    rows = (table.shape(layout.WORDS) or (0,))[0]
+    rows = (table.shapes[layout.WORDS] or (0,))[0]
     if rows != vocabulary.word_count:
         raise CheckpointError(
             f"{table.label}: {layout.WORDS} has {rows:,} rows, expected "

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from elmo_model.checkpoints import allennlp, options, pickles, tars
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
+from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import FolderSource, MemorySource, Source, json_object, only
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
 from elmo_model.network.config import ElmoConfig
@@ -144,23 +145,22 @@ def _prefix(label: str, state: Mapping[str, Tensor]) -> str:
 def _options_of_shapes(label: str, state: Mapping[str, Tensor], prefix: str) -> options.OptionsFile:
     """Return the options file that these tensors would have."""
     embedder, stacks = prefix + _EMBEDDER, prefix + _STACKS
-    shapes = options.Shapes(label, {name: tuple(each.shape) for name, each in state.items()})
-    characters, embedding = shapes.of(prefix + _TABLE, 2)
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    arrays = Arrays(label, shapes, lambda name: state[name].numpy())
+    characters, embedding = arrays.sizes(prefix + _TABLE, 2)
     if characters != Utf8Alphabet.size:
         raise CheckpointError(
             f"{label}: {prefix + _TABLE} has {characters} rows, expected {Utf8Alphabet.size}"
         )
     convolution = embedder + "char_conv_{}.weight"
-    filters = [
-        shapes.of(convolution.format(number), 3) for number in range(shapes.count(convolution))
-    ]
-    projection, cell = shapes.of(f"{stacks}forward_layer_0.state_projection.weight", 2)
+    filters = [arrays.sizes(convolution.format(i), 3) for i in range(arrays.count(convolution))]
+    projection, cell = arrays.sizes(f"{stacks}forward_layer_0.state_projection.weight", 2)
     return options.assumed(
         label,
         embedding=embedding,
         filters=[(span, count) for count, _, span in filters],
-        highways=shapes.count(embedder + "_highways._layers.{}.weight"),
-        layers=shapes.count(stacks + "forward_layer_{}.input_linearity.weight"),
+        highways=arrays.count(embedder + "_highways._layers.{}.weight"),
+        layers=arrays.count(stacks + "forward_layer_{}.input_linearity.weight"),
         cell=cell,
         projection=projection,
     )

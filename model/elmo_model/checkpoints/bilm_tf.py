@@ -54,7 +54,7 @@ def variables_of(bundle: Arrays) -> Arrays:
     two variables map to one published name.
     """
     variables: dict[str, str] = {}
-    for name in bundle.names():
+    for name in bundle.shapes:
         published = _published_name(name)
         if published is None:
             continue
@@ -63,7 +63,7 @@ def variables_of(bundle: Arrays) -> Arrays:
                 f"{bundle.label}: holds {variables[published]} and {name}, expected one {published}"
             )
         variables[published] = name
-    shapes = {published: bundle.shape(name) for published, name in variables.items()}
+    shapes = {published: bundle.shapes[name] for published, name in variables.items()}
     return Arrays(bundle.label, shapes, lambda name: bundle.numbers(variables[name]))
 
 

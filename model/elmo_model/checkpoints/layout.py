@@ -9,6 +9,7 @@ bilm-tf wrote the first such files, AllenNLP reads and writes the same. Traps of
 - 1 is added to the bias of the forget gate at run time; it is not in the file.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,13 +40,18 @@ class Arrays:
     shapes: Mapping[str, tuple[int, ...] | None]
     numbers: Callable[[str], NDArray[np.float32]]
 
-    def names(self) -> Collection[str]:
-        """Return the names of all arrays."""
-        return self.shapes.keys()
+    def sizes(self, name: str, axes: int) -> tuple[int, ...]:
+        """Return the shape of an array. Raises CheckpointError where it has not so many axes."""
+        shape = self.shapes.get(name)
+        if shape is None or len(shape) != axes:
+            raise CheckpointError(
+                f"{self.label}: {name} is missing, expected a tensor of {axes} axes"
+            )
+        return shape
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of an array without reading it."""
-        return self.shapes[name]
+    def count(self, name: str) -> int:
+        """Return how many arrays have a name with {} in place of their number, from 0."""
+        return next(n for n in itertools.count() if name.format(n) not in self.shapes)
 
 
 def decode(
@@ -83,7 +89,7 @@ def refuse_unexpected(
     The message names the option that rules the array out.
     """
     expected = {entry.array for entry in entries(config)}
-    names = set(arrays.names()) - expected - set(tolerated)
+    names = set(arrays.shapes) - expected - set(tolerated)
     if not names:
         return
     name, cnn = min(names), config.char_cnn
@@ -213,7 +219,7 @@ def _bilm_entries(config: ElmoConfig) -> Iterator[StoredArray]:
 
 def _read(arrays: Arrays, entry: StoredArray, origin: str) -> NDArray[np.float32]:
     label = f"{arrays.label}: {entry.array}"
-    found = arrays.shape(entry.array) if entry.array in arrays.names() else None
+    found = arrays.shapes.get(entry.array)
     if entry.array == "char_embed" and found == (entry.shape[0] + 1, *entry.shape[1:]):
         return _without_pad_row(label, arrays.numbers(entry.array))
     check_shape(label, found, entry.shape, f"{_culprits(entry, found)} {origin}")

@@ -1,6 +1,5 @@
 """The options file of bilm-tf: the sizes and rules of a network, checked by pydantic."""
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -100,29 +99,6 @@ def options_of(config: ElmoConfig) -> dict[str, Any]:
     return options
 
 
-@dataclass(frozen=True, slots=True)
-class Shapes:
-    """The shapes of stored tensors by name: they tell the sizes that no options file tells."""
-
-    label: str
-    shapes: Mapping[str, tuple[int, ...] | None]
-
-    def of(self, name: str, axes: int) -> tuple[int, ...]:
-        """Return the shape of a tensor. Raises CheckpointError where it is missing or differs."""
-        shape = self.shapes.get(name)
-        if shape is None or len(shape) != axes:
-            raise CheckpointError(
-                f"{self.label}: {name} is missing, expected a tensor of {axes} axes"
-            )
-        return shape
-
-    def count(self, name: str) -> int:
-        """Return how many tensors have a name with {} in place of their number, from 0."""
-        return next(
-            number for number in itertools.count() if name.format(number) not in self.shapes
-        )
-
-
 def assumed(
     label: str,
     embedding: int,
@@ -145,7 +121,7 @@ def assumed(
         "char_cnn": {
             "activation": "relu",
             "embedding": {"dim": embedding},
-            "filters": [list(pair) for pair in filters],
+            "filters": filters,
             "n_highway": highways,
             "max_characters_per_token": 50,
         },

@@ -60,25 +60,6 @@ class WordSoftmax:
         weight, bias = self.weight.to(device), self.bias.to(device)
         return replace(self, weight=weight, bias=bias, scale=scale)
 
-    def cut(self, words: int | None) -> "WordSoftmax":
-        """Return the softmax over the first words; None and more than V mean all.
-
-        Raises CheckpointError where `<S>`, `</S>` or `<UNK>` would be cut off.
-        """
-        if words is None or words >= len(self.weight):
-            return self
-        try:
-            vocabulary = WordVocabulary(self.vocabulary.words[:words])
-        except AlphabetError as error:
-            raise CheckpointError(f"the first {words:,} words: {error}") from error
-        return replace(
-            self,
-            weight=self.weight[:words],
-            bias=self.bias[:words],
-            vocabulary=vocabulary,
-            scale=None if self.scale is None else self.scale[:words],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSoftmax:
@@ -96,8 +77,19 @@ class StoredSoftmax:
     load: Callable[[], WordSoftmax]
 
     def read(self) -> WordSoftmax:
-        """Read it. Raises CheckpointError for a damaged file."""
-        return self.load().cut(self.words)
+        """Read its first words.
+
+        Raises CheckpointError for a damaged file, and where `<S>`, `</S>` or `<UNK>` is cut off.
+        """
+        whole, kept = self.load(), slice(self.words)
+        if self.words >= len(whole.weight):
+            return whole
+        try:
+            vocabulary = WordVocabulary(whole.vocabulary.words[kept])
+        except AlphabetError as error:
+            raise CheckpointError(f"the first {self.words:,} words: {error}") from error
+        scale = None if whole.scale is None else whole.scale[kept]
+        return WordSoftmax(whole.weight[kept], whole.bias[kept], vocabulary, whole.total, scale)
 
     def of_network(self, width: int, revision: str, words: int | None = None) -> "StoredSoftmax":
         """Return its first words, for a network with P = `width`.
@@ -219,16 +211,16 @@ def _published(
 ) -> StoredSoftmax | None:
     """Find `softmax/W` (V, P) and `softmax/b` (V,), whose rows a vocabulary beside them names."""
     with open_arrays() as arrays:
-        names = {"/".join(name.split("/")[-2:]): name for name in arrays.names()}
+        names = {"/".join(name.split("/")[-2:]): name for name in arrays.shapes}
         if "softmax/W" not in names:
             return None
-        shape = arrays.shape(names["softmax/W"]) or ()
+        shape = arrays.shapes[names["softmax/W"]] or ()
         label = f"{arrays.label}: softmax/W"
         if len(shape) != 2:
             raise CheckpointError(f"{label} has shape {shape}, expected (words, width)")
         check_shape(
             f"{arrays.label}: softmax/b",
-            arrays.shape(names["softmax/b"]) if "softmax/b" in names else None,
+            arrays.shapes[names["softmax/b"]] if "softmax/b" in names else None,
             shape[:1],
             "softmax/W",
         )

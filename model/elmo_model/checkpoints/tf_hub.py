@@ -37,7 +37,7 @@ def read(path: Path) -> Checkpoint:
     source = _source(path)
     with tensor_bundle.open_bundle(source, _INDEX) as bundle:
         arrays = variables_of(bundle)
-        config = options.config_of(_options_of_shapes(arrays), arrays.names())
+        config = options.config_of(_options_of_shapes(arrays), arrays.shapes)
         tensors = layout.decode(arrays, config, "in the other variables")
         layout.refuse_unexpected(arrays, config, "in the other variables")
         tasks = _tasks(bundle, config)
@@ -67,25 +67,22 @@ def _holds_variables(path: Path) -> bool:
 
 def _options_of_shapes(arrays: layout.Arrays) -> options.OptionsFile:
     """Return the options file that these variables would have."""
-    shapes = options.Shapes(arrays.label, arrays.shapes)
     cell = "RNN_0/RNN/MultiRNNCell/Cell{}/LSTMCell"
-    filters = [
-        shapes.of(f"CNN/W_cnn_{number}", 4) for number in range(shapes.count("CNN/W_cnn_{}"))
-    ]
+    filters = [arrays.sizes(f"CNN/W_cnn_{i}", 4) for i in range(arrays.count("CNN/W_cnn_{}"))]
     return options.assumed(
         arrays.label,
-        embedding=shapes.of("char_embed", 2)[1],
+        embedding=arrays.sizes("char_embed", 2)[1],
         filters=[(shape[1], shape[3]) for shape in filters],
-        highways=shapes.count("CNN_high_{}/W_carry"),
-        layers=shapes.count(f"{cell}/B"),
-        cell=shapes.of(f"{cell.format(0)}/B", 1)[0] // 4,
-        projection=shapes.of("CNN_proj/W_proj", 2)[1],
+        highways=arrays.count("CNN_high_{}/W_carry"),
+        layers=arrays.count(f"{cell}/B"),
+        cell=arrays.sizes(f"{cell.format(0)}/B", 1)[0] // 4,
+        projection=arrays.sizes("CNN_proj/W_proj", 2)[1],
     )
 
 
 def _tasks(bundle: layout.Arrays, config: ElmoConfig) -> tuple[Task, ...]:
     """Return the mix behind the module's output `elmo` as a task; none if it holds no mix."""
-    if not {_WEIGHTS, _SCALING} <= set(bundle.names()):
+    if not {_WEIGHTS, _SCALING} <= set(bundle.shapes):
         return ()
     weights, scaling = bundle.numbers(_WEIGHTS).reshape(-1), bundle.numbers(_SCALING).reshape(-1)
     if len(weights) != config.layers or len(scaling) != 1:

@@ -34,9 +34,9 @@ def read(path: Path) -> Checkpoint:
     described, origin = options.read(source, pair.options), f"in {pair.options_label}"
     with hdf5.datasets(source, file) as table, hdf5.datasets(source, pair.weights) as weights:
         vocabulary = allennlp.vocabulary_of(source, table)
-        config = options.config_of(described, weights.names(), vocabulary.word_count)
+        config = options.config_of(described, weights.shapes, vocabulary.word_count)
         tensors = layout.decode(weights, config, origin, table=table)
-        characters = [name for name in weights.names() if name.startswith(_CHARACTERS)]
+        characters = [name for name in weights.shapes if name.startswith(_CHARACTERS)]
         layout.refuse_unexpected(weights, config, origin, {layout.WORDS, *characters})
     return Checkpoint(pair.name, NAME, config, vocabulary, tensors)
 
@@ -55,6 +55,6 @@ def _table_in(source: Source) -> str | None:
 def _is_table(source: Source, file: str) -> bool:
     try:
         with hdf5.datasets(source, file) as datasets:
-            return set(datasets.names()) == {layout.WORDS}
+            return set(datasets.shapes) == {layout.WORDS}
     except CheckpointError:
         return False

@@ -15,9 +15,9 @@ def test_written_arrays_are_read_back(tmp_path: Path) -> None:
     hdf5.write(tmp_path / "a.hdf5", arrays)
 
     with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
-        assert set(found.names()) == arrays.keys()
+        assert set(found.shapes) == arrays.keys()
         for name, array in arrays.items():
-            assert found.shape(name) == array.shape
+            assert found.shapes[name] == array.shape
             np.testing.assert_array_equal(found.numbers(name), array)
     assert hdf5.is_hdf5(tmp_path / "a.hdf5")
 
@@ -38,7 +38,7 @@ def test_a_huge_shape_without_bytes_is_refused(tmp_path: Path) -> None:
         file.create_dataset("a", shape=(1 << 40,), chunks=(1 << 10,), dtype="f4")
 
     with hdf5.datasets(FolderSource(tmp_path), "a.hdf5") as found:
-        assert found.shape("a") == (1 << 40,)
+        assert found.shapes["a"] == (1 << 40,)
         with pytest.raises(CheckpointError, match="a stores 0 bytes in this file, expected 4,398"):
             found.numbers("a")
 

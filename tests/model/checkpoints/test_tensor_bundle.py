@@ -18,9 +18,9 @@ def test_arrays_are_read_from_their_shards(tmp_path: Path, shards: int) -> None:
     index = write_bundle(tmp_path / "model", arrays, shards=shards)
 
     with open_bundle(FolderSource(tmp_path), index.name) as bundle:
-        assert sorted(bundle.names()) == sorted(arrays)
+        assert sorted(bundle.shapes) == sorted(arrays)
         for name, array in arrays.items():
-            assert bundle.shape(name) == array.shape
+            assert bundle.shapes[name] == array.shape
             np.testing.assert_array_equal(bundle.numbers(name), array)
 
 
