@@ -48,6 +48,9 @@ Size = Annotated[
 Count = Annotated[
     int, Field(strict=True, ge=0, le=MAX_SIZE), rule(f"a whole number from 0 to {MAX_SIZE:,}")
 ]
+CharacterLimit = Annotated[  # begin-of-word, one character, end-of-word
+    int, Field(strict=True, ge=3, le=MAX_SIZE), rule(f"a whole number from 3 to {MAX_SIZE:,}")
+]
 Number = Annotated[_Finite, rule("a number")]
 Flag = Annotated[bool, Field(strict=True), rule("true or false")]
 Filters = Annotated[

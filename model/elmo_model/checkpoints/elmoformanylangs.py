@@ -25,7 +25,7 @@ from elmo_model.network.config import (
     WordsConfig,
 )
 from elmo_model.text.alphabets import AlphabetError, Lexicon
-from elmo_model.validation import Count, Filters, Size
+from elmo_model.validation import CharacterLimit, Count, Filters, Size
 
 NAME = "elmoformanylangs"
 
@@ -184,7 +184,7 @@ class _TokenEmbedder(BaseModel):
     name: Literal["cnn"]
     word_dim: Count
     char_dim: Count
-    max_characters_per_token: Size
+    max_characters_per_token: CharacterLimit
 
 
 class _CharCNN(BaseModel):

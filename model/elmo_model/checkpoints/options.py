@@ -11,7 +11,6 @@ from elmo_model.checkpoints.layout import FORGET_BIAS
 from elmo_model.checkpoints.source import Source, json_object
 from elmo_model.network.config import (
     Activation,
-    CharacterLimit,
     CharCNNConfig,
     ConfigError,
     ElmoConfig,
@@ -19,7 +18,16 @@ from elmo_model.network.config import (
     WordsConfig,
 )
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.validation import Count, Filters, Flag, Number, Size, rule, validated
+from elmo_model.validation import (
+    CharacterLimit,
+    Count,
+    Filters,
+    Flag,
+    Number,
+    Size,
+    rule,
+    validated,
+)
 
 Clip = Annotated[Annotated[Number, Field(ge=0)] | None, rule("a number of at least 0, or null")]
 """A clip of bilm-tf or ELMoForManyLangs, where 0 and null both mean none."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elmo_model.errors import ElmoError
 from elmo_model.validation import (
-    MAX_SIZE,
+    CharacterLimit,
     Count,
     Filters,
     Flag,
@@ -20,10 +20,6 @@ from elmo_model.validation import (
 )
 
 Activation = Literal["relu", "tanh"]
-
-CharacterLimit = Annotated[  # begin-of-word, one character, end-of-word
-    int, Field(strict=True, ge=3, le=MAX_SIZE), rule(f"a whole number from 3 to {MAX_SIZE:,}")
-]
 
 _Clip = Annotated[Annotated[Number, Field(gt=0)] | None, rule("a positive number or null")]
 

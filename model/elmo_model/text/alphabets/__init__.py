@@ -7,6 +7,7 @@ from elmo_model.text.alphabets.alphabet import Alphabet, AlphabetError, WordAlph
 from elmo_model.text.alphabets.lexicon import Lexicon
 from elmo_model.text.alphabets.utf8 import Utf8Alphabet
 from elmo_model.text.alphabets.vocabulary import WordVocabulary
+from elmo_model.validation import validated
 
 ALPHABETS: dict[str, type[Utf8Alphabet] | type[Lexicon] | type[WordVocabulary]] = {
     Utf8Alphabet.kind: Utf8Alphabet,
@@ -20,7 +21,11 @@ def from_dict(values: Mapping[str, Any]) -> Alphabet:
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in ALPHABETS:
         raise AlphabetError(f"alphabet kind is {kind!r:.80}, expected {' or '.join(ALPHABETS)}")
-    return ALPHABETS[kind].from_dict(values)
+    rest = {key: value for key, value in values.items() if key != "kind"}
+    try:
+        return validated(ALPHABETS[kind], rest, "alphabet")
+    except ValueError as error:
+        raise AlphabetError(str(error)) from None
 
 
 __all__ = [

@@ -10,18 +10,22 @@ Traps:
 - A dictionary line of one column is U+3000 (see `checkpoints/elmoformanylangs.py`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from elmo_model.text.alphabets.alphabet import AlphabetError
+from elmo_model.validation import CharacterLimit
 
 _BEGIN, _END = "<bos>", "<eos>"
 _UNKNOWN, _PAD = "<oov>", "<pad>"
 _FIRST_MARK, _LAST_MARK = "<eow>", "<bow>"  # swapped, see above
+
+_Ids = dict[str, Annotated[int, Field(strict=True, ge=0)]]
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,11 @@ class Lexicon:
     begin: ClassVar[str] = _BEGIN
     end: ClassVar[str] = _END
 
-    characters: Mapping[str, int]
-    words: Mapping[str, int]
-    max_characters: int = 50
+    characters: _Ids
+    words: _Ids
+    max_characters: CharacterLimit = 50
 
     def __post_init__(self) -> None:
-        limit = self.max_characters
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 3:
-            raise AlphabetError(
-                f"alphabet max_characters is {limit!r:.80}, expected a whole number of at least 3"
-            )
         if not self.characters and not self.words:
             raise AlphabetError("alphabet has neither characters nor words, expected at least one")
         needed = {
@@ -101,25 +100,3 @@ class Lexicon:
             "characters": dict(self.characters),
             "words": dict(self.words),
         }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
-        return cls(
-            characters=_ids(values, "characters"),
-            words=_ids(values, "words"),
-            max_characters=values.get("max_characters", 0),
-        )
-
-
-def _ids(values: Mapping[str, Any], name: str) -> dict[str, int]:
-    """Return a dictionary of ids of at least 0."""
-    ids = values.get(name)
-    if not isinstance(ids, dict):
-        raise AlphabetError(f"alphabet {name} is {ids!r:.80}, expected an object of ids")
-    for key, number in ids.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise AlphabetError(
-                f"alphabet {name} has {number!r:.80} for {key!r:.80}, expected a whole number"
-            )
-    return ids

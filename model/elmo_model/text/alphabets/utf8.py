@@ -8,15 +8,15 @@ Traps:
 - A word is padded with id 261, whose vector is not zero: the convolutions see it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.text.alphabets.alphabet import AlphabetError
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
+from elmo_model.validation import CharacterLimit
 
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD = 257, 258, 259, 260, 261
 
@@ -34,7 +34,7 @@ class Utf8Alphabet:
     end: ClassVar[str] = END
     size: ClassVar[int] = 262
 
-    max_characters: int = 50
+    max_characters: CharacterLimit = 50
 
     def lengths(self, words: Sequence[str]) -> list[int]:
         """Return the number of ids of each word without padding: its bytes and two marks."""
@@ -60,16 +60,6 @@ class Utf8Alphabet:
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON values."""
         return {"kind": self.kind, "max_characters": self.max_characters}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
-        limit = values.get("max_characters")
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 3:
-            raise AlphabetError(
-                f"alphabet max_characters is {limit!r:.80}, expected a whole number of at least 3"
-            )
-        return cls(limit)
 
     def _body(self, word: str) -> bytes:
         """Return the bytes of a word between its marks."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class WordVocabulary:
     size: ClassVar[int] = 0  # no characters
     max_characters: ClassVar[int] = 0
 
-    words: Sequence[str]
+    words: tuple[str, ...]
     _rows: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,11 +58,3 @@ class WordVocabulary:
     def to_dict(self) -> dict[str, Any]:
         """Return the description as JSON values."""
         return {"kind": self.kind, "words": list(self.words)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
-        words = values.get("words")
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise AlphabetError(f"alphabet words is {words!r:.80}, expected a list of words")
-        return cls(tuple(words))

@@ -58,13 +58,13 @@ def test_an_input_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_characters": 2}, "max_characters is 2, expected a whole number of at least 3"),
+        ({"max_characters": 2}, "alphabet.max_characters is 2, expected a whole number from 3"),
         ({"max_characters": True}, "max_characters is True"),
         ({"characters": {"a": 0}}, "characters lack <bos>, expected an id"),
         ({"words": {"a": 0, "<bos>": 1, "<eos>": 2}}, "words lack <oov>, expected an id"),
-        ({"words": {**WORDS, "a": -1}}, "words has -1 for 'a', expected a whole number"),
-        ({"words": {**WORDS, "a": "1"}}, "words has '1' for 'a', expected a whole number"),
-        ({"words": []}, r"words is \[\], expected an object of ids"),
+        ({"words": {**WORDS, "a": -1}}, "alphabet.words.a is -1, expected greater than or equal"),
+        ({"words": {**WORDS, "a": "1"}}, "alphabet.words.a is '1', expected a whole number"),
+        ({"words": []}, r"alphabet.words is \[\], expected an object"),
     ],
 )
 def test_a_wrong_description_is_refused(changes: dict[str, object], message: str) -> None:

@@ -35,7 +35,14 @@ def test_a_missing_special_word_is_named(word: str) -> None:
         WordVocabulary(tuple(each for each in WORDS if each != word))
 
 
-@pytest.mark.parametrize("words", [None, "the cat", ["<S>", 3]])
-def test_a_wrong_description_is_refused(words: object) -> None:
-    with pytest.raises(AlphabetError, match=r"words is .*, expected a list of words"):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (None, "alphabet.words is None, expected a list"),
+        ("the cat", "alphabet.words is 'the cat', expected a list"),
+        (["<S>", 3], "alphabet.words.1 is 3, expected a string"),
+    ],
+)
+def test_a_wrong_description_is_refused(words: object, message: str) -> None:
+    with pytest.raises(AlphabetError, match=message):
         alphabets.from_dict({"kind": "vocabulary", "words": words})
