@@ -10,8 +10,7 @@ import torch
 from elmo_model.checkpoints import allennlp, load
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.training.batches import Batch
-from elmo_model.training.direction import NO_CANDIDATES, Layout
+from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.sampled_softmax import Softmax
 from elmo_model.training.vocabulary import Vocabulary
@@ -66,13 +65,10 @@ def batch(number: int) -> Batch:
     # bilm-tf feeds training with ids that are not shifted by one
     ids = [stored[f"{number}/tokens_characters{side}"] + 1 for side in sides]
     distinct, index = np.unique(np.stack(ids).reshape(-1, 16), axis=0, return_inverse=True)
-    layout = Layout.of(np.zeros((ROWS, STEPS), dtype=bool), fresh=False)
     forward, backward = (
-        layout.direction(
+        Direction.of(
             index.reshape(2, ROWS, STEPS)[direction],
             stored[f"{number}/next_token_id{side}"].astype(np.int64),
-            NO_CANDIDATES,
-            0,
         )
         for direction, side in enumerate(sides)
     )

@@ -1,26 +1,99 @@
-"""The input of a training step: characters of the distinct words, and both directions."""
+"""The input of a training step: characters of the distinct words, and both directions, packed."""
 
-import queue
-import threading
+import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.network.bilm import time_steps
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Alphabet
 from elmo_model.training.corpus import Corpus, Ids
-from elmo_model.training.direction import NO_CANDIDATES, Direction, Layout
+from elmo_model.training.recipe import Recipe
 from elmo_model.training.row_stream import Cursor, Rows, RowStream
 from elmo_model.training.sampled_softmax import draw_candidates
 from elmo_model.training.vocabulary import Vocabulary
 
 _PREFETCHED = 8  # batches that wait in the queue; more only cost memory
 _ENCODED = 1 << 16  # words whose characters are encoded at once; bounds memory
+
+
+NO_CANDIDATES: Ids = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """The N = T x B words of one direction, packed time by time: step t has sizes[t] of them.
+
+    - `index` (N,) is the row of each word among the batch's distinct words, `targets` (N,) the
+      vocabulary number of the word that follows.
+    - A row is split into segments at sentence starts. `before[k]` is the row whose carried state
+      segment k starts from (B = zero state), segments sorted by descending length; `after[r]` is
+      the last segment of row r.
+    - `candidates` (S,) and `tries` belong to the sampled softmax; S is 0 for the full softmax.
+    """
+
+    index: Tensor
+    targets: Tensor
+    sizes: tuple[int, ...]
+    before: Tensor
+    after: Tensor
+    candidates: Tensor
+    tries: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        index: Ids,
+        targets: Ids,
+        starts: NDArray[np.bool_] | None = None,
+        candidates: Ids = NO_CANDIDATES,
+        tries: int = 0,
+    ) -> Self:
+        """Pack rows of words and targets, (B, T) each.
+
+        With a mask of sentence `starts` (B, T) the state is zero at each of them. Otherwise every
+        row is one segment that continues from its carried state.
+        """
+        rows, steps = index.shape
+        breaks = np.zeros((rows, steps), dtype=bool) if starts is None else starts.copy()
+        own = breaks[:, 0].copy()  # rows whose first segment starts a sentence
+        breaks[:, 0] = True
+        begins = np.flatnonzero(breaks)
+        by_length, sizes, step, segment = time_steps(np.diff(begins, append=rows * steps))
+        order = begins[segment] + step
+        row, column = begins // steps, begins % steps
+        before = np.where((column == 0) & ~own[row], row, rows)
+        last = np.searchsorted(begins, np.arange(1, rows + 1) * steps) - 1
+        return cls(
+            torch.from_numpy(index.ravel()[order]),
+            torch.from_numpy(targets.ravel()[order]),
+            sizes,
+            torch.from_numpy(before[by_length]),
+            torch.from_numpy(np.argsort(by_length)[last]),
+            torch.from_numpy(candidates),
+            torch.tensor(tries, dtype=torch.float64),
+        )
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the direction with `change` applied to every tensor."""
+        return replace(
+            self,
+            index=change(self.index),
+            targets=change(self.targets),
+            before=change(self.before),
+            after=change(self.after),
+            candidates=change(self.candidates),
+            tries=change(self.tries),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,33 +174,30 @@ class CharacterTable:
 class Batches:
     """The endless batches of one process: its share of the rows of all processes.
 
-    Batches depend on the seed and on the position in the text, not on the number of processes. With
-    `fresh` every sentence is read from zero state.
+    Batches depend on the seed and on the position in the text, not on the number of processes.
     """
 
     def __init__(
         self,
         corpus: Corpus,
         characters: CharacterTable,
-        *,
-        rows: int,
-        steps: int,
-        samples: int,
+        recipe: Recipe,
         words: int,
         seed: int | None,
-        fresh: bool,
         share: tuple[int, int] = (0, 1),
     ) -> None:
+        """Read a corpus as a recipe says; `share` is the number of this process, and of all."""
         process, processes = share
-        if rows % processes:
-            raise ValueError(f"rows are {rows}, expected a multiple of the {processes} processes")
-        self._characters = characters
-        self._first = rows // processes * process
-        self._last = self._first + rows // processes
-        self._samples, self._words, self._seed = samples, words, seed
-        self._fresh = fresh
+        if recipe.rows % processes:
+            raise ValueError(
+                f"rows are {recipe.rows}, expected a multiple of the {processes} processes"
+            )
+        self._characters, self._recipe = characters, recipe
+        self._first = recipe.rows // processes * process
+        self._last = self._first + recipe.rows // processes
+        self._words, self._seed = words, seed
         self._streams = [
-            RowStream(corpus, rows, steps, backward=backward, seed=seed)
+            RowStream(corpus, recipe.rows, recipe.unroll, backward=backward, seed=seed)
             for backward in (False, True)
         ]
 
@@ -151,63 +221,38 @@ class Batches:
         return Batch(characters, directions, self._last - self._first, cursors)
 
     def _direction(self, rows: Rows, index: Ids, step: int, which: int) -> Direction:
-        layout = Layout.of(rows.begins, fresh=self._fresh)
         candidates, tries = NO_CANDIDATES, 0
-        if self._samples:
+        if self._recipe.samples:
             generator = np.random.default_rng([self._seed or 0, which, step, 1])
-            candidates, tries = draw_candidates(self._samples, self._words, generator)
+            candidates, tries = draw_candidates(self._recipe.samples, self._words, generator)
+        starts = rows.begins if self._recipe.fresh else None
         targets = self._characters.targets[rows.targets]
-        return layout.direction(index, targets, candidates, tries)
+        return Direction.of(index, targets, starts, candidates, tries)
 
 
 @contextmanager
 def prefetched(batches: Batches, first: int, *, pinned: bool) -> Iterator[Iterator[Batch]]:
     """Yield an iterator over the batches from number `first` on, which a thread prepares.
 
-    `pinned` puts them into page-locked memory, from which a GPU copies asynchronously.
+    `pinned` puts them into page-locked memory, from which a GPU copies asynchronously. An error of
+    the thread is raised where the batch is taken.
     """
-    worker = _Prefetcher(batches, first, pinned)
-    thread = threading.Thread(target=worker.run, name="elmo-batches", daemon=True)
-    thread.start()
+
+    def prepare(number: int) -> Batch | None:
+        batch = batches.next_batch(number)
+        return batch.map(Tensor.pin_memory) if batch is not None and pinned else batch
+
+    def take() -> Iterator[Batch]:
+        waiting = deque(thread.submit(prepare, first + ahead) for ahead in range(_PREFETCHED))
+        for number in itertools.count(first + _PREFETCHED):
+            batch = waiting.popleft().result()
+            if batch is None:
+                return
+            waiting.append(thread.submit(prepare, number))
+            yield batch
+
+    thread = ThreadPoolExecutor(1, "elmo-batches")
     try:
-        yield iter(worker.take, None)
+        yield take()
     finally:
-        worker.ended.set()
-        thread.join()
-
-
-class _Prefetcher:
-    """A bounded queue of batches, filled by a thread that calls `run`."""
-
-    def __init__(self, batches: Batches, first: int, pinned: bool) -> None:
-        self._batches, self._number, self._pinned = batches, first, pinned
-        self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_PREFETCHED)
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        try:
-            while not self.ended.is_set():
-                batch = self._batches.next_batch(self._number)
-                if batch is not None and self._pinned:
-                    batch = batch.map(Tensor.pin_memory)
-                self._put(batch)
-                if batch is None:
-                    return
-                self._number += 1
-        except BaseException as error:  # raised again where the batch is taken
-            self._put(error)
-
-    def take(self) -> Batch | None:
-        """Return the next batch, None at the end of the text."""
-        item = self._ready.get()
-        if isinstance(item, BaseException):
-            raise item
-        return item
-
-    def _put(self, item: Batch | BaseException | None) -> None:
-        while not self.ended.is_set():
-            try:
-                self._ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return
+        thread.shutdown(cancel_futures=True)

@@ -54,9 +54,7 @@ def train(options: TrainOptions) -> int:
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":
             torch.set_float32_matmul_precision("high")
-        trainer = Trainer(
-            folder, plan, options.run_options(), corpus, vocabulary, processes, network
-        )
+        trainer = Trainer(folder, plan, options, corpus, vocabulary, processes, network)
         with stop_signals() as received:
             outcome = trainer.run(_heldout(options, processes), lambda: bool(received))
         if processes.first:

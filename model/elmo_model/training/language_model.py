@@ -12,8 +12,7 @@ from elmo_model.network.elmo import Elmo
 from elmo_model.network.lstm import ProjectedLSTM
 from elmo_model.network.state import DirectionState, State
 from elmo_model.network.token_encoder import CharCNN
-from elmo_model.training.batches import Batch
-from elmo_model.training.direction import Direction
+from elmo_model.training.batches import Batch, Direction
 from elmo_model.training.parallel_graphs import parallel_graphs
 from elmo_model.training.sampled_softmax import Softmax
 

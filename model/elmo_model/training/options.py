@@ -23,7 +23,6 @@ from elmo_model.training.recipe import (
     Shape,
 )
 from elmo_model.training.run import Plan
-from elmo_model.training.trainer import RunOptions
 
 
 class CommandError(ElmoError):
@@ -35,6 +34,8 @@ class TrainOptions:
     """The options of `elmo train`; None leaves the choice to the device or the text.
 
     `overrides` are values that take the place of the recipe's, by the names of its fields.
+    Intervals (`..._every`) are in steps; `save_minutes` is the longest time between two snapshots.
+    `minutes` ends this call early, saved.
     """
 
     run: Path
@@ -86,16 +87,6 @@ class TrainOptions:
     def chosen_device(self) -> str:
         """Return "cpu" or "cuda"."""
         return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
-
-    def run_options(self) -> RunOptions:
-        """Return the options that change no number."""
-        return RunOptions(
-            log_every=self.log_every,
-            measure_every=self.measure_every,
-            save_every=self.save_every,
-            save_seconds=self.save_minutes * 60,
-            seconds=None if self.minutes is None else self.minutes * 60,
-        )
 
     def network(self) -> Elmo | None:
         """Return the network that `--weights` names, None without it.

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
-from elmo_model.training.batches import Batch, CharacterTable
+from elmo_model.training.batches import Batch, CharacterTable, Direction
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.direction import NO_CANDIDATES, Layout
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.row_stream import Rows, RowStream
 from elmo_model.training.vocabulary import Vocabulary
@@ -140,10 +139,7 @@ def _blocks(corpus: Corpus, table: CharacterTable, rows: int, block: int) -> Ite
         both = [np.concatenate([step[d].inputs for step in steps], axis=1) for d in (0, 1)]
         targets = [np.concatenate([step[d].targets for step in steps], axis=1) for d in (0, 1)]
         characters, index = table.look_up(np.stack(both))
-        layout = Layout.of(np.zeros_like(both[0], dtype=bool), fresh=False)
-        forward, backward = (
-            layout.direction(index[d], table.targets[targets[d]], NO_CANDIDATES, 0) for d in (0, 1)
-        )
+        forward, backward = (Direction.of(index[d], table.targets[targets[d]]) for d in (0, 1))
         yield Batch(characters, (forward, backward), rows)
 
 

@@ -20,6 +20,7 @@ from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.log import Figures, Log, log_line
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
+from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import per_token
 from elmo_model.training.processes import Processes
 from elmo_model.training.recipe import lr_factor
@@ -38,21 +39,6 @@ class TrainingError(ElmoError):
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """The options of a run that change no number: how often it reports, measures and saves.
-
-    Intervals are in steps; `save_seconds` is the longest time between two snapshots. `seconds` ends
-    this call early, saved; None trains to the last step.
-    """
-
-    log_every: int = 100
-    measure_every: int = 5000
-    save_every: int = 5000
-    save_seconds: float = 300.0
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a run: the steps done, the steps planned, and whether it was stopped early."""
 
@@ -68,7 +54,7 @@ class Trainer:
         self,
         folder: Folder,
         plan: Plan,
-        options: RunOptions,
+        options: TrainOptions,
         corpus: Corpus,
         vocabulary: Vocabulary,
         processes: Processes,
@@ -190,12 +176,12 @@ class Trainer:
             )
 
     def _stops(self, should_stop: Callable[[], bool], started: float) -> bool:
-        limit = self._options.seconds
-        late = limit is not None and time.perf_counter() - started >= limit
+        limit = self._options.minutes
+        late = limit is not None and time.perf_counter() - started >= limit * 60
         return self._agree(should_stop() or late)
 
     def _is_overdue(self, saved: float) -> bool:
-        return self._agree(time.perf_counter() - saved >= self._options.save_seconds)
+        return self._agree(time.perf_counter() - saved >= self._options.save_minutes * 60)
 
     def _agree(self, flag: bool) -> bool:
         """Return whether any process has the flag; several processes ask now and then only."""
@@ -268,13 +254,10 @@ class Trainer:
         return Batches(
             self._corpus,
             CharacterTable(self._corpus, self._vocabulary, alphabet, cnn, chunk),
-            rows=plan.recipe.rows,
-            steps=plan.recipe.unroll,
-            samples=plan.recipe.samples,
-            words=plan.words,
-            seed=plan.seed,
-            fresh=plan.recipe.fresh,
-            share=(processes.rank, processes.count),
+            plan.recipe,
+            plan.words,
+            plan.seed,
+            (processes.rank, processes.count),
         )
 
 

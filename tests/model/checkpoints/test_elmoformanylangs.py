@@ -326,7 +326,10 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         "'gelu', expected 'relu' or",
     ),
     "filters": (settings("token_embedder", filters=[1]), r"filters is \[1\], expected pairs of"),
-    "limit": (settings("token_embedder", max_characters_per_token=2), "max_characters is 2"),
+    "limit": (
+        settings("token_embedder", max_characters_per_token=2),
+        "max_characters_per_token is 2",
+    ),
     "of another model": (
         lambda f: (f / "word.dic").write_text("<oov>\t0\n<bos>\t1\n<eos>\t2\n<pad>\t3\n"),
         r"word_emb_layer\.embedding\.weight has 12 rows, expected 4 by the greatest id in .*word",

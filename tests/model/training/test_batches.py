@@ -1,12 +1,15 @@
-"""Batches are prefetched by a thread, in chunks of bounded size."""
+"""Batches are packed by segments, and prefetched by a thread in chunks of bounded size."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from elmo_model.network.config import CharCNNConfig
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.training.batches import Batches, CharacterTable, prefetched
+from elmo_model.training.batches import Batches, CharacterTable, Direction, prefetched
 from elmo_model.training.corpus import Corpus
+from elmo_model.training.recipe import RECIPES
 from elmo_model.training.vocabulary import Vocabulary
 from tests.support.corpora import corpus_of
 
@@ -19,10 +22,12 @@ def table(chunk: int = 60) -> tuple[Corpus, CharacterTable]:
     return corpus, CharacterTable(corpus, corpus.vocabulary(6), Utf8Alphabet(), cnn, chunk)
 
 
-def batches(**changed: object) -> Batches:
+def batches(
+    seed: int | None = 1, share: tuple[int, int] = (0, 1), rows: int = 2, samples: int = 3
+) -> Batches:
     corpus, characters = table()
-    options = {"rows": 2, "steps": 3, "samples": 3, "words": 6, "seed": 1, "fresh": True}
-    return Batches(corpus, characters, **{**options, **changed})  # type: ignore[arg-type]
+    recipe = replace(RECIPES["modern"], rows=rows, unroll=3, samples=samples)
+    return Batches(corpus, characters, recipe, 6, seed, share)
 
 
 def test_distinct_words_are_cut_into_chunks_of_similar_length() -> None:
@@ -65,3 +70,22 @@ def test_the_vocabulary_numbers_are_the_targets() -> None:
     corpus, characters = table()
     assert isinstance(corpus.vocabulary(6), Vocabulary)
     assert characters.targets.tolist()[:4] == corpus.vocabulary(6).numbers(corpus.words)[:4]
+
+
+def test_rows_with_carried_state_are_packed_step_by_step() -> None:
+    cells = np.arange(6).reshape(2, 3)
+    found = Direction.of(cells, cells)
+    assert found.index.tolist() == found.targets.tolist() == [0, 3, 1, 4, 2, 5]
+    assert found.sizes == (2, 2, 2)
+    assert found.before.tolist() == found.after.tolist() == [0, 1]
+
+
+def test_segments_are_packed_in_descending_order_of_length() -> None:
+    cells = np.arange(12).reshape(3, 4)
+    starts = np.array([[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]], dtype=bool)
+    found = Direction.of(cells, cells, starts)
+    # segments by length: row 1 whole, row 2 from 1, row 0 to 1, row 0 from 2, row 2 first cell
+    assert found.sizes == (5, 4, 2, 1)
+    assert found.index.tolist() == [4, 9, 0, 2, 8, 5, 10, 1, 3, 6, 11, 7]
+    assert found.before.tolist() == [3, 3, 0, 3, 2]  # 3: zero state, at a sentence start
+    assert found.after.tolist() == [3, 0, 1]

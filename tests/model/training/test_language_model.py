@@ -1,5 +1,6 @@
 """Training losses of sentences from zero state are those of the served network."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from elmo_model.training.batches import Batches, CharacterTable
 from elmo_model.training.fused_loop import use_fused_loop
 from elmo_model.training.perplexity import per_token
+from elmo_model.training.recipe import RECIPES
 from tests.support import training_golden as golden
 from tests.support.corpora import corpus_of
 
@@ -31,12 +33,9 @@ def test_losses_from_zero_state_are_those_of_the_served_network(
     batches = Batches(
         corpus,
         CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, 200),
-        rows=1,
-        steps=STEPS,
-        samples=0,
-        words=len(vocabulary),
+        replace(RECIPES["modern"], rows=1, unroll=STEPS, samples=0),
+        len(vocabulary),
         seed=None,
-        fresh=True,
     )
     state, total, count = model.zero_state(1), torch.zeros(2), 0
     while (batch := batches.next_batch(count)) is not None:
