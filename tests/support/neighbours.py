@@ -77,7 +77,7 @@ def write_index(
     for number, sentences in enumerate(parts):
         new = writer.new_part(sentences)
         for row in range(len(sentences)):
-            new.writer.write(row, next(ahead))
+            new.write(row, next(ahead))
         writer.add(new, len(sentences), f"digest {number}")
     writer.finish()
     return open_index(folder)

@@ -40,31 +40,20 @@ class Word:
     cosine: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FrequentWords:
-    """Words by their number in the index, the most frequent first, and a search."""
-
-    numbers: NDArray[np.uint32]
-    search: Search
-
-    def nearest(self, query: NDArray[np.float32], count: int) -> Ids:
-        """Map a vector (2P,) to the numbers of the `count` nearest words, nearest first."""
-        rows, _ = self.search.nearest(query, count)
-        return self.numbers[rows].astype(np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class NeighbourIndex:
     """Parts in the order of the text; `centre` (L + 1, 2P) is the mean of each layer.
 
-    `info` describes the index.
-    A search only reads, so threads may share an index.
+    `info` describes the index. `frequent` are the numbers of the most frequent words, the most
+    frequent first, and `by_word` searches among them by their token layer. A search only reads, so
+    threads may share an index.
     """
 
     info: Manifest
     centre: NDArray[np.float32]
     parts: Sequence[Part]
-    frequent: FrequentWords
+    frequent: NDArray[np.uint32]
+    by_word: Search
 
     def uses(
         self,
@@ -100,7 +89,7 @@ class NeighbourIndex:
         Every use of a word has the same token layer: these are its static neighbours.
         """
         centred = vector.astype(np.float32) - self.centre[0]
-        numbers = self.frequent.nearest(centred, count + 1)
+        numbers = self._near_words(centred, count + 1)
         cosines = _cosines(self._word_vectors(numbers), centred)
         order = np.argsort(-cosines, kind="stable")
         words = [Word(self._word(int(numbers[row])), float(cosines[row])) for row in order]
@@ -174,7 +163,7 @@ class NeighbourIndex:
 
     def _uses_of_near_words(self, query: NDArray[np.float32], count: int) -> Ids:
         """Return tokens whose words are nearest by the token layer, in which all uses are equal."""
-        words = self.frequent.nearest(query, count)
+        words = self._near_words(query, count)
         ranges = np.array([part.postings.ranges(words) for part in self.parts])  # (parts, 2, words)
         found: list[Ids] = []
         missing = count
@@ -186,6 +175,11 @@ class NeighbourIndex:
             if not missing:
                 break
         return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _near_words(self, query: NDArray[np.float32], count: int) -> Ids:
+        """Map a vector (2P,) to the numbers of the `count` nearest words, nearest first."""
+        rows, _ = self.by_word.nearest(query, count)
+        return self.frequent[rows].astype(np.int64)
 
     def _word_vectors(self, numbers: Ids) -> NDArray[np.float32]:
         return word_matrix(self.parts, numbers).astype(np.float32)

@@ -87,7 +87,7 @@ def _add_parts(
         total = before + round(part.tokens * (size - part.start) / part.size)
         new = writer.new_part(part.sentences)
         done = before
-        for tokens in _embed(network, part, new.writer, batch_tokens):
+        for tokens in _embed(network, part, new, batch_tokens):
             done += tokens
             on_progress(done, total)
         writer.add(new, part.lines, part.digest)

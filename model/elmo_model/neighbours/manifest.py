@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -65,14 +65,6 @@ class Manifest:
         """Write the manifest, whole or not at all. Raises OSError."""
         facts = {"format": _FORMAT, "version": VERSION, **asdict(self)}
         write_bytes(folder / FILE, (json.dumps(facts, indent=1) + "\n").encode())
-
-    def with_part(self, part: PartFacts) -> "Manifest":
-        """Return the manifest with one more part."""
-        return replace(self, parts=(*self.parts, part))
-
-    def with_words(self, files: Mapping[str, int]) -> "Manifest":
-        """Return the manifest of the finished index."""
-        return replace(self, words=files)
 
     @property
     def tokens(self) -> int:

@@ -16,18 +16,18 @@ average.npy            float16 (N, 2P), the mean of all layers, where there are 
 1.usearch              graphs to search a large part by: one a layer, and average.usearch
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.files.arrays import WordList, mapped_array
+from elmo_model.files.arrays import WordList
 from elmo_model.files.system_calls import usable_cores
-from elmo_model.neighbours.index import FrequentWords, NeighbourIndex
+from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import AVERAGE, Part, Postings, most_frequent, word_matrix
 from elmo_model.neighbours.search import GRAPH, FlatSearch, GraphSearch, Search, build
@@ -59,19 +59,21 @@ def open_index(folder: Path) -> NeighbourIndex:
     parts = open_parts(folder, manifest)
     words = folder / WORDS
     check(words, manifest.words)
-    frequent = FrequentWords(
+    return NeighbourIndex(
+        manifest,
+        read_centre(folder, manifest),
+        tuple(parts),
         array(words / "numbers.npy"),
         open_search(words, "vectors", manifest.words),
     )
-    return NeighbourIndex(manifest, read_centre(folder, manifest), tuple(parts), frequent)
 
 
 def index_of_part(manifest: Manifest, centre: NDArray[np.float32], part: Part) -> NeighbourIndex:
     """Return the index of one part in memory, whose manifest has no part."""
     numbers = most_frequent([part])
-    frequent = FrequentWords(numbers, FlatSearch(word_matrix([part], numbers)))
+    by_word = FlatSearch(word_matrix([part], numbers))
     facts = PartFacts(part.tokens, part.sentences, len(part.words), part.sentences, "", {})
-    return NeighbourIndex(manifest.with_part(facts), centre, (part,), frequent)
+    return NeighbourIndex(replace(manifest, parts=(facts,)), centre, (part,), numbers, by_word)
 
 
 def open_parts(folder: Path, manifest: Manifest) -> list[Part]:
@@ -96,15 +98,6 @@ def read_centre(folder: Path, manifest: Manifest) -> NDArray[np.float32]:
     return centre
 
 
-def allocate_files(folder: Path) -> Callable[[str, tuple[int, ...]], NDArray[np.float16]]:
-    """Return a function that allocates arrays in files: a part needs no memory of its size."""
-
-    def allocate(name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
-        return mapped_array(folder / f"{name}.npy", shape, np.float16)
-
-    return allocate
-
-
 def save_part(part: Part, folder: Path, *, graphs: bool = False) -> None:
     """Write all of a part but the vectors, which are in files of the folder already.
 
@@ -123,13 +116,12 @@ def save_part(part: Part, folder: Path, *, graphs: bool = False) -> None:
 
 def _save_graphs(folder: Path, names: Sequence[str]) -> None:
     """Write a graph for each array of vectors: each in one thread, all at the same time."""
+
+    def save(name: str) -> None:
+        build(array(folder / f"{name}.npy"), folder / f"{name}{GRAPH}")
+
     with ThreadPoolExecutor(usable_cores()) as threads:
-        for _ in threads.map(partial(_save_graph, folder), names):
-            pass  # raises the error of a thread
-
-
-def _save_graph(folder: Path, name: str) -> None:
-    build(array(folder / f"{name}.npy"), folder / f"{name}{GRAPH}")
+        list(threads.map(save, names))  # raises the error of a thread
 
 
 def sizes(folder: Path) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.files import atomic as atomic_files
-from elmo_model.files.arrays import WordList
+from elmo_model.files.arrays import WordList, mapped_array
 from elmo_model.neighbours import store
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import (
@@ -33,39 +33,35 @@ a width of 384; a graph takes half a millisecond, and seconds to build."""
 _TEMPORARY: Final = ".part-"
 """How the name of a folder that is being written begins."""
 
-Allocate = Callable[[str, tuple[int, ...]], NDArray[np.float16]]
-"""Allocates the array of a name and a shape: in memory, or in a memory-mapped file."""
-
-
-def in_memory(_: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
-    """Allocate an array of zeros in memory."""
-    return np.zeros(shape, np.float16)
-
 
 class PartWriter:
-    """Takes the layers of each sentence; `finish` returns the part."""
+    """Takes the layers of each sentence; `finish` returns the part.
+
+    Its vectors lie in memory, or in files of `folder`: it needs no memory of their size then.
+    """
 
     def __init__(
         self,
         sentences: Sequence[Sequence[str]],
         centre: NDArray[np.float32],
         known: Mapping[str, int],
-        allocate: Allocate = in_memory,
+        folder: Path | None = None,
     ) -> None:
         """Lay the part out; `centre` (L + 1, 2P) is subtracted from all vectors.
 
         `known` has the numbers of the words of earlier parts.
         """
         layers, width = centre.shape
+        self.folder = folder
         self._centre = centre
         self._first = len(known)
         self._token_words, words = word_numbers(sentences, known)
         self._words = WordList.of(words)
         self._starts = np.cumsum([0, *map(len, sentences)], dtype=np.uint64)
-        self._word_vectors = allocate("word_vectors", (len(words), width))
+        self._word_vectors = self._allocate("word_vectors", (len(words), width))
         names = [*map(str, range(1, layers)), AVERAGE]
         shape = len(self._token_words), width
-        self._vectors = {name: allocate(name, shape) for name in names}
+        self._vectors = {name: self._allocate(name, shape) for name in names}
 
     def write(self, number: int, layers: NDArray[Any]) -> None:
         """Write the layers (L + 1, n, 2P) of a sentence of n tokens.
@@ -96,13 +92,10 @@ class PartWriter:
             {name: FlatSearch(vectors) for name, vectors in self._vectors.items()},
         )
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NewPart:
-    """A part that is being written, in a temporary folder: `writer` takes its sentences."""
-
-    folder: Path
-    writer: PartWriter
+    def _allocate(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float16]:
+        if self.folder is None:
+            return np.zeros(shape, np.float16)
+        return mapped_array(self.folder / f"{name}.npy", shape, np.float16)
 
 
 class IndexWriter:
@@ -160,27 +153,27 @@ class IndexWriter:
                 words[part.words[row]] = part.first_word + row
         return cls(folder, manifest, store.read_centre(folder, manifest), words, graph_from)
 
-    def new_part(self, sentences: Sequence[Sequence[str]]) -> NewPart:
-        """Begin the next part, of some sentences. Raises OSError."""
+    def new_part(self, sentences: Sequence[Sequence[str]]) -> PartWriter:
+        """Begin the next part, of some sentences, in a temporary folder. Raises OSError."""
         temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
         temporary.mkdir()
-        writer = PartWriter(sentences, self._centre, self._words, store.allocate_files(temporary))
-        return NewPart(temporary, writer)
+        return PartWriter(sentences, self._centre, self._words, temporary)
 
-    def add(self, new: NewPart, lines: int, digest: str) -> None:
+    def add(self, new: PartWriter, lines: int, digest: str) -> None:
         """Add a part whose sentences are all written.
 
         `lines` and `digest` are those of the text of the part, see `PartFacts`. Raises OSError;
         then the index is as it was.
         """
-        part = new.writer.finish()
+        assert new.folder is not None, "`new_part` has made it"
+        part = new.finish()
         store.save_part(part, new.folder, graphs=self._has_graph(part.tokens))
         target = part_folder(self._folder, len(self.manifest.parts))
         shutil.rmtree(target, ignore_errors=True)  # of a writer killed before the manifest
         files = store.sizes(new.folder)
         atomic_files.publish(new.folder, target)
         facts = PartFacts(part.tokens, part.sentences, len(part.words), lines, digest, files)
-        self._keep(self.manifest.with_part(facts))
+        self._keep(replace(self.manifest, parts=(*self.manifest.parts, facts)))
         for row in range(len(part.words)):
             self._words[part.words[row]] = part.first_word + row
 
@@ -199,7 +192,7 @@ class IndexWriter:
         shutil.rmtree(self._folder / WORDS, ignore_errors=True)
         files = store.sizes(temporary)
         atomic_files.publish(temporary, self._folder / WORDS)
-        self._keep(self.manifest.with_words(files))
+        self._keep(replace(self.manifest, words=files))
 
     def _has_graph(self, vectors: int) -> bool:
         return self._graph_from is not None and vectors >= self._graph_from

@@ -1,6 +1,7 @@
 """The manifest of an index: whole, of this version, of an index."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ PART = PartFacts(5, 2, 3, 2, "0f", {"words.bin": 7})
 
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
-    manifest = manifest_of().with_part(PART).with_part(PART).with_words({"numbers.npy": 3})
+    manifest = replace(manifest_of(), parts=(PART, PART), words={"numbers.npy": 3})
     manifest.write(tmp_path)
 
     assert Manifest.read(tmp_path) == manifest
@@ -56,7 +57,7 @@ def test_another_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
 def test_members_of_another_type_are_named(
     tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
-    manifest_of().with_part(PART).with_words({"numbers.npy": 3}).write(tmp_path)
+    replace(manifest_of(), parts=(PART,), words={"numbers.npy": 3}).write(tmp_path)
     facts = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**facts, **change}))
 

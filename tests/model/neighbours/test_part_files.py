@@ -16,7 +16,7 @@ VECTORS = made_up(SENTENCES)
 
 @pytest.mark.parametrize("known", [{}, {"a": 0, "b": 1, "\ud800": 2}], ids=["new", "known"])
 def test_a_part_is_read_as_it_was_written(tmp_path: Path, known: dict[str, int]) -> None:
-    writer = PartWriter(SENTENCES, centre_of(VECTORS), known, store.allocate_files(tmp_path))
+    writer = PartWriter(SENTENCES, centre_of(VECTORS), known, tmp_path)
     for number, layers in enumerate(VECTORS):
         writer.write(number, layers)
     part = writer.finish()

@@ -27,7 +27,7 @@ def add(writer: IndexWriter, number: int) -> None:
     start = sum(map(len, PARTS[:number]))
     new = writer.new_part(PARTS[number])
     for row in range(len(PARTS[number])):
-        new.writer.write(row, VECTORS[start + row])
+        new.write(row, VECTORS[start + row])
     writer.add(new, len(PARTS[number]), f"digest {number}")
 
 
@@ -37,7 +37,7 @@ def test_a_resumed_index_is_the_same(tmp_path: Path) -> None:
     writer = IndexWriter.begin(resumed, manifest_of(), centre_of(VECTORS))
     add(writer, 0)
     torn = writer.new_part(PARTS[1])  # killed while it is written
-    torn.writer.write(0, VECTORS[2])
+    torn.write(0, VECTORS[2])
 
     for number in (1, 2):
         add(IndexWriter.resume(resumed), number)
