@@ -34,7 +34,7 @@ from elmo_model.tasks.fitter import FitOptions
 from elmo_model.text.files import TextError
 from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.store import open_word_vectors
+from elmo_model.word_vectors.store import store_folder
 from elmo_serve.commands.options import DEFAULT_MODEL
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.models import cache_of_environment
@@ -83,7 +83,7 @@ def study(
     choices = _choices(options, chosen, encode, settings, fits)
     taggers: list[Part] = []
     if options.word_vectors is not None:
-        static = open_word_vectors(options.word_vectors, cache_of_environment().cache)
+        static = WordVectors.open(store_folder(options.word_vectors, cache_of_environment().cache))
         taggers = _taggers(options, chosen, encode, static, settings, tagger)
     pictures.draw(options.out, choices, taggers)
     return tables.tables(choices, taggers)

@@ -32,7 +32,6 @@ from elmo_model.word_vectors.look_up import (
     FACTS,
     VECTORS,
     VERSION,
-    WordVectors,
     WordVectorsInfo,
     hash_of,
 )
@@ -54,20 +53,12 @@ _used: dict[Path, int] = {}
 """The stores that this process uses: a descriptor of each, with a shared lock that ends with it."""
 
 
-def open_word_vectors(path: Path, cache: Path) -> WordVectors:
-    """Open word vectors: a file, by its store in the folder `cache`, or the folder of a store.
+def store_folder(path: Path, cache: Path) -> Path:
+    """Return the folder of the store of a file, in the folder `cache`; `path` may be a store.
 
     A file is read at its first use and whenever its size or time has changed; a second process
     waits for the first to finish. Raises WordVectorsError for a file that does not fit, with the
     line, and for a cache folder that cannot be written to.
-    """
-    return WordVectors.open(store_folder(path, cache))
-
-
-def store_folder(path: Path, cache: Path) -> Path:
-    """Return the folder of the store of a file, which is written where it is missing.
-
-    `path` may be such a folder. Raises WordVectorsError as `open_word_vectors` does.
     """
     if os.path.isdir(path):  # noqa: PTH112 - False where the path cannot be looked up
         _use(path, path)

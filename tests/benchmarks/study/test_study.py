@@ -16,7 +16,8 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.tasks.features import encode_by
 from elmo_model.tasks.fitter import FitOptions
-from elmo_model.word_vectors.store import open_word_vectors
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 from tests.benchmarks.study.sets import SENTENCES, write_ner, write_sentiment
 from tests.support.servers import SMALL
 
@@ -107,7 +108,7 @@ def test_a_missing_file_and_an_unknown_task_are_named(tmp_path: Path) -> None:
 
 
 def test_a_sentence_has_its_own_vectors_and_labels(data: Path, tmp_path: Path) -> None:
-    static = open_word_vectors(data / "static.txt", tmp_path)
+    static = WordVectors.open(store_folder(data / "static.txt", tmp_path))
     encoder = Encoder.of(open_model(SMALL))
     (ner,) = evaluation_sets(["ner"])
 

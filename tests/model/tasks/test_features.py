@@ -14,7 +14,8 @@ from torch import Tensor
 from elmo_model.network.scalar_mix import layer_norm, mix, normalise
 from elmo_model.tasks.examples import Examples, Place
 from elmo_model.tasks.features import BATCH_TOKENS, Features, features_of
-from elmo_model.word_vectors.store import open_word_vectors
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 from tests.support.made_up_vectors import WIDTH, encode
 
 
@@ -132,7 +133,7 @@ def test_a_mixture_takes_no_memory_of_the_size_of_its_vectors() -> None:
 
 def test_static_word_vectors_lie_in_the_file_as_well(tmp_path: Path) -> None:
     (tmp_path / "static.txt").write_text("a1 1 2\nb2 3 4\n")
-    words = open_word_vectors(tmp_path / "static.txt", tmp_path / "cache")
+    words = WordVectors.open(store_folder(tmp_path / "static.txt", tmp_path / "cache"))
     examples = Examples.of_sentences([(["a1", "b2"], "x"), (["b2"], "y")])
 
     with features_of(encode, examples, memory_bytes=0, words=words) as found:

@@ -10,7 +10,8 @@ import pytest
 
 from elmo_model.word_vectors.fasttext import END_OF_SENTENCE, Subwords
 from elmo_model.word_vectors.formats import WordVectorsError
-from elmo_model.word_vectors.store import open_word_vectors, store_folder
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fasttext"
 
@@ -20,7 +21,7 @@ def test_words_and_words_never_seen_have_the_vectors_of_the_library(
     tmp_path: Path, name: str
 ) -> None:
     expected = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-    found = open_word_vectors(GOLDEN / f"{name}.bin", tmp_path)
+    found = WordVectors.open(store_folder(GOLDEN / f"{name}.bin", tmp_path))
 
     rows, unknown = found.look_up(list(expected))
 
@@ -38,7 +39,7 @@ def test_a_word_of_megabytes_has_no_vector(tmp_path: Path, monkeypatch: pytest.M
         lengths.append(len(word))
         return numbers(self, word)
 
-    found = open_word_vectors(GOLDEN / "subwords.bin", tmp_path)
+    found = WordVectors.open(store_folder(GOLDEN / "subwords.bin", tmp_path))
     monkeypatch.setattr(Subwords, "numbers", counted)
 
     rows, unknown = found.look_up(["x" * 1_024, "x" * 1_025, "x" * 10_000_000])
@@ -57,7 +58,9 @@ def test_a_library_that_is_installed_agrees(tmp_path: Path) -> None:
     model.save_model(str(tmp_path / "model.bin"))
     tokens = ["cat", "naïve", "rivers", "京都", "unseen", "</s>"]
 
-    rows, _ = open_word_vectors(tmp_path / "model.bin", tmp_path / "cache").look_up(tokens)
+    rows, _ = WordVectors.open(store_folder(tmp_path / "model.bin", tmp_path / "cache")).look_up(
+        tokens
+    )
 
     np.testing.assert_array_equal(rows, [model.get_word_vector(token) for token in tokens])
 

@@ -6,13 +6,13 @@ import pytest
 
 from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.store import open_word_vectors, store_folder
+from elmo_model.word_vectors.store import store_folder
 
 
 def opened(folder: Path, content: bytes) -> WordVectors:
     path = folder / "vectors.txt"
     path.write_bytes(content)
-    return open_word_vectors(path, folder / "cache")
+    return WordVectors.open(store_folder(path, folder / "cache"))
 
 
 def test_the_exact_word_wins_over_lower_case_and_unknown_words_are_zeros(tmp_path: Path) -> None:
@@ -42,7 +42,8 @@ def test_the_revision_is_that_of_the_content(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
 
     one, two, three = (
-        open_word_vectors(tmp_path / name, tmp_path).info for name in ("one", "two", "three")
+        WordVectors.open(store_folder(tmp_path / name, tmp_path)).info
+        for name in ("one", "two", "three")
     )
 
     assert one.revision == two.revision != three.revision

@@ -14,7 +14,7 @@ import pytest
 
 from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 from elmo_model.word_vectors.look_up import WordVectors
-from elmo_model.word_vectors.store import open_word_vectors, store_folder
+from elmo_model.word_vectors.store import store_folder
 from tests.support.full_disk import full_disk
 
 WORDS = ["the", "Zürich", "a b", "\u00a0", "東京"]
@@ -24,6 +24,7 @@ VECTORS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 _KILLED = """
 import resource, signal, sys
 from pathlib import Path
+from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
 
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the first file of 100,000 bytes ends the process
@@ -72,7 +73,7 @@ def test_every_format_gives_the_rows_of_the_file(
     path = tmp_path / "vectors"
     path.write_bytes(gzip.compress(form()) if packed else form())
 
-    found = open_word_vectors(path, tmp_path / "cache")
+    found = WordVectors.open(store_folder(path, tmp_path / "cache"))
 
     is_binary = form in (word2vec_binary, without_newlines)
     rows, unknown = found.look_up([word.replace(" ", "_") if is_binary else word for word in WORDS])
@@ -92,7 +93,7 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
     assert (first / "map.json").stat().st_mtime_ns == written
     path.write_bytes(b"the 3 4\n")
     os.utime(path, ns=(1, 1))
-    changed = open_word_vectors(path, cache)
+    changed = WordVectors.open(store_folder(path, cache))
 
     assert changed.look_up(["the"])[0].tolist() == [[3, 4]]
 
@@ -119,7 +120,7 @@ def test_a_store_of_version_1_is_opened(tmp_path: Path) -> None:
     facts = (folder / "map.json").read_text()
     (folder / "map.json").write_text(facts.replace('"version": 2', '"version": 1'))
 
-    found = open_word_vectors(folder, tmp_path)
+    found = WordVectors.open(store_folder(folder, tmp_path))
 
     np.testing.assert_array_equal(found.look_up(WORDS)[0], VECTORS)
 
@@ -167,7 +168,7 @@ def test_a_map_whose_removal_was_cut_short_is_written_again(tmp_path: Path) -> N
     path.write_bytes(b"the 1 2\n")
     (store_folder(path, cache) / "map.json").unlink()
 
-    assert open_word_vectors(path, cache).look_up(["the"])[0].tolist() == [[1, 2]]
+    assert WordVectors.open(store_folder(path, cache)).look_up(["the"])[0].tolist() == [[1, 2]]
 
 
 def test_the_cache_holds_maps_and_no_rest_of_a_failure(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save as torch_save
 
 from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
-from elmo_model.word_vectors.store import open_word_vectors, store_folder
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 
 VECTORS = np.random.default_rng(0).normal(size=(2, 3))
 WHOLE = tensors_of([b"the", b"cat"], VECTORS.astype(np.float32))
@@ -21,7 +22,7 @@ def test_vectors_of_another_type_become_float32(tmp_path: Path) -> None:
     path = tmp_path / "vectors"
     path.write_bytes(tensors_of([b"the", b"cat"], VECTORS.astype(np.float16)))
 
-    rows, _ = open_word_vectors(path, tmp_path).look_up(["the", "cat"])
+    rows, _ = WordVectors.open(store_folder(path, tmp_path)).look_up(["the", "cat"])
 
     np.testing.assert_array_equal(rows, VECTORS.astype(np.float16).astype(np.float32))
 

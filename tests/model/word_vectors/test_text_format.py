@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 
 from elmo_model.word_vectors.formats import WordVectorsError
-from elmo_model.word_vectors.store import open_word_vectors, store_folder
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 
 
 def test_words_may_hold_spaces_and_other_white_space(tmp_path: Path) -> None:
     path = tmp_path / "vectors"
     path.write_bytes("the 1 2\n. . . 3 4\n\u00a0 5 6\n 7 8\n".encode())
 
-    rows, unknown = open_word_vectors(path, tmp_path).look_up(["the", ". . .", "\u00a0", ""])
+    rows, unknown = WordVectors.open(store_folder(path, tmp_path)).look_up(
+        ["the", ". . .", "\u00a0", ""]
+    )
 
     assert rows.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and not unknown.any()
 

@@ -7,7 +7,8 @@ import pytest
 
 from elmo_model.models.opening import open_model
 from elmo_model.word_vectors.formats import WordVectorsError
-from elmo_model.word_vectors.store import open_word_vectors
+from elmo_model.word_vectors.look_up import WordVectors
+from elmo_model.word_vectors.store import store_folder
 from elmo_model.word_vectors.token_layer import (
     WordVectorsCommand,
     most_frequent,
@@ -36,7 +37,7 @@ def test_every_format_is_read_back_to_the_bit(tmp_path: Path, name: str) -> None
 
     line = write_token_layer(WordVectorsCommand(str(SMALL), out, 3, [tmp_path / "text.txt"]))
 
-    found = open_word_vectors(out, tmp_path / "cache")
+    found = WordVectors.open(store_folder(out, tmp_path / "cache"))
     assert [found.words[row] for row in range(3)] == ["the", "cat", "naïve"]
     expected = token_vectors(open_model(SMALL), ["the", "cat", "naïve"])
     np.testing.assert_array_equal(found.vectors, expected)
