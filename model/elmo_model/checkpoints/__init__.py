@@ -67,15 +67,12 @@ def load(path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
     return _with_notes_logged(read(path)).build().to(device)
 
 
-def load_pair(
-    options: str | Path, weights: str | Path, *, device: str | torch.device = "cpu"
-) -> Elmo:
+def load_pair(options: str | Path, weights: str | Path) -> Elmo:
     """Load the published pair from two files, wherever they lie and whatever their names are.
 
     Raises CheckpointError, which names the file, as `load` does.
     """
-    checkpoint = allennlp.read_files(Path(options), Path(weights))
-    return _with_notes_logged(checkpoint).build().to(device)
+    return _with_notes_logged(allennlp.read_files(Path(options), Path(weights))).build()
 
 
 def describe(path: str | Path) -> tuple[ElmoConfig, Origin]:

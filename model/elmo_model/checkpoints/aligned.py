@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import FolderSource, Source, only, source_at
+from elmo_model.checkpoints.source import files_at, only
 from elmo_model.network.task import Task
 
 NAME = "aligned"
@@ -23,16 +23,17 @@ _FIRST_LAYER = (-9e10, 1.0, -9e10)
 
 def recognises(path: Path) -> bool:
     """Return whether `path` is a folder or zip with a pair and a matrix, or such a matrix."""
-    source = source_at(path)
-    if path.name.endswith(_ENDING) and not path.is_dir():
-        return pickles.is_pickle(path) and _holds_pair(FolderSource(path.parent))
-    return source is not None and bool(_matrices(source)) and _holds_pair(source)
+    source, files = files_at(path)
+    if not _matrices(files) or (source.path != path and not pickles.is_pickle(path)):
+        return False
+    beside = source.files()
+    return any(map(allennlp.is_options, beside)) and any(f.endswith(".hdf5") for f in beside)
 
 
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete."""
-    source, matrices = _source(path)
-    file = only(source, matrices, "align.pth", "one align.pth: name it itself")
+    source, files = files_at(path)
+    file = only(source, _matrices(files), "align.pth", "one align.pth: name it itself")
     pair = allennlp.read(source.path)
     matrix = pickles.read_matrix(source, file)
     width = pair.config.dimension
@@ -54,20 +55,6 @@ def read(path: Path) -> Checkpoint:
     )
 
 
-def _source(path: Path) -> tuple[Source, list[str]]:
-    """Return the files at `path`, and the names of those that may be the matrix."""
-    if path.name.endswith(_ENDING) and not path.is_dir():
-        return FolderSource(path.parent), [path.name]
-    source = source_at(path)
-    assert source is not None, "`recognises` accepts nothing else"
-    return source, _matrices(source)
-
-
-def _matrices(source: Source) -> list[str]:
-    found = [file for file in source.files() if file.endswith(_ENDING)]
+def _matrices(files: list[str]) -> list[str]:
+    found = [file for file in files if file.endswith(_ENDING)]
     return [file for file in found if PurePosixPath(file).name == "align.pth"] or found
-
-
-def _holds_pair(source: Source) -> bool:
-    files = source.files()
-    return any(map(allennlp.is_options, files)) and any(file.endswith(".hdf5") for file in files)

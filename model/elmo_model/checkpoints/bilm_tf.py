@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from elmo_model.checkpoints import allennlp, leveldb_table, options, tensor_bundle
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
 from elmo_model.checkpoints.layout import Arrays
-from elmo_model.checkpoints.source import FolderSource, Source, only, source_at
+from elmo_model.checkpoints.source import Source, files_at, only
 
 NAME = "bilm-tf"
 
@@ -30,10 +30,9 @@ def recognises(path: Path) -> bool:
 
     An HDF5 file is the dump of the checkpoint, and makes the folder a published pair.
     """
-    source = source_at(path)
-    if source is None:
+    source, files = files_at(path)
+    if source.path != path:
         return path.name.endswith(_ENDING) and leveldb_table.is_table(path)
-    files = source.files()
     has_dump = any(file.endswith(".hdf5") for file in files)
     return any(file.endswith(_ENDING) for file in files) and not has_dump
 
@@ -86,10 +85,7 @@ def find(path: Path) -> tuple[Source, str]:
 
     The file `checkpoint`, which TensorFlow writes, decides between several.
     """
-    source = source_at(path)
-    if source is None:
-        return FolderSource(path.parent), path.name
-    files = source.files()
+    source, files = files_at(path)
     found = [file for file in files if file.endswith(_ENDING)]
     for file in files:
         if PurePosixPath(file).name == "checkpoint" and len(found) > 1:

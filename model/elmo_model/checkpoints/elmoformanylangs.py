@@ -94,12 +94,11 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     The path in `config_path` is looked for below the folder, then its last part. If both are
     missing, the settings of the released models are assumed.
     """
-    config = _object(source, _file(source, "config.json"))
-    named = config.get("config_path")
-    label = source.label(_file(source, "config.json"))
+    config_file = _file(source, "config.json")
+    named, label = _object(source, config_file).get("config_path"), source.label(config_file)
     if not isinstance(named, str) or not named:
         raise CheckpointError(f"{label}: config_path is {named!r:.80}, expected a file's name")
-    folder = PurePosixPath(_file(source, "config.json")).parent
+    folder = PurePosixPath(config_file).parent
     for candidate in (PurePosixPath(named), PurePosixPath(named.replace("\\", "/")).name):
         file = str(folder / candidate)
         if _is_there(source, file):

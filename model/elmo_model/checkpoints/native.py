@@ -27,7 +27,7 @@ from elmo_model.checkpoints.checkpoint import (
     checkpoint_of,
     shapes,
 )
-from elmo_model.checkpoints.source import head
+from elmo_model.checkpoints.source import head, json_object
 from elmo_model.files.atomic import replacing
 from elmo_model.network.config import ConfigError, ElmoConfig
 from elmo_model.network.elmo import Elmo
@@ -139,17 +139,9 @@ def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoCon
 
 
 def _object(path: Path, header: Mapping[str, str], key: str) -> dict[str, Any]:
-    try:
-        value = json.loads(header[key])
-    except KeyError:
-        raise CheckpointError(f"{path}: header {key} is missing, expected JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: header {key} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise CheckpointError(
-            f"{path}: header {key} is a {type(value).__name__}, expected an object"
-        )
-    return value
+    if key not in header:
+        raise CheckpointError(f"{path}: header {key} is missing, expected JSON")
+    return json_object(f"{path}: header {key}", header[key])
 
 
 def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ...]:

@@ -43,7 +43,8 @@ def state_of(values: object, label: str) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{label}: holds a {type(values).__name__}, expected tensors by their names"
         )
-    return {name: tensor for name, tensor in values.items() if _is_named_tensor(name, tensor)}
+    named = {name: value for name, value in values.items() if isinstance(name, str)}
+    return {name: value for name, value in named.items() if isinstance(value, Tensor)}
 
 
 def read(stream: BinaryIO, label: str) -> Any:
@@ -89,10 +90,6 @@ _ARRAYS: list[Any] = [
     type(np.dtype(np.float32)),
     type(np.dtype(np.float16)),
 ]
-
-
-def _is_named_tensor(name: object, value: object) -> bool:
-    return isinstance(name, str) and isinstance(value, Tensor)
 
 
 def _reason(error: Exception) -> str:

@@ -180,6 +180,14 @@ def source_at(path: Path) -> Source | None:
     return ZipSource(path) if head(path, len(ZIP_MAGIC)) == ZIP_MAGIC else None
 
 
+def files_at(path: Path) -> tuple[Source, list[str]]:
+    """Return the files of a folder or zip and their names, or one file by its name."""
+    source = source_at(path)
+    if source is None:
+        return FolderSource(path.parent), [path.name]
+    return source, source.files()
+
+
 @contextmanager
 def open_zip(file: Path | BinaryIO, label: str) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive. Raises CheckpointError, which begins with `label`, for a damaged one."""
@@ -228,7 +236,7 @@ def bounded(stream: Readable, label: str, limit: int) -> bytes:
     return content
 
 
-def json_object(label: str, content: bytes) -> dict[str, Any]:
+def json_object(label: str, content: bytes | str) -> dict[str, Any]:
     """Return the object of a JSON text. Raises CheckpointError for anything else."""
     try:
         values = json.loads(content)

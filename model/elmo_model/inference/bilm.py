@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -80,18 +81,12 @@ class BlockRun:
             self._runs = [self._run(direction, looks_up) for direction in (0, 1)]
         for direction, products in enumerate(self._products):
             products.take(None if known is None else (known.tables[direction], known.rows))
-        forward, backward = self._runs
-
-        def ahead() -> bool:
-            return _drive(forward, stop)
-
-        def behind() -> bool:
-            return _drive(backward, stop)
-
+        forward, backward = (partial(_drive, run, stop) for run in self._runs)
         if self._vectors.device.type != "cpu":
-            return all((ahead(), behind()))
+            return all((forward(), backward()))
         directions = self._bilm.directions
-        return all((directions.run if self._long else directions.run_on_one_core)(ahead, behind))
+        run = directions.run if self._long else directions.run_on_one_core
+        return all(run(forward, backward))
 
     def _run(self, direction: int, looks_up: bool) -> Generator[None, None, None]:
         rows, width = self._rows[direction], self._vectors.shape[1]

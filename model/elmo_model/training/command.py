@@ -1,13 +1,18 @@
 """The programs behind `elmo train` and `elmo perplexity`."""
 
+import contextlib
 import json
 import math
+import os
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
-from rich.console import Console
 
 from elmo_model.files.system_calls import keep_freed_memory, usable_cores
 from elmo_model.progress import output
@@ -18,7 +23,6 @@ from elmo_model.training.options import CommandError, TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.run import Folder, language_model, trained_model
-from elmo_model.training.signals import stop_signals
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
 
@@ -59,7 +63,8 @@ def train(options: TrainOptions) -> int:
             outcome = trainer.run(_heldout(options, processes), lambda: bool(received))
         if processes.first:
             _report(outcome, folder)
-    return received.exit_code if outcome.stopped else 0
+    # the exit code that a shell gives for a signal
+    return 128 + received[0] if outcome.stopped and received else 0
 
 
 def perplexity(
@@ -115,7 +120,11 @@ def _encode(options: TrainOptions) -> Corpus:
     shards = find_shards(options.text)
     workers = options.workers or min(len(shards), usable_cores())
     folder = options.encoded or options.run / "corpus"
-    return encode(shards, folder, workers, lambda path: _print(console, f"Encoded {path.name}"))
+
+    def done(path: Path) -> None:
+        console.print(f"Encoded {path.name}", markup=False)
+
+    return encode(shards, folder, workers, done)
 
 
 def _vocabulary(options: TrainOptions, corpus: Corpus) -> Vocabulary:
@@ -134,16 +143,12 @@ def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
 def _report(outcome: Outcome, folder: Folder) -> None:
     console = output()
     if outcome.stopped:
-        _print(
-            console,
+        console.print(
             f"Stopped and saved after step {outcome.step:,} of {outcome.steps:,}; the same command "
             f"continues from there",
+            markup=False,
         )
-    _print(console, f"Wrote {folder.path / 'model.safetensors'}")
-
-
-def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False)
+    console.print(f"Wrote {folder.path / 'model.safetensors'}", markup=False)
 
 
 def _figures(found: Perplexity) -> dict[str, float]:
@@ -159,3 +164,39 @@ def _figures(found: Perplexity) -> dict[str, float]:
 def _row(title: str, found: Perplexity) -> str:
     figures = f"{found.forward:>10.2f}{found.backward:>10.2f}{found.both:>10.2f}"
     return f"{title:24}{figures}{found.predictions:>14,}"
+
+
+# SIGHUP comes when a terminal or an ssh connection is lost; Windows has none.
+_STOPPING = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """Yield the SIGTERM, SIGINT and SIGHUP received so far; they do not end the process.
+
+    Each is acknowledged at once on standard error. The second signal of a kind has its former
+    effect. An ignored SIGHUP stays ignored: `nohup` asks for that.
+    """
+    received: list[int] = []
+    former: dict[int, Any] = {}
+
+    def handle(number: int, _: Any) -> None:
+        signal.signal(number, former[number])
+        received.append(number)
+        text = f"\nelmo: {signal.Signals(number).name}: finishing the step, then saving\n"
+        # The handler may interrupt a write to the same stream: only the descriptor is safe. Its
+        # reader may be gone, as `tee` is after Ctrl-C.
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode())
+
+    for number in _STOPPING:
+        if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) == signal.SIG_IGN:
+            continue
+        former[number] = signal.signal(number, handle)
+    try:
+        yield received
+    finally:
+        for number, action in former.items():
+            signal.signal(number, action)

@@ -112,8 +112,8 @@ HEADERS: dict[str, tuple[Callable[[Header], object], str]] = {
     "no header": (lambda h: h.clear(), "header format is None, expected 'elmo-serve'"),
     "later": (lambda h: h.update(format_version="2"), "format_version is '2', expected '1'"),
     "no config": (lambda h: h.pop("config"), "header config is missing, expected JSON"),
-    "broken": (lambda h: h.update(config="{"), "header config is not JSON"),
-    "a list": (lambda h: h.update(config="[]"), "header config is a list, expected an object"),
+    "broken": (lambda h: h.update(config="{"), "header config: is not JSON"),
+    "a list": (lambda h: h.update(config="[]"), "header config: holds a list, expected an object"),
     "no alphabet": (lambda h: h.pop("alphabet"), "header alphabet is missing"),
     "alphabet": (
         lambda h: h.update(alphabet='{"kind": "runes"}'),
