@@ -13,6 +13,7 @@ from elmo_model.checkpoints import allennlp, describe, native, round_weights, so
 from elmo_model.checkpoints.checkpoint import CheckpointError, checkpoint_of
 from elmo_model.files.atomic import publish
 from elmo_model.network.elmo import Elmo
+from elmo_model.network.state import State
 from elmo_model.text.files import numbered_lines
 
 NATIVE = ".safetensors"
@@ -116,7 +117,7 @@ def warmed(elmo: Elmo, text: Path) -> Elmo:
             f"{text}: holds {tokens:,} tokens, expected 1 to {_MAX_TOKENS:,} for a warm start"
         )
     like = next(elmo.parameters())
-    state = elmo.bilm.zero_state(like, 1)
+    state = State.zero(elmo.config.lstm, like, 1)
     with torch.inference_mode():
         for sentence in sentences * _PASSES:
             _, state = elmo([sentence], state)

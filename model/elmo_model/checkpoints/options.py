@@ -148,11 +148,6 @@ class OptionsFile:
     label: str
     values: Mapping[str, Any]
 
-    @property
-    def has_characters(self) -> bool:
-        """Whether the model has character input; a word-input model has not."""
-        return "char_cnn" in self.values
-
     def section(self, key: str, kind: type[_Section]) -> _Section:
         """Return the object of a key as a model. Raises CheckpointError for a wrong value."""
         if key not in self.values:

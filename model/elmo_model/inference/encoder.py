@@ -212,7 +212,8 @@ class Encoder:
     def align(self, vectors: Tensor) -> Tensor:
         """Map mixed vectors (..., 2P) to the space that aligned languages share.
 
-        A model without an alignment returns them unchanged.
+        A model without an alignment returns them unchanged. Only mixes are aligned, never single
+        layers (Schuster et al. 2019; AllenNLP 0.9 `elmo_token_embedder_multilang.py`).
         """
         if self.alignment is None:
             return vectors

@@ -98,10 +98,18 @@ class NeighbourIndex:
     def candidates(self, layers: NDArray[np.float32], weights: Sequence[float], count: int) -> Ids:
         """Return the tokens, numbered over all parts, that `uses` compares exactly.
 
-        There are `count` of them at least, of which those of the own sentence are left out.
+        They are near in a layer or, for equal shares, in the mean of the layers. There are `count`
+        of them at least, of which those of the own sentence are left out.
         """
         centred = layers.astype(np.float32) - self.centre
-        return np.unique(self._candidates(centred, np.asarray(weights, np.float32), count))
+        shares = np.asarray(weights, np.float32)
+        if np.ptp(shares) == 0:
+            return np.unique(self._near(AVERAGE, centred.mean(axis=0), count))
+        used = np.flatnonzero(shares)
+        found = [self._near(str(layer), centred[layer], count) for layer in used if layer]
+        if shares[0]:
+            found.append(self._uses_of_near_words(centred[0], max(CANDIDATES, count)))
+        return np.unique(np.concatenate(found))
 
     def cosines(
         self, tokens: Ids, layers: NDArray[np.float32], weights: Sequence[float]
@@ -132,18 +140,6 @@ class NeighbourIndex:
         part, inside = self.parts[number], token - self._start(number)
         start, end = part.place(inside)
         return tuple(self._word(int(word)) for word in part.token_words[start:end]), inside - start
-
-    def _candidates(
-        self, centred: NDArray[np.float32], shares: NDArray[np.float32], count: int
-    ) -> Ids:
-        """Return tokens that are near in a layer; for equal shares, in the mean of the layers."""
-        used = np.flatnonzero(shares)
-        if np.ptp(shares) == 0:
-            return self._near(AVERAGE, centred.mean(axis=0), count)
-        found = [self._near(str(layer), centred[layer], count) for layer in used if layer]
-        if shares[0]:
-            found.append(self._uses_of_near_words(centred[0], max(CANDIDATES, count)))
-        return np.concatenate(found)
 
     def _near(self, name: str, query: NDArray[np.float32], count: int) -> Ids:
         """Return the nearest tokens of all parts by the search of a name.

@@ -33,7 +33,7 @@ class BiLM(nn.Module):
         each sentence; rows that it lacks are zero, and without a state all are. The returned state
         keeps the rows of `state` beyond the batch unchanged.
         """
-        before = self.zero_state(tokens, 0) if state is None else state
+        before = State.zero(self.config, tokens, 0) if state is None else state
         # Layer 0 is the token vector twice, so that every layer is 2P wide.
         token_layer = torch.cat((tokens, tokens), dim=1)  # (N, 2P)
         if not lengths:
@@ -50,10 +50,6 @@ class BiLM(nn.Module):
         upper = [torch.cat(both, dim=1) for both in zip(forward, backward, strict=True)]
         after = State.join(forward_state, backward_state)
         return torch.stack([token_layer, *upper]), before.carry(after)
-
-    def zero_state(self, like: Tensor, rows: int) -> State:
-        """Return the state before the first token, of the type and on the device of `like`."""
-        return State.zero(self.config, like, rows)
 
 
 class Stack(nn.Module):

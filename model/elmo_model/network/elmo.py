@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.config import ElmoConfig
-from elmo_model.network.scalar_mix import align
 from elmo_model.network.state import Representations, State
 from elmo_model.network.task import Task
 from elmo_model.network.token_encoder import TokenEmbedder
@@ -52,9 +51,9 @@ class Elmo(nn.Module):
         self.token_embedder = TokenEmbedder(config, alphabet)
         self.bilm = BiLM(config.lstm, dropout)
         width = config.dimension
-        # (2P, 2P), fitted after training
+        # (2P, 2P), fitted after training: `Encoder.align` multiplies mixed vectors by it
         self.alignment = nn.Parameter(torch.empty(width, width)) if config.aligned else None
-        start = self.bilm.zero_state(torch.empty(0), 1) if config.warm_start else None
+        start = State.zero(config.lstm, torch.empty(0), 1) if config.warm_start else None
         self.register_buffer("start_h", None if start is None else start.h)
         self.register_buffer("start_c", None if start is None else start.c)
 
@@ -96,10 +95,3 @@ class Elmo(nn.Module):
         finally:
             self.train(training)
         return [layers[:, representations.inside] for layers in representations.sentences()]
-
-    def align(self, vectors: Tensor) -> Tensor:
-        """Map mixed vectors (..., 2P) to the space that aligned languages share.
-
-        A model without an alignment returns them unchanged.
-        """
-        return align(vectors, self.alignment)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 _EPSILON = 1e-13  # AllenNLP's; bilm-tf has 1e-12
 
@@ -26,7 +25,8 @@ def mix(layers: Tensor, weights: Tensor, gamma: float | Tensor) -> Tensor:
 
 def normalise(weights: Tensor | Sequence[float]) -> Tensor:
     """Map L + 1 raw scalars, along the first axis, to weights that sum to 1: a softmax."""
-    return torch.softmax(torch.as_tensor(weights, dtype=_float_type(weights)), dim=0)
+    raw = torch.as_tensor(weights)
+    return torch.softmax(raw if raw.is_floating_point() else raw.float(), dim=0)
 
 
 def layer_norm(layers: Tensor) -> Tensor:
@@ -42,15 +42,6 @@ def layer_norm(layers: Tensor) -> Tensor:
     return centred / torch.sqrt(variance + _EPSILON)
 
 
-def align(vectors: Tensor, matrix: Tensor | None) -> Tensor:
-    """Map mixed vectors (..., 2P) by `matrix` (2P, 2P) to the shared space of aligned languages.
-
-    Without a matrix the vectors are returned unchanged. Only mixes are aligned, never single layers
-    (Schuster et al. 2019; AllenNLP 0.9 `elmo_token_embedder_multilang.py`).
-    """
-    return vectors if matrix is None else functional.linear(vectors, matrix)
-
-
 class ScalarMix(nn.Module):
     """A trainable mix of `layers` layers: raw `weights`, first zero, and `gamma`, first one."""
 
@@ -62,8 +53,3 @@ class ScalarMix(nn.Module):
     def forward(self, layers: Tensor) -> Tensor:
         """Map (L + 1, N, width) to (N, width)."""
         return mix(layers, normalise(self.weights), self.gamma)
-
-
-def _float_type(weights: Tensor | Sequence[float]) -> torch.dtype:
-    kept = isinstance(weights, Tensor) and weights.is_floating_point()
-    return weights.dtype if isinstance(weights, Tensor) and kept else torch.float32

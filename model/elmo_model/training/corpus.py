@@ -68,11 +68,6 @@ class Corpus:
         return len(self.starts) - 1
 
     @property
-    def size(self) -> int:
-        """Tokens of the text, without boundary words."""
-        return len(self.tokens) - 2 * self.sentences
-
-    @property
     def pairs(self) -> int:
         """Predictions of one direction in one epoch: n + 1 for a sentence of n tokens."""
         return len(self.tokens) - self.sentences

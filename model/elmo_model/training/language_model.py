@@ -85,7 +85,7 @@ class LanguageModel(nn.Module):
         """
         vectors = self._vectors(batch.characters)
         stacks = self.elmo.bilm.forward_stack, self.elmo.bilm.backward_stack
-        state = self.elmo.bilm.zero_state(vectors, batch.rows)
+        state = State.zero(self.elmo.config.lstm, vectors, batch.rows)
         halves = zip(batch.directions, stacks, state.directions(), strict=True)
         for direction, stack, own_state in halves:
             tokens = functional.embedding(direction.index, vectors)
@@ -144,7 +144,7 @@ class LanguageModel(nn.Module):
 
     def zero_state(self, rows: int) -> State:
         """Return the state of `rows` rows before their first words: zeros."""
-        return self.elmo.bilm.zero_state(self.softmax.weight, rows)
+        return State.zero(self.elmo.config.lstm, self.softmax.weight, rows)
 
     def _loss(self, top: Tensor, direction: Direction) -> Tensor:
         if not len(direction.candidates):

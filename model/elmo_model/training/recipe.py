@@ -75,11 +75,6 @@ class Recipe:
         """Return the tokens that a step reads in each direction."""
         return self.rows * self.unroll
 
-    @property
-    def can_be_lengthened(self) -> bool:
-        """Tell whether the rate of a step in the middle is independent of the number of steps."""
-        return self.schedule != "cosine"
-
     def steps_of(self, pairs: int) -> int:
         """Return the full batches that `pairs` predictions a direction fill in all epochs."""
         return max(1, int(self.epochs * pairs) // self.tokens_per_step)

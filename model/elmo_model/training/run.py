@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from torch import nn
 
 from elmo_model.checkpoints import CheckpointError, allennlp, native, softmax
 from elmo_model.checkpoints.checkpoint import revision
@@ -117,7 +118,7 @@ class Folder:
                 f"{self.path}: the run here has done {done} steps, found --steps {plan.steps}; "
                 f"expected {done} or more"
             )
-        if plan.recipe.can_be_lengthened:
+        if plan.recipe.schedule != "cosine":  # the rate of a step does not depend on their number
             del given["steps"]
         for key, value in given.items():
             if known.get(key) != value:
@@ -162,7 +163,8 @@ def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
     model = _empty_model(plan)
     if network is not None:
         model.elmo.load_state_dict(network.state_dict())
-        model.softmax.zero()
+        for parameter in model.softmax.parameters():
+            nn.init.zeros_(parameter)
         return model
     generator = torch.Generator().manual_seed(plan.seed)
     initialise(model.elmo, generator)

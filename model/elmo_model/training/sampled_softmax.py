@@ -33,12 +33,6 @@ class Softmax(nn.Module):
         return self
 
     @torch.no_grad()
-    def zero(self) -> None:
-        """Set weights and biases to zero, in place."""
-        self.weight.zero_()
-        self.bias.zero_()
-
-    @torch.no_grad()
     def bias_from(self, counts: Tensor) -> None:
         """Set the biases to the logarithms of the words' shares of V counts, in place.
 

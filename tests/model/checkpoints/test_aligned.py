@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError, allennlp, load, save
+from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import mix, normalise
 from tests.support.checkpoints import write_pair
 from tests.support.reference import scalar_mix
@@ -39,7 +40,7 @@ def test_a_mix_times_the_transposed_matrix(tmp_path: Path, kind: str, legacy: bo
     elmo = load(folder)
     (layers,) = elmo.embed([["le", "chat"]])
     with torch.inference_mode():
-        vectors = elmo.align(mix(layers, normalise([0.5, 0.25, -1.0]), 0.75))
+        vectors = Encoder.of(elmo).align(mix(layers, normalise([0.5, 0.25, -1.0]), 0.75))
     expected = scalar_mix(layers.double().numpy(), [0.5, 0.25, -1.0], 0.75) @ MATRIX.T
     np.testing.assert_allclose(vectors.numpy(), expected, rtol=0, atol=1e-5)
 
@@ -48,7 +49,7 @@ def test_layers_and_models_without_a_matrix_are_unchanged(tmp_path: Path) -> Non
     plain, model = load(write_pair(tmp_path / "en")), load(aligned(tmp_path / "fr"))
     (one,), (two,) = plain.embed([["cat"]]), model.embed([["cat"]])
     assert torch.equal(one, two)
-    assert plain.align(one) is one
+    assert Encoder.of(plain).align(one) is one
     assert plain.config.parameter_count == model.config.parameter_count
     assert plain.origin.revision != model.origin.revision
 

@@ -11,6 +11,7 @@ from elmo_model.checkpoints import CheckpointError, allennlp, load, save
 from elmo_model.checkpoints.conversion import warmed
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.elmo import Elmo
+from elmo_model.network.state import State
 from tests.support.checkpoints import write_pair
 
 LINES = [["The", "bank", "of", "the", "river"], ["It", "rains", "."]]
@@ -32,7 +33,7 @@ def text(tmp_path: Path) -> Path:
 def test_every_sentence_starts_from_the_state_after_the_text(cold: Elmo, text: Path) -> None:
     warm = warmed(cold, text)
     with torch.inference_mode():
-        state = cold.bilm.zero_state(torch.empty(0), 1)
+        state = State.zero(cold.config.lstm, torch.empty(0), 1)
         for sentence in [*LINES] * 4:
             _, state = cold([sentence], state)
         for sentence, found in zip(SENTENCES, warm.embed(SENTENCES), strict=True):

@@ -193,7 +193,6 @@ def test_mixes_are_aligned_as_by_the_network(tmp_path: Path) -> None:
     vectors = torch.randn(5, 8)
     encoder = Encoder.of(elmo)
     with torch.inference_mode():
-        torch.testing.assert_close(encoder.align(vectors), elmo.align(vectors))
         assert torch.equal(encoder.align(vectors[:1]), encoder.align(vectors)[:1])
     torch.testing.assert_close(encoder.align(vectors), vectors @ torch.tensor(matrix).float().T)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmo_model.network.scalar_mix import ScalarMix, align, layer_norm, mix, normalise
+from elmo_model.network.scalar_mix import ScalarMix, layer_norm, mix, normalise
 from tests.support import reference
 
 
@@ -53,13 +53,3 @@ def test_a_trainable_mix_starts_even_and_learns() -> None:
     torch.testing.assert_close(module(layers()), layers().mean(dim=0))
     torch.autograd.backward(module(layers()).sum())
     assert module.weights.grad is not None and module.gamma.grad is not None
-
-
-def test_vectors_are_multiplied_by_the_matrix_from_the_left() -> None:
-    matrix = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
-    assert align(torch.tensor([[3.0, 5.0]]), matrix).tolist() == [[5.0, 6.0]]
-
-
-def test_without_a_matrix_vectors_stay_as_they_are() -> None:
-    vectors = torch.ones(2, 3)
-    assert align(vectors, None) is vectors
