@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.study.tagger import Batch, Place, Tagger
-from elmo_model.tasks.mixture_head import initial_gamma
+from elmo_model.tasks.fitter import initial_gamma
 from elmo_model.tasks.scores import Scores, is_bio, score, span_f1
 
 

@@ -117,24 +117,12 @@ def assumed(
     projection: int,
 ) -> "OptionsFile":
     """Return options of these sizes, with the clips, activation and limit of published models."""
-    values = {
-        "lstm": {
-            "cell_clip": 3.0,
-            "proj_clip": 3.0,
-            "use_skip_connections": True,
-            "n_layers": layers,
-            "dim": cell,
-            "projection_dim": projection,
-        },
-        "char_cnn": {
-            "activation": "relu",
-            "embedding": {"dim": embedding},
-            "filters": filters,
-            "n_highway": highways,
-            "max_characters_per_token": 50,
-        },
-    }
-    return OptionsFile(label, values)
+    try:
+        cnn = CharCNNConfig(Utf8Alphabet.size, embedding, tuple(filters), highways, "relu", 50)
+        config = ElmoConfig(cnn, LSTMConfig(layers, cell, projection, 3.0, 3.0, skip=True))
+    except ConfigError as error:
+        raise CheckpointError(f"{label}: {error}") from error
+    return OptionsFile(label, options_of(config))
 
 
 ASSUMED = "clips of 3, relu and 50 characters a token were assumed, as in all published models"

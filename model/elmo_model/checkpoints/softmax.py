@@ -14,14 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from elmo_model.checkpoints import (
-    allennlp,
-    bilm_tf,
-    hdf5,
-    native,
-    tensor_bundle,
-    vocabulary_file,
-)
+from elmo_model.checkpoints import allennlp, bilm_tf, hdf5, native, tensor_bundle, vocabulary_file
 from elmo_model.checkpoints.checkpoint import CheckpointError, check_shape
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.source import FolderSource, Source, source_at

@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises OSError, which names `path`, where the folder cannot be written to or the disk is full.
     """
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}.tmp")
-    with _naming(path, temporary):
+    try:
         # tempfile.mkstemp would make the file readable for its owner alone.
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         mode = stat.S_IMODE(os.fstat(file).st_mode)
@@ -39,15 +39,8 @@ def replacing(path: Path) -> Iterator[Path]:
             publish(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming(path: Path, temporary: Path) -> Iterator[None]:
-    """Let an OSError of the temporary file name `path`: the user knows no other."""
-    try:
-        yield
     except OSError as error:
-        if error.filename in (temporary, str(temporary)):
+        if error.filename in (temporary, str(temporary)):  # the user knows `path` alone
             error.filename, error.filename2 = str(path), None
         raise
 

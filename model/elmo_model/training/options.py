@@ -15,13 +15,7 @@ from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_model.training.corpus import Corpus
-from elmo_model.training.recipe import (
-    DEFAULT_SHAPE,
-    RECIPES,
-    SHAPES,
-    Recipe,
-    Shape,
-)
+from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
 from elmo_model.training.run import Plan
 
 

@@ -227,7 +227,7 @@ DAMAGE: dict[str, tuple[Callable[[State], object], str]] = {
     ),
     "no filters": (
         lambda s: [s.pop(name) for name in list(s) if "char_conv" in name],
-        r"char_cnn\.filters is \[\], expected pairs",
+        r"char_cnn\.filters is \(\), expected pairs",
     ),
     "mix": (
         lambda s: s.pop(f"{PREFIX}scalar_mix_0.scalar_parameters.2"),

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from elmo_model.network.scalar_mix import mix, normalise
-from elmo_model.tasks.mixture_head import MixtureHead, initial_gamma, joined
+from elmo_model.tasks.fitter import MixtureHead, initial_gamma, joined
 
 
 @pytest.fixture(autouse=True)

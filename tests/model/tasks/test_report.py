@@ -5,8 +5,7 @@ import json
 import pytest
 
 from elmo_model.tasks.comparison import Comparison, Row
-from elmo_model.tasks.fitter import Fitted
-from elmo_model.tasks.mixture_head import MixtureHead
+from elmo_model.tasks.fitter import Fitted, MixtureHead
 from elmo_model.tasks.report import document, mixture, text, text_of
 from elmo_model.tasks.scores import Scores
 

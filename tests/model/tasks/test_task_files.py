@@ -9,8 +9,7 @@ from safetensors import safe_open
 
 from elmo_model.network.elmo import Origin
 from elmo_model.tasks.comparison import HEAD, REPORT, Comparison, FittedTask, Row, json_bytes
-from elmo_model.tasks.fitter import FitOptions, Fitted
-from elmo_model.tasks.mixture_head import MixtureHead
+from elmo_model.tasks.fitter import FitOptions, Fitted, MixtureHead
 from elmo_model.tasks.scores import Scores
 
 HEAD_OF_BEST = MixtureHead(3, 4, 2)
