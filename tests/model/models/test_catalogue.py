@@ -1,10 +1,10 @@
-"""Model names: published addresses, look-ups in any case, suggestions for misspellings."""
+"""Model names: published addresses, the rule of NLPL, suggestions for misspellings."""
 
 from pathlib import Path
 
 import pytest
 
-from elmo_model.models import opening
+from elmo_model.models import nlpl, opening
 from elmo_model.models.catalogue import (
     BUILT_IN,
     CATALOGUE,
@@ -15,7 +15,7 @@ from elmo_model.models.catalogue import (
     published_models,
     tokenization,
 )
-from elmo_model.models.published import PUBLISHED
+from elmo_model.models.published import PUBLISHED, File, Published
 from elmo_model.text.tokenizers import TOKENIZERS
 
 
@@ -161,3 +161,76 @@ def test_a_model_says_how_its_text_was_split(name: str, expected: tuple[str, str
 
 def test_every_tokenizer_of_the_catalogue_exists() -> None:
     assert {tokenization(name)[0] for name in (*CATALOGUE, *BUILT_IN)} <= set(TOKENIZERS)
+
+
+def test_a_file_without_addresses_lies_in_the_bucket() -> None:
+    file = File("elmo/a.json", 1, 2)
+
+    assert file.urls() == (
+        f"{PUBLISHED}/elmo/a.json",
+        "https://allennlp.s3.amazonaws.com/models/elmo/a.json",
+    )
+    assert file.urls("http://here/") == ("http://here/elmo/a.json",)
+    assert (file.name, file.is_archive) == ("a.json", False)
+
+
+def test_own_addresses_replace_the_bucket_and_a_mirror_replaces_them() -> None:
+    file = File("b.org/m.tar.gz", 1, 2, ("http://b.org/m.tar.gz", "http://c.org/m"))
+
+    assert file.urls() == ("http://b.org/m.tar.gz", "http://c.org/m")
+    assert file.urls("http://here") == ("http://here/b.org/m.tar.gz",)
+    assert file.is_archive
+
+
+def test_a_folder_of_the_cache_has_a_plain_name() -> None:
+    assert Published("nlpl:11/144", "", ()).folder == "nlpl-11-144"
+
+
+@pytest.mark.parametrize(
+    ("name", "known_as", "url", "language"),
+    [
+        ("nlpl:209", "nlpl:209", "20/209.zip", "en"),
+        ("NLPL:20/209", "nlpl:209", "20/209.zip", "en"),
+        ("nlpl:217", "nlpl:217", "20/217.zip", "no"),
+        ("nlpl:12345", "nlpl:12345", "20/12345.zip", "en"),
+        ("nlpl:11/144", "efml:en", "11/144.zip", "en"),
+        ("nlpl:11/900", "nlpl:11/900", "11/900.zip", "en"),
+        ("efml:nl", "efml:nl", "11/164.zip", "nl"),
+        ("EFML:ZH", "efml:zh", "11/179.zip", "zh"),
+        ("efml-nl", "efml:nl", "11/164.zip", "nl"),
+        ("nlpl-11-900", "nlpl:11/900", "11/900.zip", "en"),
+    ],
+)
+def test_a_name_gives_the_address(name: str, known_as: str, url: str, language: str) -> None:
+    model = published_model(name)
+
+    assert model is not None
+    assert (model.name, model.language, model.licence) == (known_as, language, "CC BY 4.0")
+    assert model.files[0].urls() == (f"http://vectors.nlpl.eu/repository/{url}",)
+    assert canonical(name) == known_as
+
+
+@pytest.mark.parametrize("name", ["nlpl", "nlpl:", "nlpl:x", "nlpl:12/3", "nlpl:0", "efml:xx"])
+def test_other_names_are_no_models(name: str) -> None:
+    assert published_model(name) is None
+    assert canonical(name) == name
+
+
+def test_the_languages_have_the_numbers_of_the_repository() -> None:
+    assert len(nlpl.LANGUAGES) == len(set(nlpl.LANGUAGES)) == 44
+    numbers = {model.name: model.files[0].name for model in nlpl.known()}
+    assert (numbers["efml:ar"], numbers["efml:grc"], numbers["efml:vi"]) == (
+        "136.zip",
+        "153.zip",
+        "178.zip",
+    )
+    assert len(numbers) == 44 + len(nlpl.TEXTS)
+
+
+def test_names_of_folders_are_plain() -> None:
+    folders = [model.folder for model in nlpl.known()]
+
+    assert len(set(folders)) == len(folders)
+    assert all("/" not in each and ":" not in each for each in folders)
+    for model in nlpl.known():
+        assert published_model(model.folder) == model

@@ -1,8 +1,9 @@
-"""Models by name or path."""
+"""Models by name or path; the one with random weights is the same every time."""
 
 import importlib
 
 import pytest
+import torch
 
 from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import BUILT_IN, describe_model, load_built_in, open_model
@@ -42,3 +43,15 @@ def test_load_built_in_takes_no_path() -> None:
 def test_the_old_module_names_the_new_one() -> None:
     with pytest.raises(ImportError, match=r"import elmo_model\.models\.opening"):
         importlib.import_module("elmo_model.pretrained")
+
+
+def test_it_has_the_published_small_shape_and_fixed_weights() -> None:
+    first, second = load_built_in("random-small"), open_model("random-small")
+
+    assert first.config.parameter_count == 13_593_296
+    assert (first.config.layers, first.config.dimension) == (3, 256)
+    assert first.origin == second.origin
+    assert (first.origin.name, first.origin.format) == ("random-small", "random")
+    vectors = first.embed([["the", "same"]])[0]
+    assert torch.equal(vectors, second.embed([["the", "same"]])[0])
+    assert vectors.isfinite().all() and (vectors.std(dim=(1, 2)) > 0.01).all()

@@ -1,11 +1,14 @@
-"""The programs behind `elmo train` and `elmo perplexity`."""
+"""The programs behind `elmo train` and `elmo perplexity`, and the signals that stop them."""
 
 import json
+import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 
 from elmo_model.errors import ElmoError
-from elmo_model.training.command import TrainOptions, perplexity
+from elmo_model.training.command import TrainOptions, perplexity, stop_signals
 from tests.support.training_runs import HELDOUT, lines
 
 
@@ -20,3 +23,37 @@ def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> No
     assert json.loads(served) == found
     with pytest.raises(ElmoError, match="fewer rows"):
         perplexity(whole.run, (str(HELDOUT),), 500, None, False)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Let the tests be run by `nohup` or in the background, where signals are ignored."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_recorded_and_acknowledged(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    with stop_signals() as received:
+        assert received == []
+        os.kill(os.getpid(), number)
+        assert received == [number]
+        assert signal.getsignal(number) is before  # a second one has its former effect
+    assert signal.getsignal(number) is before
+    assert f"elmo: {number.name}: finishing the step" in capfd.readouterr().err
+
+
+def test_an_ignored_sighup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not received
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,5 +1,6 @@
-"""The optimisers of the recipes: which parameters each trains, and at which rate."""
+"""Which parameters each optimiser trains, at which rate; the average of the weights."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +9,14 @@ import torch
 from torch import nn
 from torch.optim import Adagrad, AdamW, Muon
 
-from elmo_model.training.optimiser import optimiser_for
+from elmo_model.checkpoints import load
+from elmo_model.training import snapshot
+from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.recipe import RECIPES
+from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
+from tests.support.checkpoints import write_pair
+from tests.support.command_line import elmo
 
 
 def test_weight_decay_is_on_matrices_alone() -> None:
@@ -70,3 +76,88 @@ def test_the_rate_of_every_optimiser_follows_the_schedule_and_is_restored(tmp_pa
         assert rates == [{0.25 * share}, {0.25 * share}, {0.5 * share}]
     again.step(1.0)
     assert [part.param_groups[0]["lr"] for part in again.parts] == [0.25, 0.25, 0.5]
+
+
+def constant(value: float) -> nn.Linear:
+    layer = nn.Linear(2, 1)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(value)
+    return layer
+
+
+def test_an_update_takes_the_share_that_the_decay_leaves() -> None:
+    model = constant(0.0)
+    average = WeightAverage(model, 0.5)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    for step in range(1001, 1017):  # two of these steps update
+        average.update(step)
+    expected = 1 - 0.5**16
+    assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([expected] * 2)
+
+
+def test_the_first_weights_are_forgotten_early() -> None:
+    model = constant(5.0)
+    average = WeightAverage(model, 0.9999)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    average.update(8)
+    assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([1.0] * 2, abs=0.02)
+
+
+def test_weights_that_do_not_learn_keep_their_bits() -> None:
+    average = WeightAverage(constant(-0.0), 0.998)
+    average.update(1008)
+    assert all(bool(value.signbit().all()) for value in average.state_dict().values())
+
+
+def test_the_trained_model_keeps_its_own_weights() -> None:
+    model = constant(1.0)
+    average = WeightAverage(model, 0.99)
+    with torch.no_grad():
+        model.weight.fill_(3.0)
+    assert average.model.weight.tolist() == [[1.0, 1.0]]
+    average.load_state_dict({name: 2 * value for name, value in average.state_dict().items()})
+    assert average.model.weight.tolist() == [[2.0, 2.0]]
+    assert model.weight.tolist() == [[3.0, 3.0]]
+
+
+def test_without_a_decay_the_model_is_the_trained_one() -> None:
+    model = constant(1.0)
+    average = WeightAverage(model, 0.0)
+    average.update(8)
+    assert average.model is model
+    assert average.state_dict() == {}
+
+
+def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -> None:
+    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
+    options = ["--text", golden.FOLDER / "train.txt", "--heldout", golden.FOLDER / "heldout.txt"]
+    options += ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
+    options += ["--vocabulary-size", 30, "--steps", 16, "--average", 0.99, "--learning-rate", 0.1]
+    # stopped after step 1, continued to the end: the average is that of an unbroken run
+    assert elmo("train", run, *options, "--minutes", 0).exit_code == 0
+    assert elmo("train", run, *options).exit_code == 0
+    whole = tmp_path / "whole"
+    assert elmo("train", whole, *options).exit_code == 0
+
+    kept, other = (Snapshot.read(path) for path in map(last, (run, whole)))
+    assert kept.average.keys() == kept.weights.keys()
+    assert all(value.equal(other.average[name]) for name, value in kept.average.items())
+    assert not any(value.equal(kept.weights[name]) for name, value in kept.average.items())
+
+    exported = load(run / "model.safetensors").state_dict()
+    for name, value in exported.items():
+        torch.testing.assert_close(value, kept.average[f"elmo.{name}"], rtol=0, atol=1e-6)
+    measured = elmo("perplexity", run, golden.FOLDER / "heldout.txt", "--json", "--rows", 2)
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert json.loads(measured.stdout)["per_token"]["both"] == pytest.approx(
+        log[-1]["heldout_perplexity"]
+    )
+
+
+def last(run: Path) -> Path:
+    path = snapshot.latest(run / "snapshots")
+    assert path is not None
+    return path

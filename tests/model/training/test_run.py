@@ -1,9 +1,10 @@
-"""A run: its plan, its folder and its export."""
+"""A run: its plan, its folder, its log, its snapshots and its export."""
 
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
+from elmo_model.network.state import State
 from elmo_model.training.command import TrainOptions, train
+from elmo_model.training.log import Figures, Log, log_line, read
 from elmo_model.training.run import Folder, Plan, RunError, trained_model
+from elmo_model.training.snapshot import Snapshot, SnapshotError, latest, step_of
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
-from tests.support.training_runs import SENTENCES, options, with_changes
+from tests.support.corpora import corpus_of
+from tests.support.training_runs import SENTENCES, last_snapshot, options, with_changes
 
 
 def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> None:
@@ -89,3 +94,69 @@ def test_a_folder_without_a_run_or_a_snapshot_is_refused(
     shutil.copy(whole.run / "run.json", tmp_path)
     with pytest.raises(RunError, match="holds no snapshot yet"):
         trained_model(Folder(tmp_path))
+
+
+def test_lines_after_the_snapshot_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = Log(path, 0)
+    for step in (1, 2, 3):
+        log.write({"step": step})
+    with path.open("a") as file:
+        file.write('{"step": 4, "lo')  # cut off by a crash
+    assert [line["step"] for line in read(path)] == [1, 2, 3]
+    Log(path, 2).write({"step": 5})
+    assert [line["step"] for line in read(path)] == [1, 2, 5]
+
+
+def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
+    chosen = options(tmp_path, "run")
+    plan = chosen.plan(corpus_of([["a"]]), 30, chosen.config())
+    figures = Figures(plan, 2, 10.0)
+    figures.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
+    figures.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))
+    line = figures.line(4, 12.0, figures.losses())
+    assert (line["loss_forward"], line["loss_backward"], line["loss"]) == (2.0, 4.0, 3.0)
+    assert line["gradient_norm"] == 5.0 and line["tokens"] == 80
+    assert line["tokens_per_second"] == pytest.approx(20.0)
+    assert log_line(line).startswith("20 tokens/s  loss 3.000  perplexity 7.4 forward")
+    figures.restart(4, 12.0)
+    figures.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
+    assert figures.losses().tolist() == [1.0, 1.0]
+
+
+def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions) -> None:
+    path = last_snapshot(copied.run)
+    assert sorted(p.stem for p in path.parent.iterdir()) == ["000000008", "000000012"]
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(SnapshotError, match="damaged or no snapshot"):
+        Snapshot.read(path)
+    torch.save({"version": 0}, path)
+    with pytest.raises(SnapshotError, match="version is 0, expected 1"):
+        Snapshot.read(path)
+
+
+@pytest.mark.parametrize("change", [{"step": ...}, {"cursors": ...}, {"cursors": [{"cycle": 0}]}])
+def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    nothing = torch.zeros(1)
+    Snapshot(3, 0.5, {}, {}, {}, State(nothing, nothing), ()).write(tmp_path)
+    path = latest(tmp_path)
+    assert path is not None
+    content = {**torch.load(path, weights_only=True), **change}
+    torch.save({key: value for key, value in content.items() if value is not ...}, path)
+    with pytest.raises(SnapshotError, match=r"000000003\.pt: is damaged or no snapshot: lacks '"):
+        Snapshot.read(path)
+
+
+def test_a_snapshot_without_an_average_is_read(copied: TrainOptions) -> None:
+    """Earlier versions wrote none."""
+    path = last_snapshot(copied.run)
+    content = torch.load(path, weights_only=True)
+    del content["average"]
+    torch.save(content, path)
+    found = Snapshot.read(path)
+    assert found.average == {} and found.model is found.weights
+    assert found.step == step_of(path) == 12
+
+
+def test_a_folder_without_snapshots_has_no_latest(tmp_path: Path) -> None:
+    assert latest(tmp_path) is None
