@@ -68,13 +68,9 @@ class WordCache:
     A word of more than `LONGEST_WORD` characters is computed and not kept. `hits` and `misses`
     count the distinct words of every call, also with a capacity of 0. Thread-safe: two threads that
     miss the same word both compute it, to the same vector.
-
-    Raises ValueError for a negative capacity.
     """
 
     def __init__(self, capacity: int) -> None:
-        if capacity < 0:
-            raise ValueError(f"capacity is {capacity}, expected 0 or more words")
         self.capacity = capacity
         self.hits = 0
         self.misses = 0
@@ -163,13 +159,9 @@ class InputProjectionCache:
     Nothing is copied out: a batch holds the cache until it is computed. A batch that finds the
     cache held by another one, or that has more words than fit or one of more than `LONGEST_WORD`
     characters, computes without it.
-
-    Raises ValueError for a negative capacity.
     """
 
     def __init__(self, capacity: int, like: Projections) -> None:
-        if capacity < 0:
-            raise ValueError(f"capacity is {capacity}, expected 0 or more words")
         self.capacity = capacity
         self._lock = threading.Lock()
         self._lru = LRU(capacity)

@@ -61,22 +61,23 @@ def linear_of(weight: Tensor, precision: Precision) -> Linear:
 
     Raises ValueError for int8 on a device or a build of torch without an exact 8-bit product.
     """
-    packs = weight.device.type == "cpu" and weight.dtype == torch.float32
+    is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
     match precision:
         case "int8":
-            if not (packs and quantises()):
+            if not (is_plain and quantises()):
                 raise ValueError(
                     "int8 takes a CPU and a torch with oneDNN, with exact 8-bit products"
                 )
             return QuantisedLinear(weight) if has_eight_bits() else _seven_bits(weight)
-        case "bfloat16" if packs and packs_bfloat16():
+        case "bfloat16" if is_plain and packs(torch.bfloat16):
             return PackedLinear(weight, torch.bfloat16)
-        case "float16" if packs and packs_float16():
+        case "float16" if is_plain and packs(torch.float16):
             return HalfWeightLinear(weight)
         case "bfloat16" | "float16":
             return ReducedLinear(weight, getattr(torch, precision))
         case _:
-            return PackedLinear(weight) if packs and packs_float32() else PlainLinear(weight)
+            is_packed = is_plain and packs(torch.float32)
+            return PackedLinear(weight) if is_packed else PlainLinear(weight)
 
 
 class PlainLinear(Linear):
@@ -219,21 +220,12 @@ class QuantisedLinear(Linear):
 
 
 @cache
-def packs_float32() -> bool:
-    """Tell whether this build of torch multiplies packed float32."""
-    return gives_the_product(PackedLinear, 1e-5)
-
-
-@cache
-def packs_bfloat16() -> bool:
-    """Tell whether this build of torch multiplies packed bfloat16."""
-    return gives_the_product(partial(PackedLinear, dtype=torch.bfloat16), 0.05)
-
-
-@cache
-def packs_float16() -> bool:
-    """Tell whether this build of torch multiplies by packed float16 weights on this processor."""
-    return gives_the_product(HalfWeightLinear, 1e-2)
+def packs(dtype: torch.dtype) -> bool:
+    """Tell whether this torch multiplies by packed weights of a type on this processor."""
+    if dtype == torch.float16:
+        return gives_the_product(HalfWeightLinear, 1e-2)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.05
+    return gives_the_product(partial(PackedLinear, dtype=dtype), tolerance)
 
 
 def form_of(precision: Precision, weights: Sequence[Tensor]) -> Precision:
@@ -247,7 +239,7 @@ def form_of(precision: Precision, weights: Sequence[Tensor]) -> Precision:
         return precision
     far = any(weight.numel() > _MOST_NEAR for weight in weights)
     faster = not far or torch.backends.cpu.get_cpu_capability() == "AVX2"
-    exact = faster and packs_float16() and all(_is_half(weight) for weight in weights)
+    exact = faster and packs(torch.float16) and all(_is_half(weight) for weight in weights)
     return "float16" if exact else precision
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from elmo_model import checkpoints
-from elmo_model.checkpoints import CheckpointError, softmax
+from elmo_model.checkpoints import softmax
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.models.catalogue import canonical
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
@@ -49,26 +49,15 @@ BUILT_IN: dict[str, Callable[[], Elmo]] = {
 }
 
 
-def load_built_in(name: str, *, device: str | torch.device = "cpu") -> Elmo:
-    """Load a model that comes with the program; its name may be in any case.
-
-    Raises CheckpointError for an unknown name.
-    """
-    build = BUILT_IN.get(canonical(name))
-    if build is None:
-        raise CheckpointError(f"model is {name!r}, expected one of {', '.join(BUILT_IN)}")
-    return build().to(device)
-
-
 def open_model(name_or_path: str | Path, *, device: str | torch.device = "cpu") -> Elmo:
-    """Load a built-in model by its name, or the checkpoint at a path.
+    """Load a built-in model by its name, in any case, or the checkpoint at a path.
 
     A built-in name wins over a file or folder of that name. Published models have to be downloaded
     first. Raises CheckpointError where there is neither, or the checkpoint is damaged.
     """
     name = str(name_or_path)
-    if canonical(name) in BUILT_IN:
-        return load_built_in(name, device=device)
+    if (built_in := canonical(name)) in BUILT_IN:
+        return BUILT_IN[built_in]().to(device)
     return checkpoints.load(name, device=device)
 
 
@@ -79,7 +68,7 @@ def describe_model(name_or_path: str | Path) -> tuple[ElmoConfig, Origin]:
     """
     name = str(name_or_path)
     if canonical(name) in BUILT_IN:
-        elmo = load_built_in(name)
+        elmo = open_model(name)
         return elmo.config, elmo.origin
     return checkpoints.describe(name)
 

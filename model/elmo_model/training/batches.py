@@ -134,7 +134,7 @@ class CharacterTable:
         cnn: CharCNNConfig,
         chunk: int,
     ) -> None:
-        self.targets = np.array(vocabulary.numbers(corpus.words), dtype=np.int64)
+        self.targets = vocabulary.word_ids(corpus.words)
         self._lengths = np.array(alphabet.lengths(corpus.words), dtype=np.int64)
         # one window of padding after a word holds every value that the max-pool can see there
         self._widths = np.minimum(self._lengths + cnn.widest, alphabet.max_characters)

@@ -80,7 +80,7 @@ def perplexity(
     Raises ElmoError for faults of the model and the text, and OSError.
     """
     if Folder(Path(name)).plan.is_file():
-        model, vocabulary, _ = trained_model(Folder(Path(name)))
+        model, vocabulary = trained_model(Folder(Path(name)))
     else:
         model, vocabulary = language_model(str(name))
     shards = find_shards(text)

@@ -120,7 +120,8 @@ def _losses(
     top = representations.layers[-1]
     width = top.shape[1] // 2
     device = top.device
-    numbers = torch.tensor([n for words in framed for n in vocabulary.numbers(words)]).to(device)
+    words = [word for sentence in framed for word in sentence]
+    numbers = torch.from_numpy(vocabulary.word_ids(words)).to(device)
     last = torch.cumsum(torch.tensor([len(words) for words in framed]), 0) - 1
     inner = torch.ones(len(numbers), dtype=torch.bool)
     inner[last] = False  # the positions that have a next word in their sentence

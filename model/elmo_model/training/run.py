@@ -172,7 +172,7 @@ def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
     return model
 
 
-def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
+def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
     """Return the language model of a run's last snapshot. Raises RunError if there is none."""
     plan = folder.read_plan()
     path = latest(folder.snapshots)
@@ -180,7 +180,7 @@ def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary, Plan]:
         raise RunError(f"{folder.path}: holds no snapshot yet")
     model = _empty_model(plan)
     model.load_state_dict(Snapshot.read(path).model)
-    return model.eval(), Vocabulary.read(folder.vocabulary), plan
+    return model.eval(), Vocabulary.read(folder.vocabulary)
 
 
 def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:

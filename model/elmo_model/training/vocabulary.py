@@ -1,6 +1,6 @@
 """The words that a biLM predicts, in descending order of frequency."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -47,13 +47,8 @@ class Vocabulary(WordVocabulary):
         """Write one word per line, atomically."""
         write_bytes(path, "".join(f"{word}\n" for word in self.words).encode())
 
-    def numbers(self, words: Iterable[str]) -> list[int]:
-        """Map words to their numbers, unknown words to the number of `<UNK>`."""
-        numbers: list[int] = self.word_ids(list(words)).tolist()
-        return numbers
-
-    def counts(self, words: Iterable[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def counts(self, words: Sequence[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map the counts of `words` to those of the vocabulary (V,); `<UNK>` has all others."""
         totals = np.zeros(len(self), dtype=np.int64)
-        np.add.at(totals, self.numbers(words), counts)
+        np.add.at(totals, self.word_ids(words), counts)
         return totals

@@ -10,7 +10,7 @@ import torch
 
 from elmo_model.checkpoints import load
 from elmo_model.inference.encoder import Encoder
-from elmo_model.inference.linear import has_eight_bits, packs_float16, quantises
+from elmo_model.inference.linear import has_eight_bits, packs, quantises
 from elmo_model.inference.precision import PRECISIONS
 from elmo_model.network.elmo import Elmo
 from tests.support import golden
@@ -56,7 +56,7 @@ def test_weights_that_are_kept_in_float16_give_the_vectors_of_the_network(elmo: 
     encoder = Encoder.of(elmo)
 
     assert encoder.precision == "float32"
-    assert ("float16" in encoder.kernel) == packs_float16()
+    assert ("float16" in encoder.kernel) == packs(torch.float16)
     found = torch.cat(encoder.embed(SENTENCES), dim=1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 

@@ -14,9 +14,7 @@ from elmo_model.inference.linear import (
     gives_the_product,
     has_eight_bits,
     linear_of,
-    packs_bfloat16,
-    packs_float16,
-    packs_float32,
+    packs,
 )
 from elmo_model.inference.precision import PRECISIONS, Precision
 
@@ -60,7 +58,7 @@ def test_every_form_gives_the_same_product(rows: int, precision: Precision) -> N
 
 
 def test_packing_is_used_where_torch_has_it() -> None:
-    expected = PackedLinear if packs_float32() else PlainLinear
+    expected = PackedLinear if packs(torch.float32) else PlainLinear
     assert isinstance(linear_of(weights(), "float32"), expected)
 
 
@@ -75,14 +73,14 @@ def test_8_bits_are_refused_where_they_are_not_exact() -> None:
         linear_of(weights().double(), "int8")
 
 
-@pytest.mark.skipif(not packs_float32(), reason="torch without packed float32")
+@pytest.mark.skipif(not packs(torch.float32), reason="torch without packed float32")
 def test_packing_takes_weights_in_any_memory_order() -> None:
     weight, inputs = drawn(3, 4), drawn(2, 3)
     found = PackedLinear(weight.T).linear(inputs)
     torch.testing.assert_close(found, inputs @ weight, rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(not packs_bfloat16(), reason="torch without packed bfloat16")
+@pytest.mark.skipif(not packs(torch.bfloat16), reason="torch without packed bfloat16")
 def test_only_the_operand_of_a_sum_is_bfloat16() -> None:
     form, inputs = PackedLinear(drawn(4, 3), torch.bfloat16), drawn(2, 3)
     addend = form.with_bias(inputs, torch.zeros(4))
@@ -103,7 +101,7 @@ def test_a_reduced_product_has_16_bit_factors_and_the_type_of_its_addend() -> No
     assert form.with_bias(inputs, torch.zeros(4)).dtype == torch.float32
 
 
-@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+@pytest.mark.skipif(not packs(torch.float16), reason="torch without FBGEMM")
 def test_weights_that_float16_holds_are_not_rounded_and_larger_ones_are_refused() -> None:
     weight, inputs = drawn(40, 24).half().float(), drawn(3, 24)
     assert isinstance(linear_of(weight, "float16"), HalfWeightLinear)
@@ -161,14 +159,14 @@ def test_another_product_is_not_used(form: type[PlainLinear]) -> None:
     assert not gives_the_product(form, 1e-5)
 
 
-@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+@pytest.mark.skipif(not packs(torch.float16), reason="torch without FBGEMM")
 def test_a_matrix_with_float16_weights_is_multiplied_in_parts_with_the_same_bits() -> None:
     weight, inputs = drawn(3000, 512), drawn(33, 512)
     parts = [HalfWeightLinear(part).linear(inputs) for part in torch.split(weight, 1000)]
     assert torch.equal(HalfWeightLinear(weight).linear(inputs), torch.cat(parts, dim=1))
 
 
-@pytest.mark.skipif(not packs_float16(), reason="torch without FBGEMM")
+@pytest.mark.skipif(not packs(torch.float16), reason="torch without FBGEMM")
 def test_float32_products_have_float16_weights_where_these_are_not_rounded() -> None:
     """A float32 product adds the same numbers, in any order: 1e-5 of numbers of about 5."""
     weight = weights().half().float()

@@ -100,11 +100,6 @@ def test_threads_share_a_cache() -> None:
     assert cache.hits + cache.misses == 4 * 200 * 20
 
 
-def test_a_negative_capacity_is_refused() -> None:
-    with pytest.raises(ValueError, match="capacity is -1, expected 0 or more"):
-        WordCache(-1)
-
-
 WORDS = ["a", "rose", "is", "a", "rose", "", "長い言葉"]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import describe_model, find_softmax, load_built_in
+from elmo_model.models.opening import describe_model, find_softmax, open_model
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.score import table
 from elmo_model.tasks.evaluation.senses import senses
@@ -35,7 +35,7 @@ SENSES = {
 
 @pytest.fixture(scope="module")
 def english() -> Elmo:
-    return load_built_in("english")
+    return open_model("english")
 
 
 def vector(elmo: Elmo, word: str, text: str) -> Tensor:

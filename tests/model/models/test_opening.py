@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from elmo_model.checkpoints import CheckpointError
-from elmo_model.models.opening import BUILT_IN, describe_model, load_built_in, open_model
+from elmo_model.models.opening import BUILT_IN, describe_model, open_model
 from tests.support import golden
 
 
@@ -23,7 +23,7 @@ def test_a_description_equals_the_opened_model(name: str) -> None:
 
 
 def test_built_in_names_are_taken_in_any_case() -> None:
-    assert open_model("ENGLISH").origin == load_built_in("english").origin
+    assert open_model("ENGLISH").origin == open_model("english").origin
 
 
 @pytest.mark.parametrize("opening", [open_model, describe_model])
@@ -35,18 +35,13 @@ def test_an_unknown_name_is_explained(opening: object) -> None:
         opening("5.5B")
 
 
-def test_load_built_in_takes_no_path() -> None:
-    with pytest.raises(CheckpointError, match="model is 'huge', expected one of english, random-"):
-        load_built_in("huge")
-
-
 def test_the_old_module_names_the_new_one() -> None:
     with pytest.raises(ImportError, match=r"import elmo_model\.models\.opening"):
         importlib.import_module("elmo_model.pretrained")
 
 
 def test_it_has_the_published_small_shape_and_fixed_weights() -> None:
-    first, second = load_built_in("random-small"), open_model("random-small")
+    first, second = open_model("random-small"), open_model("random-small")
 
     assert first.config.parameter_count == 13_593_296
     assert (first.config.layers, first.config.dimension) == (3, 256)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.inference.encoder import Encoder
-from elmo_model.models.opening import load_built_in
+from elmo_model.models.opening import open_model
 from elmo_model.neighbours.centre import centre_of, sentences
 from elmo_model.network.elmo import Elmo
 from elmo_model.tasks.evaluation.senses import SENTENCES, read_uses
@@ -56,7 +56,7 @@ def test_the_text_is_some_hundred_tokenised_sentences_and_the_card_names_it() ->
 
 @pytest.fixture(scope="module")
 def english() -> Elmo:
-    return load_built_in("english")
+    return open_model("english")
 
 
 def mean_cosine(vectors: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 def test_batches_are_those_of_bilm_tf(backward: bool) -> None:
     stored, vocabulary = golden.arrays("char/batches"), golden.vocabulary()
     corpus = corpus_of(golden.sentences("train.txt"))
-    numbers = np.array(vocabulary.numbers(corpus.words))
+    numbers = vocabulary.word_ids(corpus.words)
     stream = RowStream(corpus, golden.ROWS, golden.STEPS, backward=backward, seed=None)
     side = "_reverse" if backward else ""
     for number in range(6):

@@ -53,7 +53,7 @@ def test_other_weights_are_refused_in_a_folder_that_has_a_run(tmp_path: Path) ->
 
 
 def test_the_export_holds_the_trained_network(whole: TrainOptions) -> None:
-    model, vocabulary, _ = trained_model(Folder(whole.run))
+    model, vocabulary = trained_model(Folder(whole.run))
     native, published = load(whole.run / "model.safetensors"), load(whole.run / "published")
     assert native.origin.name == "tested" and len(vocabulary) == 30
     vectors = zip(*(elmo.embed(SENTENCES) for elmo in (model.elmo, native, published)), strict=True)

@@ -24,7 +24,7 @@ def test_frequent_words_come_first_and_ties_go_by_spelling() -> None:
 
 def test_unknown_words_are_unk() -> None:
     vocabulary = Vocabulary.of(COUNTS, 5)
-    assert vocabulary.numbers(["a", "rare", "often"]) == [4, 2, 3]
+    assert vocabulary.word_ids(["a", "rare", "often"]).tolist() == [4, 2, 3]
 
 
 def test_counts_of_other_words_are_those_of_unk() -> None:

@@ -25,7 +25,7 @@ def mirror() -> Iterator[Mirror]:
 
 def test_a_published_model_is_served_by_its_name(mirror: Mirror, tmp_path: Path) -> None:
     pair = tmp_path / "pair"
-    allennlp.write(load_built_in("random-small"), pair)  # of the size of `small`
+    allennlp.write(open_model("random-small"), pair)  # of the size of `small`
     for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):
         mirror.files[f"/mirror/{file.path}"] = (pair / name).read_bytes()
     places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
@@ -37,7 +37,7 @@ def test_a_published_model_is_served_by_its_name(mirror: Mirror, tmp_path: Path)
     assert fetched.stdout == f"{tmp_path / 'cache' / 'small'}\n"
     facts = json.loads(again.stdout)
     assert facts["name"] == "elmo_2x1024_128_2048cnn_1xhighway"
-    assert facts["revision"] == load_built_in("random-small").origin.revision
+    assert facts["revision"] == open_model("random-small").origin.revision
     settings = from_strings({"model": "small", "cache": places["ELMO_CACHE"], "offline": "true"})
     assert with_resolved_models(settings).specs[0].source == str(tmp_path / "cache" / "small")
     assert len(mirror.requests) == 2

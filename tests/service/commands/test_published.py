@@ -10,7 +10,7 @@ import pytest
 
 from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE
-from elmo_model.models.opening import load_built_in
+from elmo_model.models.opening import open_model
 from elmo_serve.cli import main
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.serve_settings import with_resolved_models
@@ -26,7 +26,7 @@ from tests.support.servers import Running
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The variables of a cache folder that holds a model of the size of `small`."""
     folder = tmp_path_factory.mktemp("published")
-    allennlp.write(load_built_in("random-small"), folder / "pair")
+    allennlp.write(open_model("random-small"), folder / "pair")
     cache = folder / "cache" / "small"
     cache.mkdir(parents=True)
     for file, name in zip(CATALOGUE["small"].files, ("options.json", "weights.hdf5"), strict=True):

@@ -17,7 +17,7 @@ import torch
 
 from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE, published_model
-from elmo_model.models.opening import load_built_in
+from elmo_model.models.opening import open_model
 from elmo_model.models.published import File, Published
 from elmo_serve.models import CacheSettings, DownloadError, fetch
 from elmo_serve.models.checks import check_digests
@@ -142,7 +142,7 @@ def test_an_archive_that_was_cut_off_is_named(
 
 def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: Path) -> None:
     pair = tmp_path / "pair"
-    allennlp.write(load_built_in("random-small"), pair)
+    allennlp.write(open_model("random-small"), pair)
     for file in CATALOGUE["basque"].files:
         mirror.files[f"/mirror/{file.path}"] = (pair / file.name).read_bytes()
     places = {"ELMO_CACHE": str(tmp_path / "cache"), "ELMO_MIRROR": mirror.address}
@@ -157,7 +157,7 @@ def test_two_files_of_another_host_lie_below_its_name(mirror: Mirror, tmp_path: 
 def test_a_multilingual_model_is_fetched_and_read(mirror: Mirror, tmp_path: Path) -> None:
     """Its options file has another name than that of every other model."""
     pair = tmp_path / "pair"
-    allennlp.write(load_built_in("random-small"), pair)
+    allennlp.write(open_model("random-small"), pair)
     matrix = io.BytesIO()
     torch.save(torch.eye(256), matrix)
     options, weights, mapping = CATALOGUE["multilingual-de"].files

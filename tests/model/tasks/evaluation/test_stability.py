@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from elmo_model.checkpoints import load
-from elmo_model.models.opening import load_built_in
+from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
 from elmo_model.steps import ignore
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
@@ -59,7 +59,7 @@ def test_a_network_that_amplifies_is_told_from_a_calm_one(model: Path) -> None:
 
 def test_the_default_model_is_stable_on_numbers_and_on_a_repeated_word() -> None:
     """The two sets that the network of one release before amplified most."""
-    for found in islice(stability(load_built_in("english"), 3), 2):
+    for found in islice(stability(open_model("english"), 3), 2):
         assert max(found.layers) < BAR, found
         assert found.bfloat16 > 0.999, found
 
