@@ -18,60 +18,41 @@ if TYPE_CHECKING:
     import h5py
 
 
-class _NeverFailingFile(io.RawIOBase):
+class _NeverFailingFile(io.FileIO):
     """A file whose writes never raise. `failure` is the first error; later writes are dropped."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w+b", buffering=0)
+        super().__init__(path, "w+")
         self._end = 0  # size in bytes that the library has to see, dropped writes included
         self.failure: OSError | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if whence == io.SEEK_END:
             offset += self._end
             whence = io.SEEK_SET
-        return self._file.seek(offset, whence)
+        return super().seek(offset, whence)
 
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        return self._file.readinto(buffer)
-
-    def write(self, data: memoryview) -> int:  # type: ignore[override]
+    def write(self, data: memoryview, /) -> int:  # type: ignore[override]
         view = memoryview(data).cast("B")
         written = 0
         while written < len(view) and self.failure is None:
             try:
-                written += self._file.write(view[written:])
+                written += super().write(view[written:])
             except OSError as error:
                 self.failure = error
         if self.failure is not None:
-            self._file.seek(len(view) - written, io.SEEK_CUR)
-        self._end = max(self._end, self._file.tell())
+            super().seek(len(view) - written, io.SEEK_CUR)
+        self._end = max(self._end, self.tell())
         return len(view)
 
-    def truncate(self, size: int | None = None) -> int:
+    def truncate(self, size: int | None = None, /) -> int:
         size = self.tell() if size is None else size
         self._end = size
         try:
-            self._file.truncate(size)
+            super().truncate(size)
         except OSError as error:
             self.failure = self.failure or error
         return size
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 @contextmanager
