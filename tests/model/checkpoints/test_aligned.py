@@ -107,15 +107,9 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     ("matrix", "message"),
     [
         (MATRIX[:4], r"has shape \(4, 8\), expected \(8, 8\) by lstm\.projection_dim"),
-        (MATRIX[0], r"holds a Tensor of shape \(8,\), expected a matrix of real numbers"),
-        (
-            torch.ones(8, 8, dtype=torch.int64),
-            r"holds a Tensor of shape \(8, 8\), expected a matrix",
-        ),
-        ({"a": torch.ones(8, 8)}, "holds a dict, expected a matrix"),
         (torch.ones(1).expand(8, 8), "stores less than 256 bytes"),
     ],
-    ids=["shape", "axes", "type", "dict", "strides"],
+    ids=["shape", "strides"],
 )
 def test_a_matrix_of_another_size_is_refused(tmp_path: Path, matrix: object, message: str) -> None:
     with pytest.raises(CheckpointError, match=message) as refusal:

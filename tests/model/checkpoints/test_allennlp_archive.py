@@ -3,7 +3,6 @@
 The archives are made here from a published pair, by names and conventions of AllenNLP's modules.
 """
 
-import gzip
 import io
 import json
 import shutil
@@ -261,25 +260,9 @@ def test_options_that_contradict_the_tensors_are_named(pair: Path, tmp_path: Pat
         load(archive(tmp_path / "a.tar.gz", state_of(pair), {"config.json": "{"}))
 
 
-def test_an_archive_without_weights_or_cut_short_is_refused(pair: Path, tmp_path: Path) -> None:
+def test_an_archive_without_weights_is_refused(pair: Path, tmp_path: Path) -> None:
     path = archive(tmp_path / "a.tar.gz", state_of(pair), weights="other.th")
     with pytest.raises(CheckpointError, match=r"holds no weights\.th or best\.th, expected"):
-        load(path)
-    archive(path, state_of(pair))
-    path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(CheckpointError, match=r"a\.tar\.gz: is not a whole tar archive"):
-        load(path)
-
-
-def test_a_bomb_is_not_unpacked(pair: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a.tar.gz"
-    with gzip.open(path, "wb", compresslevel=9) as stream:
-        member = tarfile.TarInfo("weights.th")
-        member.size = 50 << 20
-        stream.write(member.tobuf())
-        for _ in range(50):
-            stream.write(bytes(1 << 20))
-    with pytest.raises(CheckpointError, match=r"unpacks to more than [\d,]+ bytes, expected at"):
         load(path)
 
 

@@ -103,10 +103,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
         lambda f: change_options(f, "char_cnn", filters=[[1, 4], [2, 4], [4, 8]]),
         r"W_cnn_2 has shape \(1, 3, 4, 8\), expected \(1, 4, 4, 8\) by char_cnn\.filters",
     ),
-    "not JSON": (
-        lambda f: (f / "options.json").write_text("{'lstm': 1}"),
-        r"options\.json: is not JSON",
-    ),
     "not text": (lambda f: (f / "options.json").write_bytes(b"\xff\xfe\0"), r"is not JSON"),
     "deep JSON": (lambda f: (f / "options.json").write_text("[" * 99_999), r"is not JSON"),
     "too large": (
@@ -116,10 +112,6 @@ REFUSED: dict[str, tuple[Damage, str]] = {
     "word input": (
         lambda f: change_options(f, None, char_cnn=...),
         r"holds no vocab\.txt, expected one vocab\.txt or vocab\.txt\.gz for the words",
-    ),
-    "dim text": (
-        lambda f: change_options(f, "lstm", dim="8"),
-        r"lstm\.dim is '8', expected a whole",
     ),
     "no options": (lambda f: (f / "options.json").unlink(), r"holds no options\.json"),
     "no weights": (lambda f: (f / "weights.hdf5").unlink(), r"holds no weights\.hdf5"),
@@ -185,13 +177,4 @@ def test_a_damaged_zip_is_refused_in_one_line(tmp_path: Path) -> None:
     broken[len(whole) // 2] ^= 0xFF  # in the weights, which a checksum protects
     archive.write_bytes(broken)
     with pytest.raises(CheckpointError, match=r"model\.zip:weights\.hdf5: cannot be unpacked"):
-        load(archive)
-
-
-def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
-    archive = tmp_path / "model.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        file.write(write_pair(tmp_path / "model") / "options.json", "options.json")
-        file.writestr("weights.hdf5", b"\0" * 10_000_000)
-    with pytest.raises(CheckpointError, match=r"unpacks to 10,000,000 bytes from .* at most 100"):
         load(archive)

@@ -68,6 +68,7 @@ WRONG: list[tuple[bytes, str]] = [
     (text({"dim": None}), r"lstm\.dim is None, expected a whole"),
     (text({"dim": 8.5}), r"lstm\.dim is 8\.5, expected a whole"),
     (text({"dim": -8}), r"lstm\.dim is -8, expected a whole"),
+    (text({"dim": "8"}), r"lstm\.dim is '8', expected a whole"),
     (text({"proj_clip": float("nan")}), r"lstm\.proj_clip is nan, expected a number"),
     (text({"cell_clip": -1}), r"lstm\.cell_clip is -1, expected a number of at least 0, or null"),
     (text({"use_skip_connections": 1}), r"use_skip_connections is 1, expected true or false"),

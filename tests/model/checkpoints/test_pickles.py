@@ -102,7 +102,9 @@ def test_a_matrix_is_a_tensor_or_an_array(tmp_path: Path, dtype: str, is_array: 
     np.testing.assert_array_equal(found.numpy(), matrix)
 
 
-@pytest.mark.parametrize("value", [torch.ones(2), torch.ones(2, 2).int(), "text", [1.0]])
+@pytest.mark.parametrize(
+    "value", [torch.ones(2), torch.ones(2, 2).int(), "text", [1.0], {"a": torch.ones(2, 2)}]
+)
 def test_another_value_is_no_matrix(tmp_path: Path, value: object) -> None:
     torch.save(value, tmp_path / "align.pth")
 
