@@ -5,9 +5,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,6 +16,7 @@ from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Features
 from elmo_model.tasks.scores import Scores, best_legal, is_bio, score, span_f1
+from elmo_model.validation import checked_dataclass, rule
 
 
 class MixtureHead(nn.Module):
@@ -87,7 +89,10 @@ EVALUATED_ROWS = 4096
 """Examples that are scored at once: bounds memory, does not change the result."""
 
 
-@dataclass(frozen=True, slots=True)
+_Count = Annotated[int, Field(strict=True, ge=1), rule("1 or more")]
+
+
+@checked_dataclass("", FitError)
 class FitOptions:
     """Options of a fit.
 
@@ -95,34 +100,19 @@ class FitOptions:
     `l2_weights` is the paper's lambda on s, `dropout` acts on the mixed vectors. The
     validation part is scored after each round: one pass over the examples, and at least ROUND_STEPS
     steps. A fit ends after `patience` rounds without a better score, or after `rounds`.
-    `learning_rate` falls by a factor of `decay` a round.
+    `learning_rate` falls by a factor of `decay` a round. Raises FitError for a value out of range.
     """
 
-    validation: float = 0.1
-    seeds: int = 3
+    validation: Annotated[float, Field(gt=0, lt=1), rule("above 0 and below 1")] = 0.1
+    seeds: _Count = 3
     layer_norm: bool = False
-    l2_weights: float = 0.001
-    dropout: float = 0.0
-    rounds: int = 20
-    patience: int = 4
-    learning_rate: float = 0.01
-    decay: float = 0.8
-    batch: int = 512
-
-    def __post_init__(self) -> None:
-        """Raise FitError for values out of range, and for those that are no number."""
-        for name in ("seeds", "rounds", "patience", "batch"):
-            if getattr(self, name) < 1:
-                raise FitError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        for name, is_right, expected in (
-            ("validation", 0 < self.validation < 1, "above 0 and below 1"),
-            ("l2_weights", 0 <= self.l2_weights < math.inf, "0 or more, and finite"),
-            ("dropout", 0 <= self.dropout < 1, "from 0 to below 1"),
-            ("learning_rate", 0 < self.learning_rate < math.inf, "above 0, and finite"),
-            ("decay", 0 < self.decay <= 1, "above 0 and at most 1"),
-        ):
-            if not is_right:
-                raise FitError(f"{name} is {getattr(self, name)}, expected {expected}")
+    l2_weights: Annotated[float, Field(ge=0, lt=math.inf), rule("0 or more, and finite")] = 0.001
+    dropout: Annotated[float, Field(ge=0, lt=1), rule("from 0 to below 1")] = 0.0
+    rounds: _Count = 20
+    patience: _Count = 4
+    learning_rate: Annotated[float, Field(gt=0, lt=math.inf), rule("above 0, and finite")] = 0.01
+    decay: Annotated[float, Field(gt=0, le=1), rule("above 0 and at most 1")] = 0.8
+    batch: _Count = 512
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,33 +24,30 @@ _BATCH = 1_024
 _MARKS = {BEGIN, END, UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True)
-class WordVectorsCommand:
-    """The options of `elmo word-vectors`; `text` and `vocabulary` are the sources of the words."""
+def write_token_layer(
+    model: str,
+    out: Path,
+    words: int,
+    text: Sequence[Path] = (),
+    vocabulary: Path | None = None,
+    on_step: OnStep = ignore,
+) -> str:
+    """Write the vectors of the most frequent `words`; return one line that says so.
 
-    model: str
-    out: Path
-    words: int
-    text: Sequence[Path] = ()
-    vocabulary: Path | None = None
-
-
-def write_token_layer(command: WordVectorsCommand, on_step: OnStep = ignore) -> str:
-    """Write the vectors of the most frequent words; return one line that says so.
-
-    The format is by the name of `out`: safetensors for `.safetensors`, else word2vec's text, packed
-    for `.gz`. Raises WordVectorsError where there are no words, CheckpointError and TextError.
+    They are those of `text`, of `vocabulary`, or of the model. The format is by the name of `out`:
+    safetensors for `.safetensors`, else word2vec's text, packed for `.gz`. Raises WordVectorsError
+    where there are no words, CheckpointError and TextError.
     """
-    on_step(f"Reading {command.model}")
-    elmo = open_model(command.model)
+    on_step(f"Reading {model}")
+    elmo = open_model(model)
     on_step("Counting words")
-    words = most_frequent(_words(command, elmo), command.words)
-    if not words:
+    chosen = most_frequent(_words(text, vocabulary, elmo), words)
+    if not chosen:
         raise WordVectorsError("there are no words; --text or --vocabulary names files of them")
-    on_step(f"Vectors of {len(words):,} words")
-    vectors = token_vectors(elmo, words)
-    write_bytes(command.out, _content(command.out, words, vectors))
-    return f"Wrote {command.out}: {len(words):,} words of width {vectors.shape[1]}"
+    on_step(f"Vectors of {len(chosen):,} words")
+    vectors = token_vectors(elmo, chosen)
+    write_bytes(out, _content(out, chosen, vectors))
+    return f"Wrote {out}: {len(chosen):,} words of width {vectors.shape[1]}"
 
 
 def token_vectors(elmo: Elmo, words: Sequence[str]) -> NDArray[np.float32]:
@@ -71,19 +67,19 @@ def most_frequent(words: Iterable[str], count: int) -> list[str]:
     return [word for word, _ in zip(dict.fromkeys(kept), range(count), strict=False)]
 
 
-def _words(command: WordVectorsCommand, elmo: Elmo) -> Iterator[str]:
+def _words(text: Sequence[Path], vocabulary: Path | None, elmo: Elmo) -> Iterator[str]:
     """Yield words, the most frequent first; ties go by spelling."""
-    if command.text:
+    if text:
         counts: Counter[str] = Counter()
-        for path in command.text:
+        for path in text:
             with open_text(path) as lines:
                 for line in lines:
                     counts.update(line.split())
         yield from (
             word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         )
-    elif command.vocabulary is not None:
-        with open_text(command.vocabulary) as lines:
+    elif vocabulary is not None:
+        with open_text(vocabulary) as lines:
             yield from (line.rstrip("\r\n") for line in lines)
     elif isinstance(elmo.alphabet, WordVocabulary):
         yield from elmo.alphabet.words

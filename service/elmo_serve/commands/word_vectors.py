@@ -36,12 +36,12 @@ def word_vectors(model: str, **values: Any) -> None:
       $ elmo word-vectors english --words 50000 --text corpus.txt --out static.safetensors
       $ ELMO_WORD_VECTORS=static.safetensors elmo serve
     """
-    from elmo_model.word_vectors.token_layer import WordVectorsCommand, write_token_layer
+    from elmo_model.word_vectors.token_layer import write_token_layer
 
     if values["text"] and values["vocabulary"]:
         fail("--text and --vocabulary exclude each other", code=2)
     with steps() as step:
-        line = write_token_layer(WordVectorsCommand(resolve_model(model), **values), step)
+        line = write_token_layer(resolve_model(model), **values, on_step=step)
     click.echo(line)
 
 

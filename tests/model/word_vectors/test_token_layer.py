@@ -10,7 +10,6 @@ from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
 from elmo_model.word_vectors.token_layer import (
-    WordVectorsCommand,
     most_frequent,
     token_vectors,
     write_token_layer,
@@ -35,7 +34,7 @@ def test_every_format_is_read_back_to_the_bit(tmp_path: Path, name: str) -> None
     (tmp_path / "text.txt").write_text("cat the naïve the cat the <UNK>\n", encoding="utf-8")
     out = tmp_path / name
 
-    line = write_token_layer(WordVectorsCommand(str(SMALL), out, 3, [tmp_path / "text.txt"]))
+    line = write_token_layer(str(SMALL), out, 3, [tmp_path / "text.txt"])
 
     found = WordVectors.open(store_folder(out, tmp_path / "cache"))
     assert [found.words[row] for row in range(3)] == ["the", "cat", "naïve"]
@@ -46,11 +45,8 @@ def test_every_format_is_read_back_to_the_bit(tmp_path: Path, name: str) -> None
 
 def test_a_vocabulary_gives_the_words_in_its_order(tmp_path: Path) -> None:
     (tmp_path / "vocabulary.txt").write_text("<S>\n</S>\n<UNK>\ndog\ncat\nthe\n")
-    command = WordVectorsCommand(
-        *(str(SMALL), tmp_path / "out.txt", 2), vocabulary=tmp_path / "vocabulary.txt"
-    )
 
-    write_token_layer(command)
+    write_token_layer(str(SMALL), tmp_path / "out.txt", 2, vocabulary=tmp_path / "vocabulary.txt")
 
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert [line.split(" ")[0] for line in lines] == ["2", "dog", "cat"]
@@ -58,7 +54,7 @@ def test_a_vocabulary_gives_the_words_in_its_order(tmp_path: Path) -> None:
 
 def test_a_model_without_a_vocabulary_needs_words(tmp_path: Path) -> None:
     with pytest.raises(WordVectorsError, match="--text or --vocabulary names files"):
-        write_token_layer(WordVectorsCommand(str(SMALL), tmp_path / "out.txt", 2))
+        write_token_layer(str(SMALL), tmp_path / "out.txt", 2)
 
 
 def test_words_that_no_line_can_hold_are_left_out() -> None:
