@@ -120,9 +120,11 @@ def print_rates(rates: Rates, samples: Sequence[Batches], precisions: Sequence[s
 def print_cosines(networks: dict[str, Encoder], sample: Batches) -> None:
     reference = networks["float32"]
     print(
-        "| precision | " + " | ".join(f"layer {n}" for n in range(reference.layers)) + " | worst |"
+        "| precision | "
+        + " | ".join(f"layer {n}" for n in range(reference.config.layers))
+        + " | worst |"
     )
-    print("|---|" + "--:|" * reference.layers + "---|")
+    print("|---|" + "--:|" * reference.config.layers + "---|")
     for precision, network in networks.items():
         if network is not reference:
             means = cosines(network, reference, sample)

@@ -78,7 +78,8 @@ def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None
 
     with torch.inference_mode():
         found, _ = elmo(SENTENCES)
-        mixed, empty, pooled = (vectors.numpy() for vectors in select(elmo, found, wanted))
+        chosen = select(FixedLayers(), found, wanted)
+        mixed, empty, pooled = (vectors.numpy() for vectors in chosen)
         layers = [each.numpy() for each in found.sentences()]
 
     expected = scalar_mix(layers[0], WEIGHTS, 0.75, layer_norm)[1:-1]
@@ -139,7 +140,7 @@ def test_sum_and_concat_are_those_of_the_layers(tmp_path: Path) -> None:
     sentences = [SENTENCES[0]] * 3
     with torch.inference_mode():
         found, _ = elmo(sentences)
-        total, joined, pooled = select(elmo, found, wanted)
+        total, joined, pooled = select(FixedLayers(), found, wanted)
         layers = found.sentences()[0][:, 1:-1]
 
     torch.testing.assert_close(total, layers.sum(0))
@@ -157,7 +158,7 @@ def test_normalized_vectors_have_length_1_after_pooling(
     unit = named(layers, 3, pooling=pooling, normalize=True)
     with torch.inference_mode():
         found, _ = elmo([SENTENCES[0], SENTENCES[0], []])
-        before, after, empty = select(elmo, found, [plain, unit, unit])
+        before, after, empty = select(FixedLayers(), found, [plain, unit, unit])
 
     torch.testing.assert_close(after, before / before.norm(dim=-1, keepdim=True))
     assert empty.shape == unit.shape(0, 8)
