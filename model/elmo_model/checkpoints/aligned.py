@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from elmo_model.checkpoints import allennlp, pickles
 from elmo_model.checkpoints.checkpoint import Checkpoint, CheckpointError
-from elmo_model.checkpoints.source import files_at, only
+from elmo_model.checkpoints.source import FolderSource, Source, files_at, only
 from elmo_model.network.task import Task
 
 NAME = "aligned"
@@ -23,7 +23,7 @@ _FIRST_LAYER = (-9e10, 1.0, -9e10)
 
 def recognises(path: Path) -> bool:
     """Return whether `path` is a folder or zip with a pair and a matrix, or such a matrix."""
-    source, files = files_at(path)
+    source, files = _files_at(path)
     if not _matrices(files) or (source.path != path and not pickles.is_pickle(path)):
         return False
     beside = source.files()
@@ -32,7 +32,7 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete."""
-    source, files = files_at(path)
+    source, files = _files_at(path)
     file = only(source, _matrices(files), "align.pth", "one align.pth: name it itself")
     pair = allennlp.read(source.path)
     matrix = pickles.read_matrix(source, file)
@@ -53,6 +53,12 @@ def read(path: Path) -> Checkpoint:
         tensors={**pair.tensors, "alignment": matrix},
         tasks=tasks,
     )
+
+
+def _files_at(path: Path) -> tuple[Source, list[str]]:
+    if path.name.endswith(_ENDING) and not path.is_dir():  # torch writes it as a zip
+        return FolderSource(path.parent), [path.name]
+    return files_at(path)
 
 
 def _matrices(files: list[str]) -> list[str]:
