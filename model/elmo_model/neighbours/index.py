@@ -64,11 +64,9 @@ class NeighbourIndex:
     ) -> list[Use]:
         """Return the uses nearest to a token by the cosine of centred vectors, nearest first.
 
-        Args:
-            layers: the layers of the token, (L + 1, 2P).
-            weights: the share of each layer in the vectors that are compared.
-            count: how many uses at most; of uses in equal sentences only the first counts.
-            sentence: a sentence whose own uses are left out: that of the token.
+        The token has the `layers` (L + 1, 2P), and `weights` are the share of each in the vectors
+        that are compared. Of uses in equal sentences only the first counts; those of `sentence`,
+        that of the token, are left out.
         """
         tokens = self.candidates(layers, weights, count + len(sentence))
         cosines = self.cosines(tokens, layers, weights)

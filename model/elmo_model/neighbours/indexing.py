@@ -39,20 +39,14 @@ def index_text(
 ) -> Indexed:
     """Write the index of a text to a folder, or continue it.
 
-    Args:
-        network: computes the layers, in batches of at most `batch_tokens` tokens.
-        text: the text and how it is split.
-        folder: a folder that is missing or empty, or that a run with the same arguments has begun.
-        manifest: the description of the index, without parts.
-        batch_tokens: tokens of a batch, boundaries included.
-        on_progress: is called after each batch.
-        graph_from: vectors from which a search gets a graph; see `IndexWriter`.
+    The folder is missing or empty, or a run with the same arguments has begun it. `manifest` is
+    the description of the index, without parts. The network computes batches of at most
+    `batch_tokens` tokens, boundaries included; `on_progress` is called after each. `graph_from` is
+    that of `IndexWriter`.
 
-    Raises:
-        IndexFolderError: the folder has something else in it, or an index of another text, model or
-            tokenizer, or the text has no token.
-        TextError: a line cannot be read; see `TextParts`.
-        OSError: the disk is full.
+    Raises IndexFolderError for a folder with something else in it or an index of another text,
+    model or tokenizer, and for a text without a token; TextError for a line that cannot be read,
+    and OSError for a full disk.
     """
     size = text.size()
     with _locked(folder):

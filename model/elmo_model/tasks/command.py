@@ -56,11 +56,8 @@ def fit(command: FitCommand, on_step: OnStep = ignore) -> str:
     """Fit a task, write its files, and return the report for the terminal.
 
     `NAME.json` in the folder `out` is a task file for the service; `NAME.fit/` beside it holds
-    `head.safetensors` and `report.json`. Everything is written at the end.
-
-    Raises:
-        FitError: nothing can be learned from the files, or the files of the task exist.
-        CheckpointError, TextError: a file cannot be read.
+    `head.safetensors` and `report.json`. Everything is written at the end. Raises FitError where
+    nothing can be learned or the files of the task exist, CheckpointError and TextError.
     """
     task, folder = command.out / f"{command.name}.json", command.out / f"{command.name}.fit"
     for path in (task, folder):

@@ -52,11 +52,7 @@ TOKENIZERS: Mapping[str, Callable[[str], Tokenize]] = {
 
 
 def tokenizer(name: str, language: str = "en") -> Tokenize:
-    """Return the tokenizer of a name.
-
-    Raises:
-        TokenizeError: no tokenizer has this name.
-    """
+    """Return the tokenizer of a name. Raises TokenizeError for an unknown one."""
     if name not in TOKENIZERS:
         raise TokenizeError(f"tokenizer is {name!r}, expected one of {', '.join(TOKENIZERS)}")
     return TOKENIZERS[name](language)

@@ -44,10 +44,8 @@ def blank_controls(text: str) -> str:
 def offsets_of(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:
     """Locate tokens in a text, one after another, with nothing but white space between them.
 
-    A token `` or '' also matches a double quote, and `` matches '' as well.
-
-    Raises:
-        TokenizeError: the tokens are not those of the text.
+    A token `` or '' also matches a double quote, and `` matches '' as well. Raises TokenizeError
+    for tokens that are not those of the text.
     """
     offsets, position = [], 0
     for token in tokens:
