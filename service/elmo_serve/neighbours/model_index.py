@@ -31,7 +31,7 @@ from elmo_model.neighbours.text import (
     built_in_digest,
     built_in_sentences,
 )
-from elmo_model.neighbours.writer import IndexWriter, NewPart, PartWriter
+from elmo_model.neighbours.writer import IndexWriter, PartWriter
 from elmo_model.text.batches import by_length
 from elmo_serve.errors import Unavailable
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece
@@ -189,7 +189,7 @@ async def embed_uses(
         # Graphs would take minutes of processor time from the workers.
         index = IndexWriter.begin(folder, manifest, info.centre.layers, graph_from=None)
         new = await asyncio.to_thread(index.new_part, text)
-        await _embed(queue, text, new.writer, on_tokens)
+        await _embed(queue, text, new, on_tokens)
         return await asyncio.to_thread(_keep, index, new, folder, cached_folder(cache, info))
 
 
@@ -242,7 +242,7 @@ async def _embed(
     await queue.run(pieces, write, on_tokens)
 
 
-def _keep(index: IndexWriter, new: NewPart, folder: Path, target: Path) -> NeighbourIndex:
+def _keep(index: IndexWriter, new: PartWriter, folder: Path, target: Path) -> NeighbourIndex:
     """Finish the index in `folder` and rename it to `target`; return the index at `target`.
 
     That may be one of another server, which was faster. Where none can be kept there, the index is

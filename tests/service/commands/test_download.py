@@ -10,7 +10,7 @@ import pytest
 
 from elmo_model.checkpoints import allennlp
 from elmo_model.models.catalogue import CATALOGUE
-from elmo_model.models.opening import load_built_in
+from elmo_model.models.opening import open_model
 from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.settings.text import from_strings
 from tests.support.command_line import elmo
