@@ -12,7 +12,6 @@ from torch import Tensor
 
 from elmo_model.inference.batch_run import never
 from elmo_model.inference.encoder import Encoder
-from elmo_model.network.elmo import Elmo
 from elmo_model.network.scalar_mix import layer_norm, mix
 from elmo_model.network.state import Representations
 from elmo_model.word_vectors.look_up import WordVectors
@@ -132,7 +131,7 @@ def vectors_in_steps(
 
 
 def select(
-    network: Encoder | Elmo,
+    network: Encoder,
     representations: Representations,
     wanted: Sequence[Output],
     static: Sequence[Static | None] | None = None,
@@ -181,9 +180,7 @@ def on_host(vectors: Sequence[Tensor], dtypes: Sequence[str]) -> list[Tensor]:
     return host
 
 
-def _mixtures(
-    network: Encoder | Elmo, sentences: list[Tensor], wanted: list[Output]
-) -> list[Tensor]:
+def _mixtures(network: Encoder, sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
     """Map the layers (L + 1, n, 2P) of each sentence to its mix (n, 2P)."""
     if not sentences:
         return []

@@ -67,6 +67,9 @@ class FixedLayers:
         return torch.randn(3, len(sentence) + 2, 8, generator=generator)
 
 
+NOT_ALIGNED = cast(Encoder, FixedLayers())
+
+
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None:
     elmo = load(write_pair(tmp_path))
@@ -78,7 +81,7 @@ def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None
 
     with torch.inference_mode():
         found, _ = elmo(SENTENCES)
-        chosen = select(FixedLayers(), found, wanted)
+        chosen = select(NOT_ALIGNED, found, wanted)
         mixed, empty, pooled = (vectors.numpy() for vectors in chosen)
         layers = [each.numpy() for each in found.sentences()]
 
@@ -89,7 +92,7 @@ def test_each_sentence_has_its_own_mix(tmp_path: Path, layer_norm: bool) -> None
 
 
 def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
-    network = cast(Encoder, FixedLayers())
+    network = NOT_ALIGNED
     sentences = [["one"], ["two", "three"], [], ["four"] * 5, ["five"]]
     wanted = [
         Output(layers=(0, 1, 2), stacked=True),
@@ -106,7 +109,7 @@ def test_sentences_with_and_without_layer_norm_keep_their_order() -> None:
 
 
 def test_all_layers_are_normalised_over_the_sentence_with_its_boundaries() -> None:
-    network = cast(Encoder, FixedLayers())
+    network = NOT_ALIGNED
     wanted = [Output(layers=(0, 1, 2), stacked=True, layer_norm=True), Output(layers=(1,))] * 2
     bounded = network.encode([SENTENCES[0]], bounded=True).representations
     expected = layer_norm(bounded.layers)[:, 1:-1]
@@ -140,7 +143,7 @@ def test_sum_and_concat_are_those_of_the_layers(tmp_path: Path) -> None:
     sentences = [SENTENCES[0]] * 3
     with torch.inference_mode():
         found, _ = elmo(sentences)
-        total, joined, pooled = select(FixedLayers(), found, wanted)
+        total, joined, pooled = select(NOT_ALIGNED, found, wanted)
         layers = found.sentences()[0][:, 1:-1]
 
     torch.testing.assert_close(total, layers.sum(0))
@@ -158,7 +161,7 @@ def test_normalized_vectors_have_length_1_after_pooling(
     unit = named(layers, 3, pooling=pooling, normalize=True)
     with torch.inference_mode():
         found, _ = elmo([SENTENCES[0], SENTENCES[0], []])
-        before, after, empty = select(FixedLayers(), found, [plain, unit, unit])
+        before, after, empty = select(NOT_ALIGNED, found, [plain, unit, unit])
 
     torch.testing.assert_close(after, before / before.norm(dim=-1, keepdim=True))
     assert empty.shape == unit.shape(0, 8)
