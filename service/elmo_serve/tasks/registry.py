@@ -185,10 +185,11 @@ class TaskRegistry:
     def _watch(self) -> None:
         pause = REFRESH_SECONDS
         while not self._closed.wait(pause):
-            start = time.monotonic()
+            start = time.thread_time()
             self.refresh()
-            # A folder of a hundred thousand files must not keep a core busy.
-            pause = max(REFRESH_SECONDS, 10 * (time.monotonic() - start))
+            # A folder of a hundred thousand files must not keep a core busy. To wait for the disk
+            # keeps none busy: after that no change may be seen late.
+            pause = max(REFRESH_SECONDS, 10 * (time.thread_time() - start))
 
     def _refresh(self, folder: Path) -> None:
         try:

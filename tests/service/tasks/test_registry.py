@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,7 @@ import pytest
 from elmo_model.network.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
 from elmo_serve.tasks.file import TaskOwner
-from elmo_serve.tasks.registry import FIT_SUFFIX, MAX_TASKS, TaskRegistry
+from elmo_serve.tasks.registry import FIT_SUFFIX, MAX_TASKS, REFRESH_SECONDS, TaskRegistry
 from elmo_serve.tasks.schema import MAX_DESCRIPTION_CHARACTERS
 from tests.support.folders import read_only
 
@@ -168,6 +169,23 @@ def test_a_file_changed_by_hand_is_seen_after_a_refresh(
     registry.refresh()
 
     assert registry.get("t") == Task("t", (4.0, 5.0, 6.0), gamma=0.5)
+
+
+def test_a_refresh_that_waited_for_the_disk_delays_no_other(
+    registry: TaskRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a change would be seen late for ten times as long as a fault of the disk lasted."""
+    pauses: list[float] = []
+
+    def is_closed(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 3
+
+    monkeypatch.setattr(registry._closed, "wait", is_closed)
+    monkeypatch.setattr(registry, "refresh", lambda: time.sleep(0.2))
+    registry._watch()
+
+    assert pauses == [REFRESH_SECONDS] * 3
 
 
 def test_a_watched_folder_is_refreshed_without_a_call(
