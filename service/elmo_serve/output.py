@@ -173,7 +173,7 @@ def select(
         return replace(NAMED[layers](count), pooling=pooling, dtype=dtype, normalize=normalize)
     stacked = not isinstance(layers, int)
     numbers = (layers,) if isinstance(layers, int) else tuple(layers)
-    if faults := _layer_faults(numbers, count):
+    if faults := _layer_faults(numbers, count, stacked=stacked):
         raise SelectionError(faults)
     return Output(
         layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype, normalize=normalize
@@ -197,10 +197,10 @@ def with_word_vectors(output: Output, width: int | None) -> Output:
     return replace(output, appended=width)
 
 
-def _layer_faults(numbers: Sequence[int], count: int) -> list[FieldError]:
+def _layer_faults(numbers: Sequence[int], count: int, *, stacked: bool) -> list[FieldError]:
     faults = [
         FieldError(
-            pointer("layers", index),
+            pointer("layers", index) if stacked else pointer("layers"),
             f"there is no layer {shown(number)}; there are 0 to {count - 1}",
         )
         for index, number in enumerate(numbers[:count])

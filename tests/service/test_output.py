@@ -75,7 +75,7 @@ def test_shape_and_size_follow_the_selection(
         ([3], ["/layers/0"]),
         ([0, 9, -1], ["/layers/1", "/layers/2"]),
         ([0, 1, 2, 0], ["/layers"]),
-        (7, ["/layers/0"]),
+        (7, ["/layers"]),
         ("bottom", ["/layers"]),
     ],
 )
