@@ -8,6 +8,7 @@ from __future__ import annotations
 from elmo_serve.http.calls.body import Body
 from elmo_serve.http.helpers.pool import HelperPool
 from elmo_serve.http.helpers.process import InSlices
+from elmo_serve.http.helpers.text_pool import TextWorkerPool
 from elmo_serve.jobs.bodies import read_fit
 from elmo_serve.jobs.plan import FitPlan, FitSource
 from elmo_serve.workers.shared_memory import Bytes
@@ -24,6 +25,11 @@ class FitParser(HelperPool):
     minimum_size = 1 << 14
     is_lazy = True
     seconds_per_unit = 1e-5  # Moses splits some 100,000 characters a second
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Import the libraries of all tokenizers within the time of a start, not of a body."""
+        TextWorkerPool.prepare()
 
     async def parse(self, body: Body, source: FitSource) -> FitPlan:
         """Return the plan of a fit, and free the pieces of its body.

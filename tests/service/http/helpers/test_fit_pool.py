@@ -6,6 +6,7 @@ import signal
 from asyncio import ensure_future, sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from starlette.types import Message
@@ -55,6 +56,17 @@ async def test_a_plan_of_many_messages_is_that_of_the_body() -> None:
     assert plan == read_fit(sent, SOURCE).plan()
     assert len(plan.sentences) == 2_500
     assert FitRequest.unpacked(plan.request) == read_fit(sent, SOURCE)
+
+
+async def test_the_libraries_of_the_tokenizers_belong_to_the_start_of_the_process() -> None:
+    """Their import takes longer on a busy machine than a small body has."""
+    sent = json.dumps(body("token", 20)).encode()
+
+    async with parser() as found:
+        await found.parse(await received(sent), SOURCE)
+        (pid,) = children(os.getpid())["json"]
+        assert "/_regex" in (libraries := Path(f"/proc/{pid}/maps").read_text())
+        assert "/scipy/" not in libraries
 
 
 async def test_a_refusal_reaches_the_caller_and_the_next_body_is_parsed() -> None:
