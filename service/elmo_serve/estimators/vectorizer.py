@@ -130,10 +130,12 @@ def network_of(model: str, precision: str) -> InProcess:
 def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     """Return a list of tokens for each sentence; `split` splits a text.
 
-    Raises ValueError for one text in place of several, and for a sentence of another type.
+    Raises ValueError for one text in place of several, for a table, whose items are the names of
+    its columns, and for a sentence of another type.
     """
-    if isinstance(sentences, str):
-        raise ValueError("sentences is one text, expected a list of texts or of lists of tokens")
+    if isinstance(sentences, str) or hasattr(sentences, "columns"):
+        found = "one text" if isinstance(sentences, str) else "a table"
+        raise ValueError(f"sentences is {found}, expected a list of texts or of lists of tokens")
     return [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from elmo_model.text.tokenizers import tokenizer
@@ -18,7 +19,12 @@ def test_texts_and_lists_of_tokens_are_sentences() -> None:
 
 @pytest.mark.parametrize(
     ("sentences", "message"),
-    [("a text", "sentences is one text"), ([["a"], 3], "sentence 1 is 3"), ([[1]], "sentence 0")],
+    [
+        ("a text", "sentences is one text"),
+        (pd.DataFrame({"text": ["a text"]}), "sentences is a table"),
+        ([["a"], 3], "sentence 1 is 3"),
+        ([[1]], "sentence 0"),
+    ],
 )
 def test_other_things_are_refused(sentences: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
