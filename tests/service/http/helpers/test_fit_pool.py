@@ -46,6 +46,11 @@ async def received(content: bytes) -> Body:
     return body
 
 
+def libraries_of(pid: int) -> str:
+    """Return the list of the files that a process has mapped."""
+    return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+
+
 async def test_a_plan_of_many_messages_is_that_of_the_body() -> None:
     """More sentences than one message holds, in their order."""
     sent = json.dumps(body("token", 2_500)).encode()
@@ -65,8 +70,10 @@ async def test_the_libraries_of_the_tokenizers_belong_to_the_start_of_the_proces
     async with parser() as found:
         await found.parse(await received(sent), SOURCE)
         (pid,) = children(os.getpid())["json"]
-        assert "/_regex" in (libraries := Path(f"/proc/{pid}/maps").read_text())
-        assert "/scipy/" not in libraries
+        libraries = libraries_of(pid)
+
+    assert "/_regex" in libraries
+    assert "/scipy/" not in libraries
 
 
 async def test_a_refusal_reaches_the_caller_and_the_next_body_is_parsed() -> None:
