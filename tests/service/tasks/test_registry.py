@@ -9,16 +9,18 @@ import shutil
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from elmo_model.network.task import Task
 from elmo_serve.errors import Conflict, InvalidRequest, Unavailable, UnknownTask
+from elmo_serve.tasks import registry as registry_module
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.registry import FIT_SUFFIX, MAX_TASKS, REFRESH_SECONDS, TaskRegistry
 from elmo_serve.tasks.schema import MAX_DESCRIPTION_CHARACTERS
@@ -171,21 +173,29 @@ def test_a_file_changed_by_hand_is_seen_after_a_refresh(
     assert registry.get("t") == Task("t", (4.0, 5.0, 6.0), gamma=0.5)
 
 
-def test_a_refresh_that_waited_for_the_disk_delays_no_other(
-    registry: TaskRegistry, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("processor", "pause"), [(0.0, REFRESH_SECONDS), (2.0, 20.0)])
+def test_the_pause_after_a_refresh_follows_its_processor_time_and_not_a_wait_for_the_disk(
+    registry: TaskRegistry, monkeypatch: pytest.MonkeyPatch, processor: float, pause: float
 ) -> None:
     """Else a change would be seen late for ten times as long as a fault of the disk lasted."""
+    clocks = {"monotonic": 0.0, "thread_time": 0.0}
     pauses: list[float] = []
+
+    def refresh() -> None:
+        clocks["monotonic"] += 100.0
+        clocks["thread_time"] += processor
 
     def is_closed(seconds: float) -> bool:
         pauses.append(seconds)
-        return len(pauses) == 3
+        return len(pauses) == 2
 
+    functions = {name: partial(clocks.get, name) for name in clocks}
+    monkeypatch.setattr(registry_module, "time", SimpleNamespace(**functions))
     monkeypatch.setattr(registry._closed, "wait", is_closed)
-    monkeypatch.setattr(registry, "refresh", lambda: time.sleep(0.2))
+    monkeypatch.setattr(registry, "refresh", refresh)
     registry._watch()
 
-    assert pauses == [REFRESH_SECONDS] * 3
+    assert pauses == [REFRESH_SECONDS, pause]
 
 
 def test_a_watched_folder_is_refreshed_without_a_call(
