@@ -1,7 +1,7 @@
 """Proteins of UniProt's lengths: `elmo embed` of many, and a sample beside AllenNLP.
 
     python -m benchmarks.proteins [--count 10000] [--longest 35213] [--checkpoint PAIR]
-    python -m benchmarks.proteins --allennlp FOLDER [--sample 200] [--skip 0]
+    python -m benchmarks.proteins --allennlp FOLDER [--sample 200] [--rounds 2]
 
 The lengths are made up: log-normal, seeded, with a median of 295 residues and a sigma of 0.65,
 which give the mean of Swiss-Prot, about 360; and one of `--longest`, that of titin. The letters are
@@ -11,9 +11,9 @@ Without AllenNLP the program runs `elmo embed --protein` on a file of them and p
 that process without files, the largest in the first and in the last quarter of its samples, one a
 second. With AllenNLP it computes a seeded sample, without the longest, with AllenNLP's `_ElmoBiLm`,
 which SeqVec calls, in the batches of SeqVec: shortest first, closed when they hold more than 15,000
-residues or the last has more than 7,500. Each batch is a pair: AllenNLP, then ours. The batches
-come in a random order, seeded, and each has its row when it ends, so that a run which is cut off is
-a sample of all lengths; `--skip N` leaves out the first N of them. Both end with all layers.
+residues or the last has more than 7,500; and in the batches of `elmo embed`. First the layers of
+both are compared, which also warms both; then each round times AllenNLP, then ours, up to the sum
+of the layers of every residue, which is what SeqVec writes.
 `benchmarks.against_allennlp` says how to get AllenNLP.
 """
 
@@ -26,12 +26,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchmarks import inputs
 from benchmarks.allennlp import AllenNLP
@@ -105,53 +106,52 @@ def embed_file(checkpoint: Path, wanted: list[int]) -> None:
     )
 
 
-def compare(checkpoint: Path, allennlp: AllenNLP, batches: list[list[str]]) -> None:
-    """Print a row for each batch, a pair of AllenNLP and ours, as it ends, and one for all."""
+def compare(checkpoint: Path, allennlp: AllenNLP, sequences: list[str], rounds: int) -> None:
+    """Print the largest difference of a layer, a row for each round as it ends, and their sum."""
     network = open_network(str(checkpoint))
-    ours = LengthSorted(network, select("all", network.info.layers))
-    print("| proteins | residues | AllenNLP, residues/s | ours, residues/s | ratio | difference |")
-    print("|--:|--:|--:|--:|--:|--:|", flush=True)
-    pairs: list[Pair] = []
+    batches = [*batches_of_seqvec(sequences)]
+    layers, summed = (LengthSorted(network, select(name, 3)) for name in ("all", "sum"))
+    worst = 0.0
     for batch in batches:
-        pairs.append(_pair([list(each) for each in batch], ours, allennlp))
-        print(pairs[-1].row(), flush=True)
-    whole = Pair(
-        sum(each.proteins for each in pairs),
-        sum(each.residues for each in pairs),
-        sum(each.theirs for each in pairs),
-        sum(each.ours for each in pairs),
-        max(each.difference for each in pairs),
-    )
-    print(whole.row())
+        expected = all_layers(allennlp, batch)
+        found = layers.embed([[*each] for each in batch])
+        for row, own in enumerate(found):
+            other = expected[:, row, 1 : 1 + own.shape[1]]
+            worst = max(worst, float(np.abs(other - own).max()))
+    residues = sum(map(len, sequences))
+    print(f"{len(sequences)} proteins, {residues:,} residues; largest difference {worst:.2g}")
+    print("| round | AllenNLP, residues/s | ours, residues/s | ratio |")
+    print("|--:|--:|--:|--:|", flush=True)
+    theirs, ours = [], []
+    for number in range(1, rounds + 1):
+        theirs.append(seconds(partial(sums, allennlp, batches)))
+        ours.append(seconds(partial(summed.embed, [[*each] for each in sequences])))
+        print(row_of(str(number), residues, theirs[-1], ours[-1]), flush=True)
+    print(row_of("all", residues * rounds, sum(theirs), sum(ours)))
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One batch by both: seconds, and the largest difference of a number."""
-
-    proteins: int
-    residues: int
-    theirs: float
-    ours: float
-    difference: float
-
-    def row(self) -> str:
-        """Return a row of the table."""
-        rates = f"{self.residues / self.theirs:,.1f} | {self.residues / self.ours:,.1f}"
-        ratio = f"{self.theirs / self.ours:.2f} | {self.difference:.2g}"
-        return f"| {self.proteins} | {self.residues:,} | {rates} | {ratio} |"
+def sums(allennlp: AllenNLP, batches: list[list[str]]) -> None:
+    """Compute the sum of the layers of each residue with AllenNLP, as SeqVec does."""
+    for batch in batches:
+        all_layers(allennlp, batch).sum(axis=0)
 
 
-def _pair(batch: list[list[str]], ours: LengthSorted, allennlp: AllenNLP) -> Pair:
-    start = time.perf_counter()
+def all_layers(allennlp: AllenNLP, batch: list[str]) -> NDArray[np.float32]:
+    """Return AllenNLP's layers (L + 1, proteins, n + 2, 2P) of a batch, from zero state."""
     allennlp.forget()
-    layers = allennlp.embed(batch).numpy()
-    middle = time.perf_counter()
-    found = [array for group in ours.groups(batch, lambda _: None) for array in group]
-    end = time.perf_counter()
-    expected = (layers[:, row, 1 : 1 + len(tokens)] for row, tokens in enumerate(batch))
-    worst = max(float(np.abs(a - b).max()) for a, b in zip(expected, found, strict=True))
-    return Pair(len(batch), sum(map(len, batch)), middle - start, end - middle, worst)
+    return allennlp.embed([[*each] for each in batch]).numpy()
+
+
+def seconds(compute: Callable[[], object]) -> float:
+    """Return the time that a computation takes."""
+    start = time.perf_counter()
+    compute()
+    return time.perf_counter() - start
+
+
+def row_of(name: str, residues: int, theirs: float, ours: float) -> str:
+    """Return a row of the table, from the seconds of both."""
+    return f"| {name} | {residues / theirs:,.1f} | {residues / ours:,.1f} | {theirs / ours:.2f} |"
 
 
 def main() -> int:
@@ -164,7 +164,7 @@ def main() -> int:
     parser.add_argument("--longest", type=int, default=35_213, help="residues; 0: no such protein")
     parser.add_argument("--allennlp", type=Path, help="its site-packages; compare with it")
     parser.add_argument("--sample", type=int, default=200, help="proteins to compare")
-    parser.add_argument("--skip", type=int, default=0, help="batches that another run computed")
+    parser.add_argument("--rounds", type=int, default=2, help="pairs of AllenNLP and ours")
     parser.add_argument("--threads", type=int, help="torch's; default: its own choice")
     options = parser.parse_args()
     if options.threads:
@@ -177,10 +177,9 @@ def main() -> int:
             return 0
         generator = random.Random(1)
         sample = generator.sample(wanted, min(options.sample, len(wanted)))
-        batches = [*batches_of_seqvec([sequence(length, generator) for length in sample])]
-        generator.shuffle(batches)
+        sequences = [sequence(length, generator) for length in sample]
         allennlp = AllenNLP(options.allennlp, checkpoint)
-        compare(checkpoint, allennlp, batches[options.skip :])
+        compare(checkpoint, allennlp, sequences, options.rounds)
     return 0
 
 

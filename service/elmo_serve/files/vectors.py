@@ -25,20 +25,20 @@ OnComputed = Callable[[int], None]
 
 # Batches of a window, within which sentences are sorted by length. Larger windows pad less and need
 # more memory; measured with benchmarks/whole_file.py.
-_WINDOW_BATCHES = 16
+_WINDOW_BATCHES = 8
 
 # Tokens of a sentence, boundaries included, for which the size of a batch was chosen. A batch of
 # longer ones has more tokens, and so as many rows: with few rows the weights are read from memory
-# for each, and 3 rows of 365 tokens take three times as long as 30 of them.
+# for each. Proteins of 490 residues: 1,500 residues/s with 31 rows, 2,000 with 80.
 _USUAL_TOKENS = 26
 # Batches of such sentences in a window, at least.
 _LONG_BATCHES = 4
 
-# Bytes of the vectors of a window, which are held in memory.
-_WINDOW_BYTES = 128 * 1024**2
-# Bytes of all layers of a batch. With half of them, proteins of 300 to 750 residues take a sixth to
-# a third longer (`python -m benchmarks.proteins --allennlp`, original size).
-_LAYER_BYTES = 256 * 1024**2
+# Bytes of the vectors of a window, which are held in memory, and of all layers of a batch: what the
+# longest sentence of a server needs. With half of each, proteins take an eighth longer
+# (`python -m benchmarks.proteins --allennlp`, original size).
+_WINDOW_BYTES = 512 * 1024**2
+_LAYER_BYTES = 512 * 1024**2
 
 # Bytes of a group from a server. Larger groups are journalled less often and need more memory.
 _GROUP_BYTES = 8 * 1024**2
