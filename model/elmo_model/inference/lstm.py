@@ -244,20 +244,26 @@ def _gates(
     """Yield the input products of time steps, which have a first position and rows.
 
     They are computed for `block` positions at once. A block ends anywhere, also within a step, so
-    that it has the rows of a fast product; what is left of it is copied in front of the next one.
+    that it has the rows of a fast product; the step is joined from both blocks.
     """
-    gates, first, end = inputs, 0, 0  # the positions that the gates are of
+    before, gates = inputs, inputs  # from position `begin` to `first`, and from there to `end`
+    begin, first, end = 0, 0, 0
+
+    def between(position: int, last: int) -> Tensor:
+        if position >= first:
+            return gates[position - first : last - first]
+        return torch.cat((before[position - begin :], gates[: last - first]))
+
     for position, rows in steps:
         last = position + rows
         if block == _ONE_STEP:
             yield compute(filled_up(inputs[position:last], rows))
             continue
         if last > end:
-            fresh = compute(filled_up(inputs[end : max(last, end + block)], last - end))
-            left = gates[position - first :] if position < end else fresh[:0]
-            gates = torch.cat((left, fresh)) if len(left) else fresh
-            first, end = position, end + len(fresh)
-        yield gates[position - first : last - first]
+            before, begin = between(position, end), position
+            gates = compute(filled_up(inputs[end : max(last, end + block)], last - end))
+            first, end = end, end + len(gates)
+        yield between(position, last)
 
 
 def _reordered(gates: Tensor) -> Tensor:
