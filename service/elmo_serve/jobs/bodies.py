@@ -41,7 +41,7 @@ def read_fit(body: bytes | memoryview, source: FitSource) -> FitRequest:
         return _request(validated(FitBody, _joined(lines)), source)
     except InvalidRequest as error:
         numbers = [number for number, _ in lines[1:]]
-        raise _with_lines(error, lines[0][0], numbers) from None
+        raise _with_lines(error, numbers) from None
 
 
 def _lines(body: bytes) -> list[tuple[int, bytes]]:
@@ -76,15 +76,15 @@ def _joined(lines: Sequence[tuple[int, bytes]]) -> bytes:
     return options + comma + b'"examples":[' + examples + b"]}"
 
 
-def _with_lines(error: InvalidRequest, first: int, numbers: Sequence[int]) -> InvalidRequest:
-    """Return an error whose details name the lines of the body."""
+def _with_lines(error: InvalidRequest, numbers: Sequence[int]) -> InvalidRequest:
+    """Return an error whose details name the lines of examples; options have their pointer."""
     errors = []
     for fault in error.errors:
         _, *parts = fault.pointer.split("/")
-        line = first
+        line = ""
         if len(parts) > 1 and parts[0] == "examples" and parts[1].isdecimal():
-            line = numbers[int(parts[1])]
-        errors.append(FieldError(fault.pointer, f"line {line}: {fault.detail}"))
+            line = f"line {numbers[int(parts[1])]}: "
+        errors.append(FieldError(fault.pointer, line + fault.detail))
     return InvalidRequest.of(*errors)
 
 
