@@ -14,7 +14,6 @@ from collections.abc import (
 from dataclasses import asdict
 from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
-from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
 from elmo_client.results import (
@@ -28,18 +27,19 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Selection
+from elmo_client.selection import NOTHING, EmbedOptions, Selection, checked, listed
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
     FitOptions,
     NeighbourOptions,
     Side,
     SubstituteOptions,
+    check_sentences,
     check_texts,
+    checked_records,
     fit_body,
     json_bytes,
     neighbours_body,
-    refuse_text,
     scored_kind,
     similarity_body,
     substitutes_body,
@@ -53,7 +53,7 @@ from elmo_client.transport.responses import (
     substitutes_of,
     task_of,
 )
-from elmo_client.transport.session import Call, ClientOptions, Session, query_of
+from elmo_client.transport.session import Call, ClientOptions, Session, query_of, quoted
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]
@@ -66,7 +66,7 @@ class AsyncClient:
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         """Set the address of the server; nothing is sent yet. See `Client`."""
-        self._session = Session(url, **options)
+        self._session = Session(url, **checked(options, ClientOptions, "a client"))
 
     async def embed(self, sentences: Sentences, **options: Unpack[EmbedOptions]) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
@@ -77,8 +77,8 @@ class AsyncClient:
         self, sentences: Sentences, **options: Unpack[EmbedOptions]
     ) -> AsyncIterator[Vectors]:
         """Yield one array per sentence. See `Client.stream`."""
-        refuse_text(sentences)
-        selection = Selection.of(**options)
+        check_sentences(sentences)
+        selection = Selection.of(**checked(options, EmbedOptions, "embed or stream"))
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     async def embed_text(
@@ -93,14 +93,15 @@ class AsyncClient:
     ) -> AsyncIterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
+        known = checked(options, EmbedOptions, "embed_text or stream_text", "tokenizer")
+        selection = Selection.of(**known).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     async def embed_proteins(
         self, records: Iterable[tuple[str, str]]
     ) -> AsyncIterator[EmbeddedProtein]:
         """Yield id, vectors of the residues and their mean. See `Client.embed_proteins`."""
-        ids, sequences = tee(records)
+        ids, sequences = tee(checked_records(records))
         found = self.stream_text(
             (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
         )
@@ -122,9 +123,7 @@ class AsyncClient:
         centred: bool = False,
     ) -> Cosines:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
-        every = list(pairs)
-        body = similarity_body(every, tokenizer, centred)
-        return cosines_of(await self._post("/similarity", body), len(every))
+        return await self._similarity(similarity_body(pairs, tokenizer, centred))
 
     async def neighbours(
         self,
@@ -212,7 +211,8 @@ class AsyncClient:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
-        task = Task(name, tuple(weights), gamma, layer_norm, description)
+        every = listed("weights", weights, "one number per layer")
+        task = Task(name, tuple(every), gamma, layer_norm, description)
         body = json_bytes(asdict(task), f"task {name!r:.60}")
         path = _path(name) + query_of(self._session.model)
         return task_of(await self._json(Call("PUT", path, body)))
@@ -232,15 +232,7 @@ class AsyncClient:
         **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        # A second POST would be 409: it is not repeated if the first may have been processed.
-        call = Call(
-            "POST",
-            f"{_path(name)}/fit{query_of(model or self._session.model)}",
-            fit_body(examples, **options),
-            repeatable=False,
-            content_type="application/x-ndjson",
-        )
-        return self.job(state_of(await self._json(call)).id)
+        return await self._fit(name, fit_body(examples, **options), model)
 
     def job(self, job_id: str) -> AsyncJob:
         """Return the job of an id; the server is not asked."""
@@ -255,6 +247,20 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _similarity(self, body: Mapping[str, Any]) -> Cosines:
+        return cosines_of(await self._post("/similarity", body), len(body["pairs"]))
+
+    async def _fit(self, name: str, body: bytes, model: str | None) -> AsyncJob:
+        # A second POST would be 409: it is not repeated if the first may have been processed.
+        call = Call(
+            "POST",
+            f"{_path(name)}/fit{query_of(model or self._session.model)}",
+            body,
+            repeatable=False,
+            content_type="application/x-ndjson",
+        )
+        return self.job(state_of(await self._json(call)).id)
 
     async def _post(self, path: str, members: Mapping[str, Any]) -> dict[str, Any]:
         model = {} if self._session.model is None else {"model": self._session.model}
@@ -306,4 +312,4 @@ async def _asynchronous(sentences: Sentences | Texts) -> AsyncIterator[Sequence[
 
 
 def _path(name: str) -> str:
-    return f"/tasks/{quote(name, safe='')}"
+    return f"/tasks/{quoted(name, 'the name of the task')}"

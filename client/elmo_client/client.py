@@ -18,9 +18,18 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Selection
+from elmo_client.selection import NOTHING, EmbedOptions, Selection, checked
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
-from elmo_client.transport.requests import FitOptions, Side, check_texts, refuse_text, scored_kind
+from elmo_client.transport.requests import (
+    FitOptions,
+    Side,
+    check_sentences,
+    check_texts,
+    checked_records,
+    fit_body,
+    scored_kind,
+    similarity_body,
+)
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
 
@@ -71,8 +80,8 @@ class Client:
         `sentences` may be endless. It is read in the calling thread, and only as far as requests
         are in flight.
         """
-        refuse_text(sentences)
-        selection = Selection.of(**options)
+        check_sentences(sentences)
+        selection = Selection.of(**checked(options, EmbedOptions, "embed or stream"))
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     def embed_text(
@@ -94,7 +103,8 @@ class Client:
     ) -> Iterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
+        known = checked(options, EmbedOptions, "embed_text or stream_text", "tokenizer")
+        selection = Selection.of(**known).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     def embed_proteins(self, records: Iterable[tuple[str, str]]) -> Iterator[EmbeddedProtein]:
@@ -104,7 +114,7 @@ class Client:
         in SeqVec. Memory is bounded as with `stream`. The server bounds the length of a sequence by
         its ELMO_MAX_SENTENCE_TOKENS.
         """
-        ids, sequences = tee(records)
+        ids, sequences = tee(checked_records(records))
         found = self.stream_text(
             (sequence for _, sequence in sequences), tokenizer="characters", layers="sum"
         )
@@ -137,7 +147,7 @@ class Client:
 
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
-        return self._call(self._async.similarity, list(pairs), tokenizer=tokenizer, centred=centred)
+        return self._call(self._async._similarity, similarity_body(pairs, tokenizer, centred))
 
     neighbours = blocking(AsyncClient.neighbours)
 
@@ -210,8 +220,8 @@ class Client:
 
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
-        every = list(examples)
-        return Job(self._call(self._async.fit, name, every, model=model, **options), self._call)
+        body = fit_body(examples, **options)
+        return Job(self._call(self._async._fit, name, body, model), self._call)
 
     def job(self, job_id: str) -> Job:
         """Return the job of an id; the server is not asked."""

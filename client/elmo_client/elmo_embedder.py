@@ -80,21 +80,25 @@ class SentenceEmbedder(ABC):
 class ElmoEmbedder(SentenceEmbedder):
     """ELMo vectors of tokenised sentences, from a server."""
 
-    def __init__(self, url: str, *, api_key: str | None = None, model: str | None = None) -> None:
+    def __init__(
+        self, url: str, *files: object, api_key: str | None = None, model: str | None = None
+    ) -> None:
         """Connect to a server.
 
         Args:
             url: the server's address, such as "http://localhost:8000".
+            *files: those of AllenNLP's signature, which are refused.
             api_key: one of the server's keys, if it requires one.
             model: one of the server's models; None for the first one.
 
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
         """
-        if not str(url).startswith(("http://", "https://")):
+        if files or not str(url).startswith(("http://", "https://")):
+            found = ", ".join(f"{str(each)!r:.80}" for each in (url, *files))
             raise CannotSend(
-                f"{str(url)!r:.80} is not the URL of a server; to compute in this process, install "
-                "elmo-serve and use elmo_serve.ElmoEmbedder"
+                f"{found}: expected the URL of a server, whose models are called by name, such as "
+                "model='original'; elmo_serve.ElmoEmbedder takes files"
             )
         self._client = Client(url, api_key=api_key, model=model)
         try:

@@ -1,5 +1,6 @@
 """Which vectors a call asks for, and how many bytes its response takes."""
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -85,7 +86,7 @@ class Selection:
             members["layers"] = int(layers)  # a NumPy scalar as well, which JSON cannot hold
         elif layers is not None and not isinstance(layers, str):
             names = ", ".join(f'"{name}"' for name in LAYER_NAMES)
-            members["layers"] = _listed("layers", layers, f"{names}, 1 or [0, 2]")
+            members["layers"] = listed("layers", layers, f"{names}, 1 or [0, 2]")
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
@@ -116,10 +117,27 @@ def mix_of(mix: Mix) -> dict[str, Any]:
     if isinstance(mix, Mapping):
         return dict(mix)
     expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
-    return {"weights": _listed("mix", mix, expected)}
+    return {"weights": listed("mix", mix, expected)}
 
 
-def _listed(name: str, value: object, expected: str) -> list[Any]:
+def checked(options: Mapping[str, Any], known: Any, method: str, *others: str) -> dict[str, Any]:
+    """Return the options that a public method passes on; `others` are its further keywords.
+
+    Raises TypeError, with the method and the nearest keyword, for one that the TypedDict `known`
+    lacks. Python would name the function that the options are passed on to.
+    """
+    names = [*others, *known.__annotations__]
+    for name in options.keys() - names:
+        near = difflib.get_close_matches(name, names, n=1)
+        meant = f"did you mean {near[0]}? There" if near else "there"
+        raise TypeError(f"{method} has no keyword {name}; {meant} are {', '.join(names)}")
+    for name in known.__required_keys__ - options.keys():
+        raise TypeError(f"{method} needs the keyword {name}")
+    return dict(options)
+
+
+def listed(name: str, value: object, expected: str) -> list[Any]:
+    """Return a list of numbers. Raises CannotSend, with `name`, for a string or a single number."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise CannotSend(f"{name} is {value!r:.60}; expected {expected}")
     # NumPy scalars become Python numbers, which JSON can hold.

@@ -24,7 +24,7 @@ from elmo_client import CannotSend
 from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.transport.requests import check_sentence, check_text, check_texts, refuse_text
+from elmo_client.transport.requests import check_sentence, check_sentences, check_text, check_texts
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
@@ -88,10 +88,11 @@ class ElmoEmbedder(SentenceEmbedder):
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
-        refuse_text(batch)
-        for number, sentence in enumerate(batch):
+        check_sentences(batch)
+        sentences = list(batch)
+        for number, sentence in enumerate(sentences):
             check_sentence(sentence, number)
-        return self._backend.embed_batch(batch) if len(batch) else []
+        return self._backend.embed_batch(sentences) if sentences else []
 
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         """Split some texts into tokens; return these with their offsets and vectors.

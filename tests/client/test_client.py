@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from elmo_client import (
@@ -22,6 +24,7 @@ from elmo_client import (
     Unauthorized,
 )
 from elmo_model.network.elmo import Elmo
+from tests.client.both_clients import CLIENTS
 from tests.client.vectors import SENTENCES, assert_close, every_layer, many
 from tests.support import command_line
 from tests.support.checkpoints import write_pair
@@ -66,13 +69,112 @@ def test_the_arrays_are_writable(sdk: Client) -> None:
     vectors += 1
 
 
-@pytest.mark.parametrize("name", ["layer", "pool", "tasks", "batch_size"])
-def test_unknown_keywords_are_refused(sdk: Client, name: str) -> None:
-    options: dict[str, Any] = {name: "top"}
+OPTIONS = "layers, task, mix, pooling, dtype, normalize, word_vectors"
+SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "misspelt": (
+        lambda client: client.embed(SENTENCES, layer="top"),
+        TypeError,
+        f"embed or stream has no keyword layer; did you mean layers? There are {OPTIONS}",
+    ),
+    "misspelt, of texts": (
+        lambda client: client.stream_text(["a"], tokeniser="ptb"),
+        TypeError,
+        "embed_text or stream_text has no keyword tokeniser; did you mean tokenizer? There are "
+        f"tokenizer, {OPTIONS}",
+    ),
+    "of another library": (
+        lambda client: client.stream(SENTENCES, batch_size=8),
+        TypeError,
+        f"embed or stream has no keyword batch_size; there are {OPTIONS}",
+    ),
+    "of substitutes": (
+        lambda client: client.substitutes("a b", [1], top=5),
+        TypeError,
+        "substitutes has no keyword top; there are k, direction, tokenizer",
+    ),
+    "of a fit": (
+        lambda client: client.fit("mine", [], kind="token", seed=1),
+        TypeError,
+        "fit has no keyword seed; did you mean seeds? There are kind, tokenizer",
+    ),
+    "without a kind": (
+        lambda client: client.fit("mine", []),
+        TypeError,
+        "fit needs the keyword kind",
+    ),
+    "one position": (
+        lambda client: client.substitutes("a b", 1),
+        CannotSend,
+        "positions is 1; expected a list of the numbers of tokens, such as [1, 4]",
+    ),
+    "one weight": (
+        lambda client: client.put_task("mine", 0.5),
+        CannotSend,
+        "weights is 0.5; expected one number per layer",
+    ),
+    "no name": (
+        lambda client: client.delete_task(3),
+        CannotSend,
+        "the name of the task is 3; expected a string",
+    ),
+    "one pair": (
+        lambda client: client.similarity("a b"),
+        CannotSend,
+        "pairs is the string 'a b'; expected a list of pairs of texts or lists of tokens",
+    ),
+    "a number of texts": (
+        lambda client: client.embed_text(3),
+        CannotSend,
+        "texts is 3; expected a list of strings",
+    ),
+    "a table of sentences": (
+        lambda client: client.score(pd.DataFrame({"text": ["a"]})),
+        CannotSend,
+        "sentences is a DataFrame; expected a list of texts, or of lists of tokens",
+    ),
+    "a table of examples": (
+        lambda client: client.fit("mine", pd.DataFrame({"text": ["a"]}), kind="sentence"),
+        CannotSend,
+        'examples is a DataFrame; expected a list of mappings, which the .to_dict("records") of a '
+        "pandas table gives",
+    ),
+    "a dict of proteins": (
+        lambda client: list(client.embed_proteins({"P1": "SEQ"})),
+        CannotSend,
+        "records is a dict; expected pairs of an id and a sequence",
+    ),
+}
 
-    for method in (sdk.embed, sdk.stream):
-        with pytest.raises(TypeError, match=name):
-            method(SENTENCES, **options)
+
+@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize("client_of", CLIENTS)
+def test_a_call_that_does_not_fit_says_what_fits(client_of: str, slip: str) -> None:
+    call, error, message = SLIPS[slip]
+
+    # nobody listens there: the slips are found before anything is sent
+    with (
+        CLIENTS[client_of]("http://localhost:1", patience_seconds=0) as client,
+        pytest.raises(error, match=re.escape(message)) as caught,
+    ):
+        call(client)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"key": "k"}, TypeError, "a client has no keyword key; did you mean api_key?"),
+        ({"in_flight": "4"}, CannotSend, "in_flight is '4'; expected a number"),
+        ({"timeout_seconds": "60"}, CannotSend, "timeout_seconds is '60'; expected a number"),
+        ({"model": 3}, CannotSend, "model is 3; expected a string"),
+        ({"api_key": 3}, CannotSend, "api_key is empty or has characters other than visible"),
+    ],
+)
+def test_the_arguments_of_a_client_are_checked(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        Client("http://localhost:1", **options).info()
 
 
 def test_a_stream_refuses_wrong_options_before_it_is_read(sdk: Client) -> None:

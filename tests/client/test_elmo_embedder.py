@@ -106,8 +106,18 @@ def test_sentences_that_hdf5_cannot_hold_as_keys_are_refused_before_they_are_sen
 
 
 def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
-    with pytest.raises(CannotSend, match=r"use elmo_serve\.ElmoEmbedder"):
-        ElmoEmbedder("options.json")
+    for files in (
+        ["options.json"],
+        ["options.json", "weights.hdf5"],
+        ["options.json", "w.hdf5", 0],
+    ):
+        found = ", ".join(f"'{file}'" for file in files)
+        with pytest.raises(CannotSend) as caught:
+            ElmoEmbedder(*map(str, files))
+        assert str(caught.value) == (
+            f"{found}: expected the URL of a server, whose models are called by name, such as "
+            "model='original'; elmo_serve.ElmoEmbedder takes files"
+        )
 
 
 def test_a_dead_address_fails_at_once_and_is_named() -> None:

@@ -58,6 +58,10 @@ def test_bad_examples_are_refused_with_their_pointer(sdk: Client) -> None:
 
     assert refused.value.problem.errors[0].pointer == "/examples/0/labels"
 
+    kind: Any = "tokens"
+    with pytest.raises(InvalidRequest, match=": /kind: must be"):
+        sdk.fit("bad", labelled("token", 20), kind=kind)
+
 
 def test_examples_that_are_no_json_are_not_sent(sdk: Client) -> None:
     with pytest.raises(CannotSend, match="example 1 cannot be written as JSON"):
@@ -73,16 +77,11 @@ def test_a_body_has_the_options_first_and_arrays_are_lists() -> None:
     assert body == b'{"kind":"token"}\n{"token":2}'
 
 
-def test_an_option_that_there_is_not_and_one_that_is_missing_are_named() -> None:
-    options: dict[str, Any] = {"kind": "token", "seed": 1}
-    with pytest.raises(TypeError, match="seed is no option; expected kind, tokenizer, validation"):
-        fit_body([], **options)
-    with pytest.raises(TypeError, match="kind is missing"):
-        fit_body([])  # type: ignore[call-arg]
-
-
 def test_what_is_no_job_and_no_head_is_refused() -> None:
     with pytest.raises(BadAnswer, match="no whole job: KeyError"):
         state_of({})
     with pytest.raises(BadAnswer, match="no head"):
         head_of(b"nothing of it")
+    number: Any = 3
+    with Client("http://localhost:1") as client, pytest.raises(CannotSend, match="expected a str"):
+        client.job(number)

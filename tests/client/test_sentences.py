@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from elmo_client import CannotSend
-from elmo_client.transport.requests import check_sentence, refuse_text
+from elmo_client.transport.requests import check_sentence, check_sentences
 
 
 @pytest.mark.parametrize(
@@ -29,13 +30,23 @@ def test_other_things_than_lists_of_strings_are_refused(sentence: Any, message: 
         check_sentence(sentence, 1)
 
 
-def test_a_string_for_all_sentences_is_refused() -> None:
-    with pytest.raises(CannotSend, match=r"sentences is the string 'The cat'.*text\.split\(\)"):
-        refuse_text("The cat")
+@pytest.mark.parametrize(
+    ("sentences", "found"),
+    [
+        ("The cat", "the string 'The cat'"),
+        ({"first": ["The", "cat"]}, "a dict"),
+        (pd.DataFrame({"text": ["The cat"]}), "a DataFrame"),
+        (None, "None"),
+    ],
+)
+def test_other_things_than_several_sentences_are_refused(sentences: Any, found: str) -> None:
+    expected = "expected a list of sentences, each a list of tokens"
+    with pytest.raises(CannotSend, match=rf"^sentences is {found}; {expected}.*text\.split\(\)"):
+        check_sentences(sentences)
 
 
 def test_sequences_of_strings_pass() -> None:
     sequences: list[Any] = [["a", ""], (), ("a",), np.array(["a", "b"])]
     for sentence in sequences:
         check_sentence(sentence)
-        refuse_text([sentence])
+        check_sentences([sentence])

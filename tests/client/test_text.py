@@ -81,11 +81,14 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
     with pytest.raises(CannotSend, match="expected a list of strings"):
         sdk.embed_text(text)
     table: Any = pd.DataFrame({"text": ["The bank."]})
-    with pytest.raises(CannotSend, match="texts is a DataFrame; expected one of its columns"):
+    with pytest.raises(CannotSend, match=r"texts is a DataFrame; .* such as one column"):
         sdk.embed_text(table)
     tokens: Any = [["The", "bank"]]
     with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
         sdk.embed_text(tokens)
+    sequences: Any = ["SE"]
+    with pytest.raises(CannotSend, match="record 0 is 'SE'; expected an id and a sequence"):
+        list(sdk.embed_proteins(sequences))
     with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
         sdk.tokenize(["a", "\ud800"])
 

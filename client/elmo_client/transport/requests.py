@@ -3,13 +3,13 @@
 A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Literal, Required, TypedDict, Unpack
 
 import orjson
 
 from elmo_client.errors import CannotSend
-from elmo_client.selection import Mix, mix_of
+from elmo_client.selection import Mix, checked, listed, mix_of
 
 Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
 """A text, a list of tokens, or one of the two with the number of a token in it."""
@@ -60,13 +60,26 @@ def json_bytes(value: object, name: str) -> bytes:
         raise CannotSend(f"{name} cannot be written as JSON: {error}") from error
 
 
-def refuse_text(sentences: object) -> None:
-    """Raise CannotSend for a string in the place of a list of sentences."""
-    if isinstance(sentences, str | bytes):
-        raise CannotSend(
-            f"sentences is the string {sentences!r:.60}; expected a list of sentences, each a list "
-            f"of tokens: {_SPLIT}"
-        )
+def check_several(items: object, name: str, expected: str) -> None:
+    """Raise CannotSend, with `name`, for anything other than several items.
+
+    The items of a string are its characters, those of a mapping or a table the names of its parts.
+    """
+    if isinstance(items, str | bytes):
+        found = f"the string {items!r:.60}"
+    elif isinstance(items, Mapping) or hasattr(items, "columns"):
+        found = f"a {type(items).__name__}"
+    elif isinstance(items, Iterable | AsyncIterable):
+        return
+    else:
+        found = f"{items!r:.60}"
+    raise CannotSend(f"{name} is {found}; expected {expected}")
+
+
+def check_sentences(sentences: object) -> None:
+    """Raise CannotSend for anything other than several sentences."""
+    expected = f"a list of sentences, each a list of tokens: {_SPLIT}"
+    check_several(sentences, "sentences", expected)
 
 
 def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
@@ -98,17 +111,28 @@ def check_text(text: object, number: int | None = None) -> str:
 
 
 def check_texts(texts: object) -> None:
-    """Raise CannotSend for a single string, or a table, in the place of a list of texts."""
-    if isinstance(texts, str | bytes):
-        raise CannotSend(f"texts is the string {texts!r:.60}; expected a list of strings")
-    if hasattr(texts, "columns"):  # its iterator gives their names
-        raise CannotSend(f"texts is a {type(texts).__name__}; expected one of its columns")
+    """Raise CannotSend for anything other than several texts."""
+    check_several(texts, "texts", "a list of strings, such as one column of a table")
+
+
+def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Return pairs of an id and a sequence, as they come. Raises CannotSend for anything else."""
+    check_several(records, "records", "pairs of an id and a sequence")
+    return (_record(number, record) for number, record in enumerate(records))
+
+
+def _record(number: int, record: Any) -> tuple[str, str]:
+    match record:
+        case [str(name), str(sequence)]:
+            return name, sequence
+    raise CannotSend(f"record {number} is {record!r:.60}; expected an id and a sequence")
 
 
 def similarity_body(
     pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
 ) -> dict[str, Any]:
     """Return the members of POST /similarity. Raises CannotSend for a pair of another form."""
+    check_several(pairs, "pairs", "a list of pairs of texts or lists of tokens")
     members: dict[str, Any] = {"pairs": [_pair(number, pair) for number, pair in enumerate(pairs)]}
     if tokenizer is not None:
         members["tokenizer"] = tokenizer
@@ -144,7 +168,7 @@ def neighbours_body(
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
     member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
-    members = {**member, "token": token, "k": 10, **_given(options, NeighbourOptions)}
+    members = {**member, "token": token, "k": 10, **_given(options, NeighbourOptions, "neighbours")}
     if "mix" in members:
         members["mix"] = mix_of(members["mix"])
     return members
@@ -159,13 +183,13 @@ def substitutes_body(
     if not isinstance(sentence, str):
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
-    return {**member, "positions": [list(positions)], **_given(options, SubstituteOptions)}
+    places = listed("positions", positions, "a list of the numbers of tokens, such as [1, 4]")
+    return {**member, "positions": [places], **_given(options, SubstituteOptions, "substitutes")}
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
     """Return sentences as a list, and whether they are texts: all are what the first one is."""
-    if isinstance(sentences, str | bytes):
-        raise CannotSend(f"sentences is the string {sentences!r:.60}; expected a list of them")
+    check_several(sentences, "sentences", "a list of texts, or of lists of tokens")
     every = list(sentences)
     return every, bool(every) and isinstance(every[0], str)
 
@@ -175,7 +199,9 @@ def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions
 
     Raises CannotSend for what is no JSON.
     """
-    lines = [json_bytes(_given(options, FitOptions), "the options")]
+    expected = 'a list of mappings, which the .to_dict("records") of a pandas table gives'
+    check_several(examples, "examples", expected)
+    lines = [json_bytes(_given(options, FitOptions, "fit"), "the options")]
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
@@ -183,10 +209,7 @@ def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions
     return b"\n".join(lines)
 
 
-def _given(options: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    """Return the options that are not None. Raises TypeError for others than `known` has."""
-    for name in options.keys() - known.__annotations__.keys():
-        raise TypeError(f"{name} is no option; expected {', '.join(known.__annotations__)}")
-    for name in known.__required_keys__ - options.keys():
-        raise TypeError(f"{name} is missing")
-    return {name: value for name, value in options.items() if value is not None}
+def _given(options: Mapping[str, Any], known: Any, method: str) -> dict[str, Any]:
+    """Return the options that are not None. Raises TypeError as `checked` does."""
+    found = checked(options, known, method)
+    return {name: value for name, value in found.items() if value is not None}
