@@ -8,6 +8,7 @@ blank lines between sentences.
 
 import csv
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,8 @@ from elmo_model.tasks.examples import Examples, FitError, Kind
 from elmo_model.text import conllu
 from elmo_model.text.files import open_text
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
+
+_log = logging.getLogger(__name__)
 
 _COMPRESSED = (".gz", ".xz", ".bz2")
 _CONLLU_COLUMNS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7}
@@ -89,9 +92,22 @@ def read_examples(
     `sentence`, `sentence1` and `sentence2` hold tokens with spaces between them. A table for tokens
     has `token_index` (counted from 0) and `sentence`; a pair may have `index1` and `index2`.
 
-    Raises FitError, which names file, line, what was found and what is expected; TextError for a
-    file that is not text.
+    Logs a warning with the number of sentences without tokens: those of empty cells. Raises
+    FitError, which names file, line, what was found and what is expected; TextError for a file that
+    is not text.
     """
+    found = _examples(path, kind, label, tokenize, limit)
+    if empty := found.sentences.count(()):
+        _log.warning(
+            "%s: %d of %d sentences have no tokens: their vectors are zeros",
+            *(path, empty, len(found.sentences)),
+        )
+    return found
+
+
+def _examples(
+    path: Path, kind: Kind, label: str, tokenize: Tokenize, limit: int | None
+) -> Examples:
     ending = _ending(path)
     if kind == "token" and ending == ".conllu":
         return Examples.of_tokens(islice(read_conllu(path, label), limit))

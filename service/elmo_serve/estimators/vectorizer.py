@@ -5,6 +5,7 @@ Also the sentences and the networks that the estimators share.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -14,12 +15,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
+from elmo_client.transport.requests import check_several
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
 from elmo_serve.output import Output, select
 
 _DEFAULT_MODEL: Final = "english"
+
+_log = logging.getLogger(__name__)
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -130,13 +134,16 @@ def network_of(model: str, precision: str) -> InProcess:
 def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     """Return a list of tokens for each sentence; `split` splits a text.
 
-    Raises ValueError for one text in place of several, for a table, whose items are the names of
-    its columns, and for a sentence of another type.
+    Logs a warning with the number of sentences without tokens. Raises CannotSend, a ValueError, for
+    one text in place of several and for a table; ValueError for a sentence of another type.
     """
-    if isinstance(sentences, str) or hasattr(sentences, "columns"):
-        found = "one text" if isinstance(sentences, str) else "a table"
-        raise ValueError(f"sentences is {found}, expected a list of texts or of lists of tokens")
-    return [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
+    check_several(sentences, "sentences", "a list of texts or of lists of tokens")
+    found = [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
+    if empty := found.count([]):
+        _log.warning(
+            "%d of %d sentences have no tokens: their vectors are zeros", empty, len(found)
+        )
+    return found
 
 
 def _tokens(sentence: Any, split: Tokenize, number: int) -> list[str]:

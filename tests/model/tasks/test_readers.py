@@ -55,6 +55,18 @@ def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_pa
     assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 70_000
 
 
+def test_empty_cells_are_counted_in_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    examples = read(tmp_path / "a.csv", 'label,text\nx,\ny,b\nx,"  "\n', "sentence")
+
+    assert examples.sentences == ((), ("b",), ())
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{tmp_path / 'a.csv'}: 2 of 3 sentences have no tokens: their vectors are zeros"
+    )
+
+
 def test_words_in_sentences(tmp_path: Path) -> None:
     text = 'word\tsense\ttoken_index\tsentence\nbank\triver\t2\tthe "steep bank\n'
 

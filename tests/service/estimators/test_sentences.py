@@ -20,8 +20,8 @@ def test_texts_and_lists_of_tokens_are_sentences() -> None:
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("a text", "sentences is one text"),
-        (pd.DataFrame({"text": ["a text"]}), "sentences is a table"),
+        ("a text", "sentences is the string 'a text'; expected a list of texts"),
+        (pd.DataFrame({"text": ["a text"]}), "sentences is a DataFrame; expected a list of texts"),
         ([["a"], 3], "sentence 1 is 3"),
         ([[1]], "sentence 0"),
     ],
@@ -29,3 +29,12 @@ def test_texts_and_lists_of_tokens_are_sentences() -> None:
 def test_other_things_are_refused(sentences: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tokens_of(sentences, tokenizer("whitespace"))
+
+
+def test_sentences_without_tokens_are_counted_in_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert tokens_of(["", "a", []], tokenizer("whitespace")) == [[], ["a"], []]
+
+    (record,) = caplog.records
+    assert record.getMessage() == "2 of 3 sentences have no tokens: their vectors are zeros"
