@@ -98,8 +98,8 @@ def _adamw(parameters: Iterable[nn.Parameter], recipe: Recipe) -> AdamW:
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
-# Steps between two updates of the average. A larger number costs less (one update reads and writes
-# all weights) and blurs the average by as many steps.
+# Steps between two updates of the average; each of so many first steps updates it too. A larger
+# number costs less (an update reads and writes all weights) and blurs the average by as many steps.
 _INTERVAL = 8
 
 
@@ -118,9 +118,10 @@ class WeightAverage(Generic[_Model]):
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Take the weights after `step` steps into the average, where an update is due."""
-        if not self._decay or step % _INTERVAL:
+        interval = _INTERVAL if step >= _INTERVAL else 1
+        if not self._decay or step % interval:
             return
-        decay = min(self._decay, (1 + step) / (10 + step)) ** _INTERVAL
+        decay = min(self._decay, (1 + step) / (10 + step)) ** interval
         pairs = zip(self.model.parameters(), self._trained.parameters(), strict=True)
         for average, weight in pairs:
             # Weights that do not learn keep their bits, and so their revision: lerp makes 0.0 of

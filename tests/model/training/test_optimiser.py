@@ -13,6 +13,7 @@ from elmo_model.checkpoints import load
 from elmo_model.training import snapshot
 from elmo_model.training.optimiser import WeightAverage, optimiser_for
 from elmo_model.training.recipe import RECIPES
+from elmo_model.training.run import Folder, new_model
 from elmo_model.training.snapshot import Snapshot
 from tests.support import training_golden as golden
 from tests.support.checkpoints import write_pair
@@ -106,6 +107,19 @@ def test_the_first_weights_are_forgotten_early() -> None:
     assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([1.0] * 2, abs=0.02)
 
 
+def test_every_one_of_the_first_steps_updates() -> None:
+    """Later ones do at intervals: a run that ends before the first interval has an average too."""
+    model = constant(0.0)
+    average = WeightAverage(model, 0.999)
+    found = [0.0]
+    for step in range(1, 8):
+        with torch.no_grad():
+            model.weight.fill_(step)
+        average.update(step)
+        found.append(float(average.model.weight[0, 0]))
+        assert found[-2] < found[-1] <= step
+
+
 def test_weights_that_do_not_learn_keep_their_bits() -> None:
     average = WeightAverage(constant(-0.0), 0.998)
     average.update(1008)
@@ -155,6 +169,18 @@ def test_a_run_measures_and_exports_the_average_and_keeps_both(tmp_path: Path) -
     assert json.loads(measured.stdout)["per_token"]["both"] == pytest.approx(
         log[-1]["heldout_perplexity"]
     )
+
+
+def test_a_run_of_few_steps_exports_weights_that_it_has_trained(tmp_path: Path) -> None:
+    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
+    options = ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
+    options += ["--text", golden.FOLDER / "train.txt", "--vocabulary-size", 30, "--average", 0.99]
+    assert elmo("train", run, *options, "--steps", 3).exit_code == 0
+    first = new_model(Folder(run).read_plan(), None).elmo.state_dict()
+
+    exported = load(run / "model.safetensors").state_dict()
+
+    assert not any(value.equal(first[name]) for name, value in exported.items() if value.dim() > 1)
 
 
 def last(run: Path) -> Path:
