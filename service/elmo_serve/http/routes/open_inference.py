@@ -8,7 +8,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from elmo_serve.errors import Unavailable, UnknownModel
+from elmo_serve.errors import Unavailable, UnknownModel, UnknownRoute
 from elmo_serve.http.errors import bodies
 from elmo_serve.http.errors.problem_details import ALWAYS
 from elmo_serve.http.routes import health
@@ -78,6 +78,8 @@ async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
 )
 async def model_metadata(name: str, server: TheServer) -> OpenInferenceModel:
     """Return the revision of a model. `GET /info` says more."""
+    if name.endswith("/config"):  # of Triton, and no part of the protocol
+        raise UnknownRoute("There is no route for the configuration of a model; GET /info has it.")
     model = server.models.get(name)
     return OpenInferenceModel(
         name=model.name, versions=[model.info.revision], platform=_NAME, inputs=[], outputs=[]

@@ -37,6 +37,8 @@ def test_an_unknown_model_is_an_error_of_the_protocol(client: httpx.Client) -> N
         assert answer.status_code == 404
         assert list(answer.json()) == ["error"]
         assert "'small'" in answer.json()["error"]
+    answer = client.get("/v2/models/small/config")
+    assert (answer.status_code, "GET /info has it" in answer.json()["error"]) == (404, True)
 
 
 def test_only_health_and_the_name_of_the_program_need_no_key(narrow: Running) -> None:
