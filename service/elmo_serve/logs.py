@@ -27,11 +27,13 @@ def configure(level: str, form: str) -> None:
     for old in [each for each in root.handlers if isinstance(each, _Handler)]:
         root.removeHandler(old)
     root.addHandler(handler)
-    # uvicorn has handlers of its own: with the root's, each line would be written twice.
+    # uvicorn has handlers of its own: with the root's, each line would be written twice. Its lines
+    # below a warning tell of a start and a stop, of which there are lines of this program.
     for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
+        logger.setLevel(max(logging.WARNING, root.level))
     logging.getLogger("uvicorn.access").disabled = True  # `elmo_serve.access` has more fields
     logging.captureWarnings(True)
 

@@ -170,7 +170,8 @@ def test_uvicorn_logs_once_and_without_its_access_log() -> None:
 import uvicorn
 async def app(scope, receive, send): ...
 uvicorn.Config(app, log_config=None, access_log=False)
-logging.getLogger("uvicorn.error").info("started", extra={"color_message": "blue"})
+logging.getLogger("uvicorn.error").info("started")
+logging.getLogger("uvicorn.error").warning("started", extra={"color_message": "blue"})
 logging.getLogger("uvicorn.access").warning("GET /")
 """
     (line,) = logged(body)
@@ -185,7 +186,7 @@ import uvicorn
 async def app(scope, receive, send): ...
 uvicorn.Config(app)
 configure("info", "json")
-logging.getLogger("uvicorn.error").info("started")
+logging.getLogger("uvicorn.error").warning("started")
 logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "a", "GET", "/", "1", 200)
 """
     assert [json.loads(line)["message"] for line in logged(body)] == ["started"]

@@ -21,6 +21,7 @@ from elmo_serve.commands.options import (
     server_option,
     tokenizer_option,
 )
+from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
 from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
 from elmo_serve.files.outputs import OUTPUTS, PARTS
@@ -30,6 +31,8 @@ from elmo_serve.output import NAMED
 BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
+_PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
+_ALLENNLP: Final = "is an option of `allennlp elmo`"
 _GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
 
 
@@ -125,6 +128,9 @@ class Options:
     help="Append the static word vectors of FILE; with --server `append`: those of the server.",
 )
 @model_option(MODEL_OR_SERVERS)
+@removed_option("--options-file", _PAIR, why=_ALLENNLP)
+@removed_option("--weight-file", _PAIR, why=_ALLENNLP)
+@removed_option("--cuda-device", "--device cuda:0 is the first GPU", why=_ALLENNLP)
 @server_option("Compute on this server, not in this process.")
 @api_key_option()
 @click.option(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from elmo_serve.commands.terminal import fail
+from elmo_serve.commands.terminal import fail, tell
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -31,13 +31,25 @@ def removed_command(name: str, instead: str) -> click.Command:
     return command
 
 
+def renamed_option(former: str, name: str) -> Callable[[str], str]:
+    """Return a `token_normalize_func`: the option of the former name works, and a line says so."""
+
+    def normalized(token: str) -> str:
+        if token == former:
+            tell(f"--{former} is --{name} now")
+            return name
+        return token
+
+    return normalized
+
+
 def removed_option(
-    name: str, instead: str, *, is_flag: bool = False
+    name: str, instead: str, *, is_flag: bool = False, why: str = "was removed"
 ) -> Callable[[Decorated], Decorated]:
     """Return a decorator: an option that is not listed, and ends its command with status 2."""
 
     def end(_context: click.Context, _option: click.Parameter, value: object) -> None:
         if value:
-            fail(f"{name} was removed: {instead}", code=2)
+            fail(f"{name} {why}: {instead}", code=2)
 
     return click.option(name, is_flag=is_flag, hidden=True, expose_value=False, callback=end)

@@ -7,6 +7,7 @@ import os
 import click
 
 from elmo_serve.commands.options import is_given
+from elmo_serve.commands.removed import renamed_option
 
 
 class _SettingsCommand(click.Command):
@@ -18,7 +19,10 @@ class _SettingsCommand(click.Command):
         return [*serve_settings.options(), *super().get_params(ctx)]
 
 
-@click.command(cls=_SettingsCommand)
+@click.command(
+    cls=_SettingsCommand,
+    context_settings={"token_normalize_func": renamed_option("devices", "device")},
+)
 @click.pass_context
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.
@@ -29,7 +33,7 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     \b
     Examples:
       $ elmo serve --port 9000
-      $ elmo serve --models english,original --devices cuda:0,cuda:1
+      $ elmo serve --models english,original --device cuda:0,cuda:1
       $ ELMO_MODEL=model.safetensors ELMO_TASKS=tasks elmo serve
     """
     from elmo_serve.commands import serve_settings

@@ -41,7 +41,7 @@ def options() -> Sequence[click.Option]:
         is_flag = field.annotation is bool
         found.append(
             click.Option(
-                [option(name)],
+                [name, option(name)],
                 envvar=variable(name),
                 show_envvar=True,
                 is_flag=False,

@@ -34,6 +34,8 @@ small request waits for the batch that runs."""
 _DAY: Final = 86_400  # seconds
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
+_OPTIONS: Final = {"devices": "--device"}
+"""The options that are not called as their field but as those of the other commands."""
 
 
 _File = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a file"})]
@@ -109,7 +111,7 @@ class Settings(BaseModel):
     devices: tuple[str, ...] | Literal["auto"] = Field(
         "auto",
         description="Where the model runs; auto: every CUDA device, or the CPU if there is none.",
-        json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda:0, cuda:1"},
+        json_schema_extra={"allowed": "auto, or distinct devices with commas: cpu, cuda, cuda:1"},
     )
     workers_per_device: int = Field(
         1, ge=1, le=64, description="Workers on each device, each with its own copy of the model."
@@ -335,7 +337,8 @@ class Settings(BaseModel):
         if isinstance(value, str):
             if value.strip().lower() == "auto":
                 return "auto"
-            value = tuple(part.strip().lower() for part in value.split(","))
+            parts = (part.strip().lower() for part in value.split(","))
+            value = tuple("cuda:0" if part == "cuda" else part for part in parts)
         if not isinstance(value, tuple | list):
             return value
         if not value or not all(_DEVICE.fullmatch(str(part)) for part in value):
@@ -386,6 +389,8 @@ def _precisions(text: str) -> tuple[Choice, dict[str, Choice]]:
     own: dict[str, Choice] = {}
     for entry in text.split(","):
         name, _, precision = entry.strip().rpartition("=")
+        if precision not in CHOICES:
+            raise ValueError(f"there is no {precision!r}")
         if name:
             own[name.casefold()] = precision_of(precision)
         else:
@@ -417,4 +422,4 @@ def variable(name: str) -> str:
 
 def option(name: str) -> str:
     """Return the command line option of a field."""
-    return "--" + name.replace("_", "-")
+    return _OPTIONS.get(name, "--" + name.replace("_", "-"))

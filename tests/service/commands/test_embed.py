@@ -29,6 +29,7 @@ from tests.support.embedding_runs import (
 from tests.support.scripted_server import scripted_server
 from tests.support.servers import SMALL, Running
 
+PLAIN = ("--input-format", "plain")
 SERVER = ("--server", "http://127.0.0.1:9")
 
 
@@ -50,6 +51,16 @@ def test_blank_lines_are_listed_or_kept(tmp_path: Path) -> None:
     with h5py.File(output) as file:
         shapes = [file[str(number)].shape for number in range(4)]
     assert shapes == [(3, 1, 32), (3, 0, 32), (3, 1, 32), (3, 0, 32)]
+
+
+def test_a_table_is_read_as_lines_and_a_note_says_so(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.csv", tmp_path / "out.npz"
+    source.write_text("label,text\nx,a b\n")
+
+    runs = [embed(source, output, "--top", "--force", *more) for more in ((), PLAIN)]
+
+    notes = [f"{source} is read as plain text" in run.stderr for run in runs]
+    assert notes == [True, False]
 
 
 # Pipes

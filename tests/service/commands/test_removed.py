@@ -27,8 +27,21 @@ def test_what_is_gone_names_what_replaces_it(arguments: tuple[str, ...], instead
     assert " was removed: " in line and instead in line
 
 
+@pytest.mark.parametrize("name", ["--options-file", "--weight-file", "--cuda-device"])
+def test_an_option_of_allennlp_names_the_one_that_is_meant(name: str) -> None:
+    found = elmo("embed", __file__, "vectors.npz", "--all", f"{name}=0")
+
+    assert (found.exit_code, found.stdout) == (2, "")
+    (line,) = found.stderr.splitlines()
+    assert line.startswith(f"elmo: {name} is an option of `allennlp elmo`: --")
+
+
 @pytest.mark.parametrize(
-    ("command", "gone"), [((), "plan"), ((), "study"), (("bench",), "--find-saturation")]
+    ("command", "gone"),
+    [
+        *(((), "plan"), ((), "study"), (("bench",), "--find-saturation")),
+        *((("embed",), "--weight-file"), (("serve",), "--devices")),
+    ],
 )
 def test_what_is_gone_is_not_listed(command: tuple[str, ...], gone: str) -> None:
     assert gone not in elmo(*command, "--help").stdout

@@ -46,6 +46,16 @@ def test_an_option_wins_over_its_variable() -> None:
     assert result.stderr.startswith("elmo: --port='x' is not allowed")
 
 
+def test_a_choice_that_there_is_not_is_named_once_with_those_that_there_are() -> None:
+    for given, wrong in (("fp16", "fp16"), ("float32,english=fp16", "fp16")):
+        result = elmo("serve", "--precision", given)
+
+        assert result.stderr == (
+            f"elmo: --precision={given!r} is not allowed: there is no {wrong!r}; allowed: one of "
+            "float32, bfloat16, float16, int8, auto; with commas also NAME=FORMAT\n"
+        )
+
+
 def test_all_wrong_settings_are_named_one_a_line() -> None:
     result = elmo("serve", "--port=x", ELMO_LOG_FORMAT="xml", ELMO_MAX_BODY_BYTES="8MiB")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from elmo_serve.settings import SettingsError
+from elmo_serve.settings.text import from_strings
 from elmo_serve.workers import devices
 from tests.support.command_line import elmo
 
@@ -78,7 +79,7 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
     ("arguments", "variables", "name"),
     [
         ([], {"ELMO_DEVICES": "cuda:63"}, "ELMO_DEVICES"),
-        (["--devices", "cuda:63"], {}, "--devices"),
+        (["--device", "cuda:63"], {}, "--device"),
     ],
 )
 def test_a_server_for_an_absent_device_ends_with_one_line(
@@ -89,3 +90,14 @@ def test_a_server_for_an_absent_device_ends_with_one_line(
     assert run.exit_code == 2
     (line,) = run.stderr.splitlines()
     assert f"{name}='cuda:63' is not allowed" in line
+
+
+def test_the_former_spelling_of_the_option_works_and_is_told() -> None:
+    told, refused = elmo("serve", "--devices=cuda:63").stderr.splitlines()
+
+    assert told == "elmo: --devices is --device now"
+    assert refused.startswith("elmo: --device='cuda:63' is not allowed")
+
+
+def test_cuda_is_the_first_cuda_device() -> None:
+    assert from_strings({"devices": "CUDA, cuda:1"}).devices == ("cuda:0", "cuda:1")
