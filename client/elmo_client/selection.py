@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
 from elmo_client.errors import CannotSend
 
@@ -59,23 +59,14 @@ class Selection:
     dtype: Dtype
 
     @classmethod
-    def of(
-        cls,
-        *,
-        layers: Layers | None = None,
-        task: str | None = None,
-        mix: Mix | None = None,
-        pooling: Pooling = "none",
-        dtype: Dtype = "float32",
-        normalize: bool = False,
-        word_vectors: WordVectors | None = None,
-    ) -> "Selection":
+    def of(cls, **options: Unpack[EmbedOptions]) -> "Selection":
         """Check the options of a call.
 
         Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`
         or `mix` is of a wrong type. Values are checked by the server.
         """
-        given = {"layers": layers, "task": task, "mix": mix}
+        layers, mix = options.get("layers"), options.get("mix")
+        given = {"layers": layers, "task": options.get("task"), "mix": mix}
         members: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
@@ -90,10 +81,11 @@ class Selection:
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
-        if normalize:
+        if options.get("normalize"):
             members["normalize"] = True
-        if word_vectors is not None:
+        if (word_vectors := options.get("word_vectors")) is not None:
             members["word_vectors"] = word_vectors
+        pooling, dtype = options.get("pooling", "none"), options.get("dtype", "float32")
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
     def with_members(self, **members: Any) -> "Selection":
