@@ -95,8 +95,9 @@ class Session:
         connect_seconds: float = _CONNECT_SECONDS,
     ) -> None:
         """Check the arguments; see `ClientOptions`. Raises CannotSend."""
-        numbers = {"timeout_seconds": timeout_seconds, "patience_seconds": patience_seconds}
-        for name, value in {"in_flight": in_flight, **numbers}.items():
+        numbers = (in_flight, timeout_seconds, patience_seconds)
+        names = ("in_flight", "timeout_seconds", "patience_seconds")
+        for name, value in zip(names, numbers, strict=True):
             if not isinstance(value, int | float):
                 raise CannotSend(f"{name} is {value!r:.60}; expected a number")
         if in_flight < 1:

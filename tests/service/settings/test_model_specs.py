@@ -71,7 +71,7 @@ def test_a_precision_is_common_or_for_one_model() -> None:
     [
         ("float32,int8", "float32 and int8 are both without a name"),
         ("float32,de=int8", "no model is called de"),
-        ("pt=int4", "precision is 'int4', expected one of float32"),
+        ("pt=int4", "there is no 'int4'; allowed: one of float32"),
     ],
 )
 def test_a_precision_that_is_for_no_model_is_refused(text: str, reason: str) -> None:
