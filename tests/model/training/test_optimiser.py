@@ -116,7 +116,7 @@ def test_every_one_of_the_first_steps_updates() -> None:
         with torch.no_grad():
             model.weight.fill_(step)
         average.update(step)
-        found.append(float(average.model.weight[0, 0]))
+        found.append(average.model.weight[0, 0].item())
         assert found[-2] < found[-1] <= step
 
 
