@@ -14,6 +14,7 @@ from collections.abc import (
 from dataclasses import asdict
 from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
 from elmo_client.results import (
@@ -53,7 +54,7 @@ from elmo_client.transport.responses import (
     substitutes_of,
     task_of,
 )
-from elmo_client.transport.session import Call, ClientOptions, Session, query_of, quoted
+from elmo_client.transport.session import Call, ClientOptions, Session, query_of
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]
@@ -123,7 +124,9 @@ class AsyncClient:
         centred: bool = False,
     ) -> Cosines:
         """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
-        return await self._similarity(similarity_body(pairs, tokenizer, centred))
+        every = list(pairs)
+        body = similarity_body(every, tokenizer, centred)
+        return cosines_of(await self._post("/similarity", body), len(every))
 
     async def neighbours(
         self,
@@ -248,9 +251,6 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _similarity(self, body: Mapping[str, Any]) -> Cosines:
-        return cosines_of(await self._post("/similarity", body), len(body["pairs"]))
-
     async def _fit(self, name: str, body: bytes, model: str | None) -> AsyncJob:
         # A second POST would be 409: it is not repeated if the first may have been processed.
         call = Call(
@@ -312,4 +312,4 @@ async def _asynchronous(sentences: Sentences | Texts) -> AsyncIterator[Sequence[
 
 
 def _path(name: str) -> str:
-    return f"/tasks/{quoted(name, 'the name of the task')}"
+    return f"/tasks/{quote(name, safe='')}"

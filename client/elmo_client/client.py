@@ -28,7 +28,6 @@ from elmo_client.transport.requests import (
     checked_records,
     fit_body,
     scored_kind,
-    similarity_body,
 )
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
@@ -147,7 +146,7 @@ class Client:
 
         The keys are "0", "1", ... and "average"; each array has a number for each pair.
         """
-        return self._call(self._async._similarity, similarity_body(pairs, tokenizer, centred))
+        return self._call(self._async.similarity, list(pairs), tokenizer=tokenizer, centred=centred)
 
     neighbours = blocking(AsyncClient.neighbours)
 

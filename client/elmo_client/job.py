@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from elmo_client.errors import FitFailed
 from elmo_client.event_loop_thread import blocking
 from elmo_client.results import Head, JobState
 from elmo_client.transport.responses import MEDIA_TYPE, head_of, json_of, state_of
-from elmo_client.transport.session import Call, Session, quoted
+from elmo_client.transport.session import Call, Session
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -20,7 +21,7 @@ class AsyncJob:
     def __init__(self, session: Session, job_id: str) -> None:
         self.id = job_id
         self._session = session
-        self._path = f"/jobs/{quoted(job_id, 'the id of the job')}"
+        self._path = f"/jobs/{quote(job_id, safe='')}"
 
     async def state(self) -> JobState:
         """Ask the server for the state of the job."""

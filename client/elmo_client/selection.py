@@ -113,7 +113,7 @@ def mix_of(mix: Mix) -> dict[str, Any]:
 
 
 def checked(options: Mapping[str, Any], known: Any, method: str, *others: str) -> dict[str, Any]:
-    """Return the options that a public method passes on; `others` are its further keywords.
+    """Return the options of a public method that are not None; `others` are further keywords.
 
     Raises TypeError, with the method and the nearest keyword, for one that the TypedDict `known`
     lacks. Python would name the function that the options are passed on to.
@@ -125,7 +125,7 @@ def checked(options: Mapping[str, Any], known: Any, method: str, *others: str) -
         raise TypeError(f"{method} has no keyword {name}; {meant} are {', '.join(names)}")
     for name in known.__required_keys__ - options.keys():
         raise TypeError(f"{method} needs the keyword {name}")
-    return dict(options)
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def listed(name: str, value: object, expected: str) -> list[Any]:

@@ -82,6 +82,3 @@ def test_what_is_no_job_and_no_head_is_refused() -> None:
         state_of({})
     with pytest.raises(BadAnswer, match="no head"):
         head_of(b"nothing of it")
-    number: Any = 3
-    with Client("http://localhost:1") as client, pytest.raises(CannotSend, match="expected a str"):
-        client.job(number)

@@ -33,7 +33,7 @@ def test_other_things_than_lists_of_strings_are_refused(sentence: Any, message: 
 @pytest.mark.parametrize(
     ("sentences", "found"),
     [
-        ("The cat", "the string 'The cat'"),
+        ("The cat", "'The cat'"),
         ({"first": ["The", "cat"]}, "a dict"),
         (pd.DataFrame({"text": ["The cat"]}), "a DataFrame"),
         (None, "None"),

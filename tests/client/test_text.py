@@ -86,9 +86,11 @@ def test_mistakes_are_refused_before_they_are_sent(sdk: Client) -> None:
     tokens: Any = [["The", "bank"]]
     with pytest.raises(CannotSend, match=r"text 0 is .*; expected a string; for tokens, use embed"):
         sdk.embed_text(tokens)
-    sequences: Any = ["SE"]
-    with pytest.raises(CannotSend, match="record 0 is 'SE'; expected an id and a sequence"):
-        list(sdk.embed_proteins(sequences))
+    proteins: Any = {"P1": "SEQ"}
+    with pytest.raises(CannotSend, match="records is a dict; expected pairs of an id and"):
+        list(sdk.embed_proteins(proteins))
+    with pytest.raises(CannotSend, match="record 0 is 'P1'; expected an id and a sequence"):
+        list(sdk.embed_proteins(list(proteins)))
     with pytest.raises(CannotSend, match="text 1 cannot be written as JSON"):
         sdk.tokenize(["a", "\ud800"])
 

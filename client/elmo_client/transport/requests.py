@@ -65,15 +65,11 @@ def check_several(items: object, name: str, expected: str) -> None:
 
     The items of a string are its characters, those of a mapping or a table the names of its parts.
     """
-    if isinstance(items, str | bytes):
-        found = f"the string {items!r:.60}"
-    elif isinstance(items, Mapping) or hasattr(items, "columns"):
-        found = f"a {type(items).__name__}"
-    elif isinstance(items, Iterable | AsyncIterable):
-        return
-    else:
-        found = f"{items!r:.60}"
-    raise CannotSend(f"{name} is {found}; expected {expected}")
+    is_table = isinstance(items, Mapping) or hasattr(items, "columns")
+    several = isinstance(items, Iterable | AsyncIterable) and not isinstance(items, str | bytes)
+    if is_table or not several:
+        found = f"a {type(items).__name__}" if is_table else f"{items!r:.60}"
+        raise CannotSend(f"{name} is {found}; expected {expected}")
 
 
 def check_sentences(sentences: object) -> None:
@@ -116,23 +112,18 @@ def check_texts(texts: object) -> None:
 
 
 def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Return pairs of an id and a sequence, as they come. Raises CannotSend for anything else."""
+    """Yield pairs of an id and a sequence, as they come. Raises CannotSend for anything else."""
     check_several(records, "records", "pairs of an id and a sequence")
-    return (_record(number, record) for number, record in enumerate(records))
-
-
-def _record(number: int, record: Any) -> tuple[str, str]:
-    match record:
-        case [str(name), str(sequence)]:
-            return name, sequence
-    raise CannotSend(f"record {number} is {record!r:.60}; expected an id and a sequence")
+    for number, record in enumerate(records):
+        if isinstance(record, str) or len(record) != 2:
+            raise CannotSend(f"record {number} is {record!r:.60}; expected an id and a sequence")
+        yield record
 
 
 def similarity_body(
     pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
 ) -> dict[str, Any]:
     """Return the members of POST /similarity. Raises CannotSend for a pair of another form."""
-    check_several(pairs, "pairs", "a list of pairs of texts or lists of tokens")
     members: dict[str, Any] = {"pairs": [_pair(number, pair) for number, pair in enumerate(pairs)]}
     if tokenizer is not None:
         members["tokenizer"] = tokenizer
@@ -168,7 +159,12 @@ def neighbours_body(
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
     member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
-    members = {**member, "token": token, "k": 10, **_given(options, NeighbourOptions, "neighbours")}
+    members = {
+        **member,
+        "token": token,
+        "k": 10,
+        **checked(options, NeighbourOptions, "neighbours"),
+    }
     if "mix" in members:
         members["mix"] = mix_of(members["mix"])
     return members
@@ -184,7 +180,7 @@ def substitutes_body(
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
     places = listed("positions", positions, "a list of the numbers of tokens, such as [1, 4]")
-    return {**member, "positions": [places], **_given(options, SubstituteOptions, "substitutes")}
+    return {**member, "positions": [places], **checked(options, SubstituteOptions, "substitutes")}
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
@@ -201,15 +197,9 @@ def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions
     """
     expected = 'a list of mappings, which the .to_dict("records") of a pandas table gives'
     check_several(examples, "examples", expected)
-    lines = [json_bytes(_given(options, FitOptions, "fit"), "the options")]
+    lines = [json_bytes(checked(options, FitOptions, "fit"), "the options")]
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
         lines.append(json_bytes(dict(example), f"example {number}"))
     return b"\n".join(lines)
-
-
-def _given(options: Mapping[str, Any], known: Any, method: str) -> dict[str, Any]:
-    """Return the options that are not None. Raises TypeError as `checked` does."""
-    found = checked(options, known, method)
-    return {name: value for name, value in found.items() if value is not None}

@@ -92,22 +92,9 @@ def read_examples(
     `sentence`, `sentence1` and `sentence2` hold tokens with spaces between them. A table for tokens
     has `token_index` (counted from 0) and `sentence`; a pair may have `index1` and `index2`.
 
-    Logs a warning with the number of sentences without tokens: those of empty cells. Raises
-    FitError, which names file, line, what was found and what is expected; TextError for a file that
-    is not text.
+    Raises FitError, which names file, line, what was found and what is expected; TextError for a
+    file that is not text.
     """
-    found = _examples(path, kind, label, tokenize, limit)
-    if empty := found.sentences.count(()):
-        _log.warning(
-            "%s: %d of %d sentences have no tokens: their vectors are zeros",
-            *(path, empty, len(found.sentences)),
-        )
-    return found
-
-
-def _examples(
-    path: Path, kind: Kind, label: str, tokenize: Tokenize, limit: int | None
-) -> Examples:
     ending = _ending(path)
     if kind == "token" and ending == ".conllu":
         return Examples.of_tokens(islice(read_conllu(path, label), limit))
@@ -128,13 +115,17 @@ def read_parts(
 ) -> tuple[Examples, Examples | None]:
     """Read the examples to learn from, `limit` of them, and those of `test` to score on.
 
-    Raises as `read_examples`, and FitError for a file that nothing can be learned from, or scored.
+    Logs a warning for each file with sentences without tokens: those of empty cells. Raises as
+    `read_examples`, and FitError for a file that nothing can be learned from, or scored.
     """
     learned = read_examples(train, kind, label, tokenize, limit)
     learned.check(str(train))
     scored = None if test is None else read_examples(test, kind, label, tokenize)
     if scored is not None and not len(scored):
         raise FitError(f"{test}: holds no example")
+    for path, examples in ((train, learned), (test, scored)):
+        if examples is not None and (empty := examples.sentences.count(())):
+            _log.warning("%s: %d sentences have no tokens: their vectors are zeros", path, empty)
     return learned, scored
 
 

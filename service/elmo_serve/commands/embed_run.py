@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from elmo_serve.models import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
-_TABLES: Final = (".csv", ".jsonl")
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
 
 
@@ -63,10 +62,8 @@ def write_vectors(options: Options) -> None:
 def _to_file(options: Options) -> Report:
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
-    if options.input_format is None and options.input.endswith(_TABLES):
-        tell(
-            f"{options.input} is read as plain text: each line is a sentence, with all its columns"
-        )
+    if options.input_format is None and options.input.endswith((".csv", ".jsonl")):
+        tell(f"{options.input} is read as plain text: each line is a sentence")
     with (
         _text(options, run, form) as text,
         run.open() as source,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from elmo_serve.commands.terminal import fail, tell
+from elmo_serve.commands.terminal import fail
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -29,18 +29,6 @@ def removed_command(name: str, instead: str) -> click.Command:
         fail(f"`elmo {name}` was removed: {instead}", code=2)
 
     return command
-
-
-def renamed_option(former: str, name: str) -> Callable[[str], str]:
-    """Return a `token_normalize_func`: the option of the former name works, and a line says so."""
-
-    def normalized(token: str) -> str:
-        if token == former:
-            tell(f"--{former} is --{name} now")
-            return name
-        return token
-
-    return normalized
 
 
 def removed_option(

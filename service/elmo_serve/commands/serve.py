@@ -7,7 +7,6 @@ import os
 import click
 
 from elmo_serve.commands.options import is_given
-from elmo_serve.commands.removed import renamed_option
 
 
 class _SettingsCommand(click.Command):
@@ -19,10 +18,7 @@ class _SettingsCommand(click.Command):
         return [*serve_settings.options(), *super().get_params(ctx)]
 
 
-@click.command(
-    cls=_SettingsCommand,
-    context_settings={"token_normalize_func": renamed_option("devices", "device")},
-)
+@click.command(cls=_SettingsCommand)
 @click.pass_context
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.

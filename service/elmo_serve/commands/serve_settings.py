@@ -24,6 +24,8 @@ from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
 """The key that the commands send to a server. It is no setting, and no mistake."""
+_FORMER: Final = {"devices": ["--devices"]}
+"""Options by field that mean the same for one more release."""
 
 
 @functools.cache
@@ -41,7 +43,7 @@ def options() -> Sequence[click.Option]:
         is_flag = field.annotation is bool
         found.append(
             click.Option(
-                [name, option(name)],
+                [name, option(name), *_FORMER.get(name, [])],
                 envvar=variable(name),
                 show_envvar=True,
                 is_flag=False,

@@ -34,8 +34,7 @@ small request waits for the batch that runs."""
 _DAY: Final = 86_400  # seconds
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:_\[\]-]+")
 _DEVICE: Final = re.compile(r"cpu|cuda:(0|[1-9][0-9]{0,2})")
-_OPTIONS: Final = {"devices": "--device"}
-"""The options that are not called as their field but as those of the other commands."""
+_OPTIONS: Final = {"devices": "--device"}  # as the other commands call it
 
 
 _File = Annotated[Path | None, Field(json_schema_extra={"allowed": "the path of a file"})]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_model.tasks.examples import Examples, FitError, Kind, Place
-from elmo_model.tasks.readers import read_examples
+from elmo_model.tasks.readers import read_examples, read_parts
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
 
 CONLLU = (
@@ -55,16 +55,18 @@ def test_a_text_may_be_long_and_the_file_may_begin_with_a_byte_order_mark(tmp_pa
     assert examples.labels == ("x", "y") and len(examples.sentences[0]) == 70_000
 
 
-def test_empty_cells_are_counted_in_one_warning(
+def test_empty_cells_are_counted_in_one_warning_for_each_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    examples = read(tmp_path / "a.csv", 'label,text\nx,\ny,b\nx,"  "\n', "sentence")
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text('label,text\nx,\ny,b\nx,"  "\n')
+    test.write_text("label,text\nx,\n")
 
-    assert examples.sentences == ((), ("b",), ())
-    (record,) = caplog.records
-    assert record.getMessage() == (
-        f"{tmp_path / 'a.csv'}: 2 of 3 sentences have no tokens: their vectors are zeros"
-    )
+    learned, _ = read_parts(train, test, "sentence", "label", tokenizer("ptb"), None)
+
+    assert learned.sentences == ((), ("b",), ())
+    rest = "sentences have no tokens: their vectors are zeros"
+    assert caplog.messages == [f"{train}: 2 {rest}", f"{test}: 1 {rest}"]
 
 
 def test_words_in_sentences(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def test_an_option_of_allennlp_names_the_one_that_is_meant(name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "gone"),
     [
-        *(((), "plan"), ((), "study"), (("bench",), "--find-saturation")),
-        *((("embed",), "--weight-file"), (("serve",), "--devices")),
+        *(((), "plan"), ((), "study")),
+        *((("bench",), "--find-saturation"), (("embed",), "--weight-file")),
     ],
 )
 def test_what_is_gone_is_not_listed(command: tuple[str, ...], gone: str) -> None:

@@ -20,7 +20,7 @@ def test_texts_and_lists_of_tokens_are_sentences() -> None:
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        ("a text", "sentences is the string 'a text'; expected a list of texts"),
+        ("a text", "sentences is 'a text'; expected a list of texts"),
         (pd.DataFrame({"text": ["a text"]}), "sentences is a DataFrame; expected a list of texts"),
         ([["a"], 3], "sentence 1 is 3"),
         ([[1]], "sentence 0"),
@@ -37,4 +37,4 @@ def test_sentences_without_tokens_are_counted_in_one_warning(
     assert tokens_of(["", "a", []], tokenizer("whitespace")) == [[], ["a"], []]
 
     (record,) = caplog.records
-    assert record.getMessage() == "2 of 3 sentences have no tokens: their vectors are zeros"
+    assert record.getMessage() == "2 sentences have no tokens: their vectors are zeros"

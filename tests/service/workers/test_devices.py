@@ -80,6 +80,7 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
     [
         ([], {"ELMO_DEVICES": "cuda:63"}, "ELMO_DEVICES"),
         (["--device", "cuda:63"], {}, "--device"),
+        (["--devices", "cuda:63"], {}, "--device"),  # the former spelling
     ],
 )
 def test_a_server_for_an_absent_device_ends_with_one_line(
@@ -90,13 +91,6 @@ def test_a_server_for_an_absent_device_ends_with_one_line(
     assert run.exit_code == 2
     (line,) = run.stderr.splitlines()
     assert f"{name}='cuda:63' is not allowed" in line
-
-
-def test_the_former_spelling_of_the_option_works_and_is_told() -> None:
-    told, refused = elmo("serve", "--devices=cuda:63").stderr.splitlines()
-
-    assert told == "elmo: --devices is --device now"
-    assert refused.startswith("elmo: --device='cuda:63' is not allowed")
 
 
 def test_cuda_is_the_first_cuda_device() -> None:
