@@ -214,8 +214,8 @@ class AsyncClient:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
-        every = listed("weights", weights, "one number per layer")
-        task = Task(name, tuple(every), gamma, layer_norm, description)
+        weights = listed("weights", weights, "one number per layer")
+        task = Task(name, tuple(weights), gamma, layer_norm, description)
         body = json_bytes(asdict(task), f"task {name!r:.60}")
         path = _path(name) + query_of(self._session.model)
         return task_of(await self._json(Call("PUT", path, body)))

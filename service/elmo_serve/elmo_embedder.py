@@ -89,10 +89,9 @@ class ElmoEmbedder(SentenceEmbedder):
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         """Return the vectors of some sentences, in their order."""
         check_sentences(batch)
-        sentences = list(batch)
-        for number, sentence in enumerate(sentences):
+        for number, sentence in enumerate(batch):
             check_sentence(sentence, number)
-        return self._backend.embed_batch(sentences) if sentences else []
+        return self._backend.embed_batch(batch) if len(batch) else []
 
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
         """Split some texts into tokens; return these with their offsets and vectors.

@@ -24,8 +24,7 @@ from elmo_serve.workers.devices import VISIBLE, Hardware
 
 _KEY: Final = "ELMO_API_KEY"
 """The key that the commands send to a server. It is no setting, and no mistake."""
-_FORMER: Final = {"devices": ["--devices"]}
-"""Options by field that mean the same for one more release."""
+_FORMER: Final = {"devices": ["--devices"]}  # means the same for one more release
 
 
 @functools.cache
