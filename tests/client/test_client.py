@@ -125,8 +125,7 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "a table of examples": (
         lambda client: client.fit("mine", pd.DataFrame({"text": ["a"]}), kind="sentence"),
         CannotSend,
-        'examples is a DataFrame; expected a list of mappings, which the .to_dict("records") of a '
-        "pandas table gives",
+        'examples is a DataFrame; expected a list of mappings, such as table.to_dict("records")',
     ),
 }
 

@@ -74,8 +74,7 @@ def check_several(items: object, name: str, expected: str) -> None:
 
 def check_sentences(sentences: object) -> None:
     """Raise CannotSend for anything other than several sentences."""
-    expected = f"a list of sentences, each a list of tokens: {_SPLIT}"
-    check_several(sentences, "sentences", expected)
+    check_several(sentences, "sentences", f"a list of sentences, each a list of tokens: {_SPLIT}")
 
 
 def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
@@ -195,8 +194,7 @@ def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions
 
     Raises CannotSend for what is no JSON.
     """
-    expected = 'a list of mappings, which the .to_dict("records") of a pandas table gives'
-    check_several(examples, "examples", expected)
+    check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
     lines = [json_bytes(checked(options, FitOptions, "fit"), "the options")]
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
