@@ -125,7 +125,7 @@ def read_parts(
         raise FitError(f"{test}: holds no example")
     for path, examples in ((train, learned), (test, scored)):
         if examples is not None and (empty := examples.sentences.count(())):
-            _log.warning("%s: %d sentences have no tokens: their vectors are zeros", path, empty)
+            _log.warning("%s: sentences without tokens, whose vectors are zeros: %d", path, empty)
     return learned, scored
 
 

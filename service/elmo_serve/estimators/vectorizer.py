@@ -140,7 +140,7 @@ def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     check_several(sentences, "sentences", "a list of texts or of lists of tokens")
     found = [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
     if empty := found.count([]):
-        _log.warning("%d sentences have no tokens: their vectors are zeros", empty)
+        _log.warning("sentences without tokens, whose vectors are zeros: %d", empty)
     return found
 
 

@@ -65,8 +65,8 @@ def test_empty_cells_are_counted_in_one_warning_for_each_file(
     learned, _ = read_parts(train, test, "sentence", "label", tokenizer("ptb"), None)
 
     assert learned.sentences == ((), ("b",), ())
-    rest = "sentences have no tokens: their vectors are zeros"
-    assert caplog.messages == [f"{train}: 2 {rest}", f"{test}: 1 {rest}"]
+    rest = "sentences without tokens, whose vectors are zeros"
+    assert caplog.messages == [f"{train}: {rest}: 2", f"{test}: {rest}: 1"]
 
 
 def test_words_in_sentences(tmp_path: Path) -> None:

@@ -37,4 +37,4 @@ def test_sentences_without_tokens_are_counted_in_one_warning(
     assert tokens_of(["", "a", []], tokenizer("whitespace")) == [[], ["a"], []]
 
     (record,) = caplog.records
-    assert record.getMessage() == "2 sentences have no tokens: their vectors are zeros"
+    assert record.getMessage() == "sentences without tokens, whose vectors are zeros: 2"
