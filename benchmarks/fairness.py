@@ -263,7 +263,7 @@ def _print_overload(found: list[Measured]) -> bool:
 
 
 def _p99(latencies: array[float]) -> float:
-    return percentiles(latencies)[2]
+    return percentiles(latencies)[99.0]
 
 
 def main() -> int:

@@ -176,7 +176,7 @@ async def _measure(server: Running, answers: Answers, options: argparse.Namespac
 def _print(
     outcome: Storm, memory: Memory, server: Running, seconds: float, options: argparse.Namespace
 ) -> None:
-    p50, _, p99, _ = percentiles(outcome.latencies)
+    p50, _, p99, _ = percentiles(outcome.latencies).values()
     cancelled = {
         stage: server.metric("elmo_cancelled_sentences_total", stage=stage)
         for stage in ("queued", "running")

@@ -180,7 +180,7 @@ async def _against(pair: tuple[Load, Load], options: argparse.Namespace) -> bool
 
 def _row(phase: Phase) -> None:
     middle, worst, largest = (
-        percentiles(phase.latencies)[0],
+        percentiles(phase.latencies)[50.0],
         _p99(phase),
         max(phase.latencies, default=0.0),
     )
@@ -192,7 +192,7 @@ def _row(phase: Phase) -> None:
 
 
 def _p99(phase: Phase) -> float:
-    return percentiles(phase.latencies)[2]
+    return percentiles(phase.latencies)[99.0]
 
 
 def _read(text: Path) -> Sentences:

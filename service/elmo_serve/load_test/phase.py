@@ -22,11 +22,11 @@ def seconds() -> array[float]:
     return array("d")
 
 
-def percentiles(times: array[float]) -> list[float]:
-    """Return the `PERCENTILES` of some times; NaN without any."""
+def percentiles(times: array[float]) -> dict[float, float]:
+    """Return the `PERCENTILES` of some times, by percent; NaN without any."""
     if not times:
-        return [math.nan] * len(PERCENTILES)
-    return [float(value) for value in np.percentile(times, PERCENTILES)]
+        return dict.fromkeys(PERCENTILES, math.nan)
+    return dict(zip(PERCENTILES, map(float, np.percentile(times, PERCENTILES)), strict=True))
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class Phase:
 
 def _milliseconds(times: array[float]) -> dict[str, float]:
     """Return the percentiles, the largest and the mean of some times, by their names."""
-    found = dict(zip((f"p{percent:g}" for percent in PERCENTILES), percentiles(times), strict=True))
+    found = {f"p{percent:g}": value for percent, value in percentiles(times).items()}
     found["max"] = max(times, default=math.nan)
     found["mean"] = sum(times) / len(times) if times else math.nan
     return {name: 1e3 * value for name, value in found.items()}

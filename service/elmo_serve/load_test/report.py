@@ -12,29 +12,29 @@ from rich.text import Text
 
 from elmo_serve.load_test.phase import PERCENTILES, Phase, percentiles
 
-USED = 0.8
-"""Largest share of a server's throughput that a load should take at its peak. A higher one needs
-fewer servers and lets the queue grow: latencies of a server grow without bound towards 1."""
+TARGET_UTILIZATION = 0.8
+"""Largest share of a server's throughput that a load should take at its peak. A higher share needs
+fewer servers; the queue is longer, and latency grows without bound as the share approaches 1."""
 
-_LATE_SEND_SECONDS = 0.01
-"""Lag of the load generator at p99 above which the report says so."""
+_LARGEST_SEND_LAG_SECONDS = 0.01
+"""The report warns of a load generator whose lag is larger at p99."""
 
 
 def table(title: str, phases: Sequence[Phase]) -> Group:
     """Return the table of the phases, a row each, and the lines below it."""
     names = [f"p{percent:g}" for percent in PERCENTILES]
-    found = Table(box=None, pad_edge=False, padding=(0, 1))
-    found.add_column("load", no_wrap=True)
+    rows = Table(box=None, pad_edge=False, padding=(0, 1))
+    rows.add_column("load", no_wrap=True)
     for name in ("requests/s", "tokens/s", *names, "max ms"):
-        found.add_column(name, justify="right", no_wrap=True)
-    found.add_column("not right")
+        rows.add_column(name, justify="right", no_wrap=True)
+    rows.add_column("not right")
     for phase in phases:
-        found.add_row(*_row(phase))
-    return Group(Text(title + "\n"), found, Text("\n".join(_lines(phases))))
+        rows.add_row(*_row(phase))
+    return Group(Text(title + "\n"), rows, Text("\n".join(_lines(phases))))
 
 
 def _row(phase: Phase) -> list[str]:
-    times = [*percentiles(phase.latencies), max(phase.latencies, default=math.nan)]
+    times = [*percentiles(phase.latencies).values(), max(phase.latencies, default=math.nan)]
     counts = {
         "refused": phase.refused.total(),
         "late": phase.late,
@@ -42,13 +42,13 @@ def _row(phase: Phase) -> list[str]:
         "lost": phase.lost,
         "wrong": phase.wrong,
     }
-    found = [f"{number:,} {name}" for name, number in counts.items() if number]
+    not_right = [f"{number:,} {name}" for name, number in counts.items() if number]
     return [
         phase.name,
         f"{phase.requests_per_second:,.1f}",
         f"{phase.tokens_per_second:,.0f}",
         *("-" if math.isnan(seconds) else f"{1e3 * seconds:,.1f}" for seconds in times),
-        ", ".join(found) or "0",
+        ", ".join(not_right) or "0",
     ]
 
 
@@ -61,8 +61,8 @@ def _lines(phases: Sequence[Phase]) -> Iterator[str]:
     compared = sum(phase.compared for phase in phases)
     worst = max((phase.worst for phase in phases), default=0.0)
     yield f"Responses compared: {compared:,}; largest difference {worst:.3g} of the tolerance."
-    lag = max((percentiles(phase.lags)[2] for phase in phases if phase.lags), default=0.0)
-    if lag > _LATE_SEND_SECONDS:
+    lag = max((percentiles(phase.lags)[99.0] for phase in phases if phase.lags), default=0.0)
+    if lag > _LARGEST_SEND_LAG_SECONDS:
         yield (
             f"The load generator sent late (p99 {1e3 * lag:.0f} ms, part of the latencies): "
             "run it on a machine of its own."
@@ -76,29 +76,27 @@ def _lines(phases: Sequence[Phase]) -> Iterator[str]:
 
 
 def _servers(phases: Sequence[Phase]) -> Iterator[str]:
-    """Yield a line for each rate: the number of such servers that it needs."""
+    """Yield a line for each rate: the most servers that it needs, as batches may be fuller."""
     most = max((phase.tokens_per_second for phase in phases), default=0.0)
-    is_full = any(phase.rate is None for phase in phases)
     for phase in phases:
         count = servers(phase, most)
-        if count is None:
-            continue
-        yield (
-            f"{phase.name} at the peak need {'' if is_full else 'at most '}{count:,} such "
-            f"server{'s' * (count != 1)}, each used to {USED:.0%} of {most:,.0f} tokens/s, the "
-            f"most measured here{'.' if is_full else ' (--clients 64 measures full batches).'}"
-        )
+        if count is not None:
+            yield (
+                f"{phase.name} at the peak need at most {count:,} such server{'s' * (count != 1)}, "
+                f"each used to {TARGET_UTILIZATION:.0%} of {most:,.0f} tokens/s, the most measured "
+                "here (--clients 64 fills batches)."
+            )
 
 
 def servers(phase: Phase, tokens_per_second: float) -> int | None:
     """Return how many servers of that throughput the rate of a phase needs, None if unknown.
 
-    replicas = peak tokens/s / (measured tokens/s x `USED`), rounded up.
+    replicas = peak tokens/s / (measured tokens/s x `TARGET_UTILIZATION`), rounded up.
     """
     if phase.rate is None or not phase.responses or not tokens_per_second:
         return None
     peak = phase.rate * phase.tokens / phase.responses
-    return math.ceil(peak / (tokens_per_second * USED))
+    return math.ceil(peak / (tokens_per_second * TARGET_UTILIZATION))
 
 
 def as_json(phases: Sequence[Phase]) -> dict[str, Any]:
