@@ -8,22 +8,23 @@ from typing import Any, Final
 import click
 
 from elmo_serve.commands.embed import embed
+from elmo_serve.commands.options import is_given
 from elmo_serve.commands.terminal import fail, tell
 from elmo_serve.files.outputs.proteins import seqvec_layout
 
-_LAYERS: Final[dict[str, dict[str, Any]]] = {
-    "sum": {"sum": True},
-    "all": {"concat": True},
-    "CNN": {"layer": 0},
-    "LSTM1": {"layer": 1},
-    "LSTM2": {"layer": 2},
+_LAYERS: Final = {
+    "sum": "--sum",
+    "all": "--concat",
+    "CNN": "--layer=0",
+    "LSTM1": "--layer=1",
+    "LSTM2": "--layer=2",
 }
-"""The layers of seqvec as options of `elmo embed`."""
+"""The option of `elmo embed` for each --layer."""
 
 
 @click.command()
 @click.option("-i", "--input", "source", required=True, type=click.Path(exists=True))
-@click.option("-o", "--output", required=True, type=click.Path(), help=".h5, .npz or .npy.")
+@click.option("-o", "--output", required=True, type=click.Path(), help=".h5, .hdf5, .npz or .npy.")
 @click.option(
     "--model",
     envvar="ELMO_MODEL",
@@ -40,7 +41,9 @@ _LAYERS: Final[dict[str, dict[str, Any]]] = {
     metavar="[True]",
     help="One vector a protein, the mean over its residues.",
 )
-@click.option("--layer", type=click.Choice(list(_LAYERS)), help="Default: sum; all: joined.")
+@click.option(
+    "--layer", type=click.Choice(list(_LAYERS)), help="Default: sum. all: the three layers joined."
+)
 @click.option("--no-sum-layers", is_flag=True, help="As --layer all (before SeqVec 0.3).")
 @click.option("--batchsize", "--max_size", type=int, help="No effect: batches are chosen here.")
 @click.option("--split-char", default="|", show_default=True, help="Splits the header.")
@@ -52,10 +55,8 @@ _LAYERS: Final[dict[str, dict[str, Any]]] = {
     help="The field of the header that is the id, from 0; -1: the whole header.",
 )
 @click.option("--cpu", is_flag=True, help="Compute on the CPU.")
-@click.option("--silent", is_flag=True, help="Leave out the notes of this command.")
-def seqvec(
-    source: str, output: str, layer: str | None, batchsize: int | None, **values: Any
-) -> None:
+@click.option("--silent", is_flag=True, help="Omit the note of --batchsize.")
+def seqvec(source: str, output: str, layer: str | None, **values: Any) -> None:
     """Write vectors of proteins, with the flags of SeqVec.
 
     INPUT is FASTA, plain or compressed, or a folder of such files. The vectors are those that
@@ -66,21 +67,21 @@ def seqvec(
       $ elmo seqvec -i proteins.fasta -o vectors.h5
       $ elmo seqvec -i proteins.fasta -o vectors.npz --protein True --id 0
     """
-    layout = seqvec_layout(output)
-    if layout is None:
-        fail(f"{output} ends in {Path(output).suffix!r}, expected .h5, .npz or .npy", code=2)
-    if batchsize is not None and not values["silent"]:
+    if seqvec_layout(output) is None:
+        fail(f"{output} ends in {Path(output).suffix!r}, expected .h5, .hdf5, .npz or .npy", code=2)
+    if values["batchsize"] is not None and not values["silent"]:
         tell("--batchsize and --max_size have no effect: batches are chosen by this program")
-    model = values["model"] or ("./model" if Path("model").is_dir() else "seqvec")
-    click.get_current_context().invoke(
-        embed,
-        input=source,
-        output=output,
-        output_format=layout,
-        model=model,
-        protein=values["protein"],
-        split_char=values["split_char"],
-        id=values["id"],
-        device="cpu" if values["cpu"] else "auto",
-        **_LAYERS["all" if values["no_sum_layers"] else layer or "sum"],
-    )
+    options = [
+        f"--split-char={values['split_char']}",
+        f"--id={values['id']}",
+        f"--device={'cpu' if values['cpu'] else 'auto'}",
+        _LAYERS["all" if values["no_sum_layers"] else layer or "sum"],
+    ]
+    if values["protein"]:
+        options.append("--protein")
+    if is_given("model") or not values["model"]:  # `elmo embed` reads ELMO_MODEL itself
+        usual = "./model" if Path("model").is_dir() else "seqvec"
+        options.append(f"--model={values['model'] or usual}")
+    command = ["--layout=seqvec", *options, "--", source, output]
+    with embed.make_context("embed", command, parent=click.get_current_context()) as context:
+        embed.invoke(context)

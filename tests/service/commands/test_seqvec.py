@@ -108,7 +108,7 @@ def test_another_ending_is_refused(proteins: Path, tmp_path: Path) -> None:
     result = seqvec(proteins, tmp_path / "out.txt")
 
     assert result.exit_code == 2
-    assert "ends in '.txt', expected .h5, .npz or .npy" in result.stderr
+    assert "ends in '.txt', expected .h5, .hdf5, .npz or .npy" in result.stderr
 
 
 def test_the_model_is_that_of_the_working_folder_or_the_published_one(
@@ -122,6 +122,19 @@ def test_the_model_is_that_of_the_working_folder_or_the_published_one(
 
     assert "seqvec.zip: does not exist, expected it there as ELMO_OFFLINE is set" in missing.stderr
     assert found.exit_code == 0, found.output
+
+
+def test_the_english_model_is_used_only_where_the_command_line_names_it(
+    proteins: Path, tmp_path: Path
+) -> None:
+    """As in `elmo embed`: ELMO_MODEL is often that of a server."""
+    flags = ("seqvec", "-i", proteins, "-o", tmp_path / "out.h5")
+    named = elmo(*flags, "--model", "english")
+    found = elmo(*flags, ELMO_MODEL="english")
+
+    assert named.exit_code == 0, named.output
+    assert found.exit_code == 2
+    assert "in.fasta is FASTA, and english reads English: name a --model" in found.stderr
 
 
 # FASTA given to `elmo embed`
