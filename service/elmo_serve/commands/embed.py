@@ -17,7 +17,7 @@ from elmo_serve.commands.options import (
     is_given,
     model_option,
     precision_option,
-    refuse,
+    refuse_given,
     server_option,
     tokenizer_option,
 )
@@ -236,13 +236,13 @@ def _check(options: Options) -> None:
         _check_ray(options)
     for name, needed in _GO_WITH.items():
         if not getattr(options, needed):
-            refuse(f"goes with --{needed.replace('_', '-')}; without it, it has no effect", name)
+            refuse_given(f"has no effect without --{needed.replace('_', '-')}", name)
 
 
 def _check_source(options: Options) -> None:
     if options.server:
-        refuse(WITH_SERVER, "device", "precision")
-        refuse("needs the model in this process: a server keeps no state", "carry_state")
+        refuse_given(WITH_SERVER, "device", "precision")
+        refuse_given("needs the model in this process: a server keeps no state", "carry_state")
         if options.word_vectors not in (None, "append"):
             fail("--word-vectors is `append` with --server: the server has the file", code=2)
     form = "fasta" if options.is_fasta else options.input_format
@@ -255,7 +255,7 @@ def _check_proteins(options: Options) -> None:
     if not options.is_fasta:
         if name in LAYOUTS:
             fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
-        refuse("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
+        refuse_given("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
         return
     if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):
         fail(f"{options.input} is FASTA, and {options.model} reads English: name a --model", code=2)
@@ -269,7 +269,7 @@ def _check_proteins(options: Options) -> None:
 
 def _check_folder(options: Options) -> None:
     source, output = options.input, options.output
-    refuse("goes with one file: parts are computed in any order", "carry_state")
+    refuse_given("goes with one file: parts are computed in any order", "carry_state")
     if source == "-":
         fail("the INPUT of parts is a file or a folder, not standard input", code=2)
     if output == "-" or (Path(output).exists() and not Path(output).is_dir()):
@@ -279,6 +279,6 @@ def _check_folder(options: Options) -> None:
 
 
 def _check_ray(options: Options) -> None:
-    refuse("does not go with --ray", "server", "word_vectors")
+    refuse_given("does not go with --ray", "server", "word_vectors")
     if options.device.startswith("cuda:"):
         fail("--device is auto, cpu or cuda with --ray, which gives each actor a GPU", code=2)

@@ -23,7 +23,7 @@ from elmo_serve.commands.options import (
     model_of_server,
     model_option,
     precision_option,
-    refuse,
+    refuse_given,
     server_option,
     tokenizer_option,
 )
@@ -94,7 +94,7 @@ def fit(name: str, server: str | None, api_key: str | None, **values: Any) -> No
     own = {key: values.pop(key) for key in ("seeds", "validation", "layer_norm", "l2_weights")}
     own["dropout"] = values.pop("dropout")
     if server is not None:
-        refuse(WITH_SERVER, "out", "precision", "force", "vectors", "word_vectors")
+        refuse_given(WITH_SERVER, "out", "precision", "force", "vectors", "word_vectors")
         with steps() as step:
             click.echo(_fitted_on_server(server, api_key, name, own, values, step))
         return

@@ -20,8 +20,8 @@ ORDER: Final = (
     *("model", "server", "api_key", "tokenizer", "device", "precision"),
     *("cache", "force", "as_json"),
 )
-"""The parameters of shared options, in their order in the help of every command. They follow the
-options that are a command's own."""
+"""The parameters of options that several commands have, in their order in every help. They follow
+the options that only one command has."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ MODEL_OR_SERVERS: Final = (
 )
 
 WITH_SERVER: Final = "has no effect with --server: leave it out"
-"""The reason for which an option is refused that the server does not see."""
+"""The reason to refuse an option that only a computation in this process has."""
 
 _ENVIRONMENT: Final = "ELMO_MODEL"
 
@@ -88,8 +88,8 @@ def is_given(name: str) -> bool:
     return source is ParameterSource.COMMANDLINE
 
 
-def refuse(reason: str, *names: str) -> None:
-    """End the command where the command line has an option of these parameters."""
+def refuse_given(reason: str, *names: str) -> None:
+    """End the command if the command line has an option of these parameters."""
     for flag in (name.replace("_", "-") for name in names if is_given(name)):
         fail(f"--{flag} {reason}", code=2)
 

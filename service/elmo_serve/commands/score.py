@@ -19,7 +19,7 @@ from elmo_serve.commands.options import (
     device_option,
     model_of_server,
     model_option,
-    refuse,
+    refuse_given,
     server_option,
     tokenizer_option,
 )
@@ -79,7 +79,7 @@ def score(
       $ elmo score sentences.txt --server http://localhost:8000
     """
     if server is not None:
-        refuse(WITH_SERVER, "softmax", "softmax_words", "device")
+        refuse_given(WITH_SERVER, "softmax", "softmax_words", "device")
         with connected(server, api_key, model_of_server()) as client:
             scores = client.score(_sentences(text, tokenizer, client.info()["language"]))
         _write((each.tokens, each.forward, each.backward, each.unknown) for each in scores)

@@ -131,7 +131,7 @@ def test_a_server_may_compute_the_parts(job: FolderRun, tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--carry-state"], "--carry-state goes with one file"),
-        (["--actors", "3"], "--actors goes with --ray"),
+        (["--actors", "3"], "--actors has no effect without --ray"),
         (["--ray", "local", "--server", "http://localhost:1"], "--server does not go with --ray"),
         (["--ray", "local", "--word-vectors", "x.txt"], "--word-vectors does not go with --ray"),
         (["--ray", "local", "--device", "cuda:1"], "--device is auto, cpu or cuda with --ray"),
