@@ -93,7 +93,7 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
     """Measure the speed of a server, and check its vectors.
 
     --clients and --rate may be repeated: a row each. For each rate a line says how many such
-    servers it needs. Every response is compared with the first one to the same request. Made
+    servers it needs at most. Every response is compared with the first to the same request. Made
     sentences have a log-normal length (median 20 tokens, mean 24, at most 120) and common English
     words; --text takes yours. The exit code is 1 where a vector was wrong or a request was lost or
     failed; refusals (429, 503) and late responses (504, or after --timeout) are counted apart.
