@@ -92,7 +92,7 @@ def main() -> int:
     parser.add_argument("--allennlp", type=Path, required=True, help="its site-packages")
     parser.add_argument("--rows", type=int, nargs="*", default=[1, 8], help="sentences at once")
     parser.add_argument("--bulk", type=int, nargs="*", default=[32, 64, 128], help="to choose from")
-    parser.add_argument("--our-bulk", type=int, default=64, help="ours, a batch in bulk")
+    parser.add_argument("--our-bulk", type=int, default=128, help="ours, a batch in bulk")
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     options = parser.parse_args()
     if options.threads:

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from elmo_model.files.system_calls import let_threads_sleep
 from elmo_serve.commands.options import is_given
 
 
@@ -35,5 +36,6 @@ def serve(ctx: click.Context, /, **values: str | None) -> None:
     from elmo_serve.commands import serve_settings
     from elmo_serve.http.server import serve as run
 
+    let_threads_sleep(os.environ)
     settings, hardware = serve_settings.checked(values, [*filter(is_given, values)])
     ctx.exit(run(settings, hardware, os.environ))

@@ -19,6 +19,7 @@ from ray import serve
 from ray.serve.config import RequestRouterConfig
 from starlette.types import ASGIApp
 
+from elmo_model.files.system_calls import let_threads_sleep
 from elmo_serve import logs
 from elmo_serve.distributed.autoscaling import QueuedTokens
 from elmo_serve.distributed.ray_options import RayOptions, parse
@@ -94,6 +95,7 @@ class RayReplica(Replica):
 
     # Ray Serve awaits it, which Python itself does not.
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
+        let_threads_sleep(os.environ)
         logs.configure(settings.log_level, settings.log_format)
         cpus = ray.get_runtime_context().get_assigned_resources().get("CPU", 1.0)
         cores = max(1, int(cpus))

@@ -28,11 +28,6 @@ MakeWorker = Callable[[RunnerSettings, SharedMemoryPool], Child]
 
 TIMEOUTS: Final = Timeouts()
 
-_SPINS: Final = "10000"
-"""How often torch's threads (libgomp) look for more work before they sleep: half a millisecond. By
-default they look for 10 ms, on the core that the server's process needs: with a small model that
-took an eighth of the tokens a second (`python -m benchmarks.fairness`)."""
-
 _MINIMUM_TOKENS: Final = 256
 """Padded tokens below which a batch is bound by latency; the watchdog counts it as that large."""
 
@@ -100,9 +95,7 @@ def _made(
 
 def work(parent: Parent, settings: RunnerSettings) -> None:
     """Load the model, then run batches until the server closes the channel."""
-    # before torch is imported, which reads the environment once
-    os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
-    if settings.cuda_slice:
+    if settings.cuda_slice:  # before torch is imported, which reads it once
         os.environ[devices.VISIBLE] = settings.cuda_slice
     # torch, in the worker's process only.
     from elmo_serve.workers import model_loading, model_worker  # noqa: PLC0415

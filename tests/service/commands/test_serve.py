@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from elmo_serve.settings import Settings, option, variable
+from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
@@ -113,6 +115,24 @@ def test_a_removed_setting_is_named_with_what_happened_and_does_not_stop_the_sta
     )
     assert "CUDA" not in elmo("serve", "--port=x", ELMO_CUDA_GRAPHS="").stderr
     assert "graphs" not in elmo("serve", "--help").output
+
+
+def test_threads_of_workers_sleep_soon_unless_the_user_says_when(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+
+    def serve(_settings: Settings, _hardware: Hardware, environment: Mapping[str, str]) -> int:
+        seen.append(environment["GOMP_SPINCOUNT"])  # the processes of workers inherit it
+        return 0
+
+    monkeypatch.setattr("elmo_serve.http.server.serve", serve)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    elmo("serve", "--model", SMALL)
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    elmo("serve", "--model", SMALL)
+
+    assert seen == ["7", "10000"]
 
 
 def test_a_port_that_is_taken_stops_the_start_with_one_line() -> None:
