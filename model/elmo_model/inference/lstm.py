@@ -20,6 +20,7 @@ from elmo_model.inference.row_buckets import (
     in_parts,
     same_bits,
     telltale,
+    without_slower,
 )
 from elmo_model.inference.threads import ParallelDirections
 from elmo_model.network.bilm import Stack
@@ -35,9 +36,9 @@ Step = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 # Recurrent weights (numbers) beyond which the weights of one time step have left the processor's
 # caches before the next step: 16 MiB in float32 (benchmarks/RESULTS.md).
 _NEAR = 4 * 1024**2
-# oneDNN reads float32 weights from memory faster for four to six rows than for fewer: 19 GB a
-# second and core, against 15 for one row and 13 for two (2 cores of an AMD EPYC, Zen 4). Weights
-# with fewer bits, or in a cache, gain nothing from it.
+# Rows for which oneDNN may read float32 weights from memory faster than for fewer: 19 GB a second
+# and core, against 15 for one row and 13 for two, on an AMD EPYC (Zen 4); on an Intel Xeon
+# (Sapphire Rapids) one row is faster. Weights with fewer bits, or in a cache, gain nothing from it.
 _LEAST_FAR = 4
 _ONE_STEP = 0  # a block of one step
 
@@ -70,8 +71,7 @@ class InferenceLSTM:
         are_far = precision == "float32" and recurrent.numel() > _NEAR
         self.step_rows = self.input_rows = ANY
         if self.bias.device.type == "cpu":
-            least = _LEAST_FAR if are_far else 1
-            self._find_rows(recurrent.shape[1], precision, least, directions)
+            self._find_rows(recurrent.shape[1], precision, are_far, directions)
 
     def project(self, tokens: Tensor) -> Tensor:
         """Map token vectors (m, P) to their input products (m, 4D)."""
@@ -117,7 +117,7 @@ class InferenceLSTM:
         return h, c
 
     def _find_rows(
-        self, width: int, precision: Precision, least: int, directions: ParallelDirections
+        self, width: int, precision: Precision, are_far: bool, directions: ParallelDirections
     ) -> None:
         """Find the row counts that give a row the same bits, by trial."""
         gates, cell = len(self.bias), len(self.bias) // 4
@@ -150,10 +150,16 @@ class InferenceLSTM:
                 own.append(lambda rows: [linear.linear(sample[:rows])])
             return own
 
+        def read(rows: int) -> None:
+            addend, state = torch.zeros(rows, gates), torch.zeros(rows, width)
+            for linear in (self.recurrent, self.input):  # in turn, so that neither stays in a cache
+                linear.addmm(addend, state)
+
         key = (precision, cell, width, self.projection is None)
-        enough = RowCounts(tuple(rows for rows in IN_STEPS.counts if rows >= least))
         self.input_rows = same_bits((key, "input"), lambda: [inputs], IN_STRIDES, directions.counts)
-        self.step_rows = same_bits((key, "step"), of_steps, enough, directions.step_counts)
+        self.step_rows = same_bits((key, "step"), of_steps, IN_STEPS, directions.step_counts)
+        if are_far and self.step_rows.largest >= _LEAST_FAR:
+            self.step_rows = without_slower((key, "far"), self.step_rows, read, _LEAST_FAR)
 
 
 class InferenceStack:

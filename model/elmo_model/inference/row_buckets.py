@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -22,6 +23,10 @@ from elmo_model.inference.threads import ParallelDirections
 # The reference of a trial is refused when one row would be computed as more rows than this: then
 # small batches would cost as much as large ones. A larger number refuses fewer references.
 _LEAST_WASTE = 48
+# Measurements of two row counts in turn, 30 ms together at the original size.
+_PAIRS = 5
+# Times as long from which fewer rows count as slower: less is noise.
+_SLOWER = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,35 @@ def _trial(compute: Sample, candidates: RowCounts, threads: tuple[int, ...]) -> 
             return RowCounts(tuple(sorted(good)))
         left = left.up_to(left.largest // 2)
     return candidates.up_to(1)
+
+
+def without_slower(
+    key: Hashable, counts: RowCounts, compute: Callable[[int], object], least: int
+) -> RowCounts:
+    """Leave out the counts below `least` rows where these take clearly less time than the smallest.
+
+    All of `counts` give the same bits, so a wrong measurement costs time alone. The result is kept
+    as that of `same_bits`.
+    """
+    place = (key, counts.counts, least)
+    if place not in TRIALS:
+        more = counts.counts[bisect_left(counts.counts, least)]
+
+        def seconds() -> tuple[float, float]:
+            start = perf_counter()
+            compute(counts.counts[0])
+            middle = perf_counter()
+            compute(more)
+            return middle - start, perf_counter() - middle
+
+        def times() -> list[tuple[float, float]]:
+            return [seconds() for _ in range(_PAIRS)]
+
+        (pairs,) = ParallelDirections.with_each_count(times, (1,))
+        few, many = map(min, zip(*pairs, strict=True))  # the least disturbed ones
+        is_slower = few > _SLOWER * many
+        TRIALS[place] = tuple(rows for rows in counts.counts if rows >= more or not is_slower)
+    return RowCounts(TRIALS[place])
 
 
 def _agree(found: Sequence[Tensor], reference: Sequence[Tensor]) -> bool:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmo_model.inference import row_buckets
 from elmo_model.inference.row_buckets import (
     ANY,
     IN_STEPS,
@@ -11,6 +12,7 @@ from elmo_model.inference.row_buckets import (
     RowCounts,
     in_parts,
     same_bits,
+    without_slower,
 )
 
 
@@ -53,6 +55,24 @@ def test_a_number_of_threads_that_changes_bits_is_noticed() -> None:
 
     found = same_bits("threads", lambda: [compute], IN_STEPS, (1, 3, 6))
     assert found.largest == 8
+
+
+@pytest.mark.parametrize(("seconds_of_four", "left"), [(2.0, (1, 2, 4, 8)), (0.5, (4, 8))])
+def test_few_rows_are_filled_up_to_four_where_four_are_faster(
+    monkeypatch: pytest.MonkeyPatch, seconds_of_four: float, left: tuple[int, ...]
+) -> None:
+    now = [0.0]
+
+    def compute(rows: int) -> None:
+        now[0] += seconds_of_four if rows == 4 else 1.0
+
+    monkeypatch.setattr(row_buckets, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(row_buckets, "TRIALS", {})
+    counts = RowCounts((1, 2, 4, 8))
+
+    assert without_slower("few rows", counts, compute, 4).counts == left
+    seconds_of_four = 1 / seconds_of_four
+    assert without_slower("few rows", counts, compute, 4).counts == left, "measured once"
 
 
 def test_parts_have_the_counts_and_give_all_rows() -> None:
