@@ -11,7 +11,7 @@ import orjson
 
 from elmo_serve.commands.options import api_key_option, json_option, served_model_option
 from elmo_serve.commands.removed import removed_option
-from elmo_serve.commands.terminal import fail, show, steps
+from elmo_serve.commands.terminal import fail, show, steps, tell
 from elmo_serve.files.connected import connected
 from elmo_serve.output import MEDIA_TYPES, NAMED
 
@@ -123,5 +123,11 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
         click.echo(orjson.dumps({**measured.described(), **report.as_json(phases)}))
     else:
         show(report.table(measured.title, phases), width=200)
+    for phase in phases:
+        if phase.is_too_short:
+            tell(
+                f"{phase.name}: no request was answered in {phase.seconds:g} s, expected at least "
+                "one: give a longer --duration"
+            )
     is_interrupted = phases[-1].is_interrupted
     sys.exit(130 if is_interrupted else int(any(phase.is_bad for phase in phases)))

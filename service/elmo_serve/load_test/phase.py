@@ -101,6 +101,12 @@ class Phase:
         """Whether a vector was wrong, a request lost, or a response neither vectors nor refusal."""
         return bool(self.wrong or self.lost or self.failed)
 
+    @property
+    def is_too_short(self) -> bool:
+        """Whether the window ended before any response, be it vectors, a refusal or a failure."""
+        others = self.refused or self.late or self.is_bad or self.is_interrupted
+        return not (self.done or others)
+
     def as_json(self) -> dict[str, Any]:
         """Return the counts as members of JSON. Latencies are in milliseconds, null without any."""
         answered = max(self.tokens, 1)

@@ -139,6 +139,19 @@ def test_refusals_are_no_failure(scripted: ScriptedServer, tmp_path: Path) -> No
     assert "2 refused" in text
 
 
+def test_a_load_without_an_answer_in_time_has_a_line(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    short = ("--rate", 0.001, "--duration", 0.001, "--warm-up", 0)  # its first is due much later
+    found = elmo("bench", scripted.url, "--text", tmp_path / "text", "--sentences", 1, *short)
+
+    assert found.exit_code == 0
+    assert found.stderr == (
+        "elmo: 0.001 requests/s: no request was answered in 0.001 s, expected at least one: give a "
+        "longer --duration\n"
+    )
+
+
 def test_a_lost_request_ends_with_1(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.script = [hang_up]
     code, text = one_client(scripted, tmp_path)

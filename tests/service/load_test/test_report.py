@@ -77,6 +77,16 @@ def test_without_an_answer_no_number_of_servers_is_known() -> None:
     assert as_json([dead])["phases"][0]["servers"] is None
 
 
+def test_a_phase_is_too_short_only_where_nothing_came_in_time() -> None:
+    slow, refused, interrupted = (Phase(name, 0.0, 1.0, sent=1, answered=1) for name in "abc")
+    refused.refused.update({429: 1})
+    interrupted.is_interrupted = True
+
+    found = [each.is_too_short for each in (slow, refused, interrupted, phase("8 clients"))]
+
+    assert found == [True, False, False, False]
+
+
 def test_a_phase_without_answers_has_no_percentiles() -> None:
     found = text(Phase("dead", 0.0, 1.0, lost=3))
 
