@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from elmo_serve.commands.options import refuse_given
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 
@@ -91,6 +92,10 @@ def convert(
         resolved = resolve_model(source)
         elmo = open_model(resolved)
         stored = None if softmax == "none" else find_softmax(resolved, elmo, words=softmax_words)
+        if softmax != "none" and (stored is None or not native):
+            owner = source if stored is None else "a pair"
+            idle = ("softmax",) if softmax == "int8" else ()
+            refuse_given(f"has no effect: {owner} has no softmax", "softmax_words", *idle)
         if warm_start is not None:
             elmo = warmed(elmo, warm_start)
         if name is not None:

@@ -84,6 +84,24 @@ def test_a_weight_that_16_bits_cannot_hold_is_named(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["large.safetensors"]
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "cause"),
+    [
+        ("a.safetensors", ("--softmax", "int8"), f"--softmax has no effect: {SMALL} has no"),
+        ("a.safetensors", ("--softmax-words", 9), f"--softmax-words has no effect: {SMALL} has no"),
+        ("pair", ("--softmax", "int8"), "--softmax has no effect: "),
+    ],
+)
+def test_an_option_of_a_softmax_that_there_is_not_is_refused(
+    tmp_path: Path, name: str, option: tuple[object, ...], cause: str
+) -> None:
+    refused = elmo("convert", SMALL, tmp_path / name, *option)
+
+    assert refused.exit_code == 2 and cause in refused.stderr, refused.output
+    assert not any(tmp_path.iterdir())
+    assert elmo("convert", SMALL, tmp_path / name, "--softmax", "none").exit_code == 0
+
+
 def test_a_destination_is_replaced_only_by_force(published: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "a.safetensors", tmp_path / "pair"
     file.write_text("mine")
