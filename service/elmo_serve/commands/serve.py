@@ -24,8 +24,8 @@ class _SettingsCommand(click.Command):
 def serve(ctx: click.Context, /, **values: str | None) -> None:
     """Serve a model over HTTP.
 
-    Each option is also an environment variable; an option wins over its variable, and an empty
-    variable counts as unset.
+    Each option is also an environment variable; an option wins over its variable. An empty variable
+    counts as unset; an option without a value is refused.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.commands.word_vectors import word_vector_map
 from elmo_serve.models import DownloadError, cache_settings, locate, with_cache
 from elmo_serve.neighbours.user_indexes import UserIndexes
-from elmo_serve.settings import PREFIX, Settings, option, variable
+from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import REMOVED, allowed, default, from_strings, without_removed
 from elmo_serve.tasks.folder import open_folder
 from elmo_serve.workers.devices import VISIBLE, Hardware
@@ -46,7 +46,8 @@ def options() -> Sequence[click.Option]:
                 envvar=variable(name),
                 show_envvar=True,
                 is_flag=False,
-                flag_value="true" if is_flag else None,
+                # The text of an option whose value is left out, also before another option.
+                flag_value="true" if is_flag else "",
                 metavar="[VALUE]" if is_flag else "VALUE",
                 help=f"{field.description} Allowed: {allowed(name)}."
                 + (f" Default: {usual}." if usual is not None else ""),
@@ -59,19 +60,41 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     """Return settings, strings by field name, and the hardware that they fit.
 
     `given` are the fields whose option is on the command line. Models are fetched, word vectors are
-    the folder of a map. Raises SettingsError for values, folders and devices that do not fit.
+    the folder of a map. Raises SettingsError for values, files, folders and devices that do not
+    fit, and for an option without a value.
     """
     _warn_of_misspelt_variables()
-    called = {name: option(name) for name in given}
-    settings = from_strings(without_removed(values, called, tell), called)
-    if settings.tasks is not None:
-        open_folder(settings.tasks, called.get("tasks", variable("tasks")))
+    called = {name: option(name) if name in given else variable(name) for name in values}
+    settable = without_removed(values, called, tell)
+    empty = [name for name in given if not (settable.get(name, "value") or "").strip()]
+    if empty:
+        raise SettingsError(
+            *(f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
+        )
+    settings = from_strings(settable, called)
+    for name, folder in (("tasks", settings.tasks), ("cache", settings.cache)):
+        if folder is not None:
+            open_folder(folder, called[name])
     if settings.index:
-        UserIndexes.open(settings.index, called.get("index", variable("index")))
+        UserIndexes.open(settings.index, called["index"])
+    _check_word_vectors(settings, called["word_vectors"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":
-        hardware.check(settings.devices, called.get("devices", variable("devices")))
+        hardware.check(settings.devices, called["devices"])
     return with_word_vectors(with_resolved_models(with_cache(settings))), hardware
+
+
+def _check_word_vectors(settings: Settings, called: str) -> None:
+    """Raise SettingsError where the file of word vectors, or the folder of its map, is missing."""
+    path = settings.word_vectors
+    try:
+        if path is not None:
+            path.stat()
+    except OSError as error:
+        raise SettingsError(
+            f"{called}={str(path)!r} is not allowed: {error.strerror}; allowed: "
+            f"{allowed('word_vectors')}"
+        ) from None
 
 
 def with_resolved_models(settings: Settings) -> Settings:

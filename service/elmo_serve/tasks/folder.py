@@ -94,7 +94,7 @@ def default_folder() -> Path:
 
 
 def open_folder(folder: Path, called: str = variable("tasks")) -> None:
-    """Make the task folder if it is missing; `called` is the user's name for the setting.
+    """Make the folder of a setting if it is missing; `called` is the user's name for the setting.
 
     Raises SettingsError when it can be neither made nor read.
     """

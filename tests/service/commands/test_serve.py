@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from elmo_serve.settings import Settings, option, variable
+from elmo_serve.settings.text import allowed
 from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
@@ -58,6 +59,16 @@ def test_a_choice_that_there_is_not_is_named_once_with_those_that_there_are() ->
         )
 
 
+@pytest.mark.parametrize("name", ["api_keys", "model", "port"])
+def test_an_option_without_a_value_stops_the_start(name: str) -> None:
+    called = option(name)
+    for arguments in ([called], [called, "--offline"], [called, ""], [f"{called}= "]):
+        result = elmo("serve", *arguments, **{variable(name): "1"})
+
+        assert result.exit_code == 2
+        assert result.stderr == f"elmo: {called} has no value; allowed: {allowed(name)}\n"
+
+
 def test_all_wrong_settings_are_named_one_a_line() -> None:
     result = elmo("serve", "--port=x", ELMO_LOG_FORMAT="xml", ELMO_MAX_BODY_BYTES="8MiB")
 
@@ -67,16 +78,17 @@ def test_all_wrong_settings_are_named_one_a_line() -> None:
         assert line.startswith(f"elmo: {name}=")
 
 
-def test_a_folder_of_tasks_that_is_none_stops_the_start_with_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["--tasks", "--cache"])
+def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     path.write_text("")
 
     for place in (path, path / "below"):
-        result = elmo("serve", "--tasks", place)
+        result = elmo("serve", name, place)
 
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
-        assert line.startswith(f"elmo: --tasks='{place}' is not allowed: ")
+        assert line.startswith(f"elmo: {name}='{place}' is not allowed: ")
 
 
 def test_a_secret_never_reaches_the_terminal() -> None:

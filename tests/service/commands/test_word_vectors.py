@@ -53,13 +53,20 @@ def test_settings_get_the_folder_of_the_map(
     assert with_word_vectors(Settings()) == Settings()
 
 
-def test_a_file_that_cannot_be_looked_up_ends_the_command(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 300)
+@pytest.mark.parametrize(
+    ("name", "cause"), [("no.txt", "No such file or directory"), ("x" * 300, "File name too long")]
+)
+def test_a_file_that_cannot_be_looked_up_is_named_with_its_option(
+    tmp_path: Path, name: str, cause: str
+) -> None:
+    path = tmp_path / name
 
     found = elmo("serve", "--word-vectors", path, "--cache", tmp_path, "--port", 0)
 
-    assert found.exit_code == 1
-    assert f"elmo: {path}: cannot be read: File name too long\n" in found.stderr
+    assert found.exit_code == 2
+    assert found.stderr == (
+        f"elmo: --word-vectors='{path}' is not allowed: {cause}; allowed: the path of a file\n"
+    )
 
 
 def test_a_damaged_file_ends_the_command(tmp_path: Path) -> None:
