@@ -7,13 +7,14 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from elmo_model.files.locks import locked_file
 from elmo_model.files.system_calls import keep_freed_memory, usable_cores
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
@@ -38,13 +39,15 @@ def train(options: TrainOptions) -> int:
     options.check()
     device = options.chosen_device()
     keep_freed_memory()
-    with process_group(device) as processes:
+    with ExitStack() as stack, process_group(device) as processes:
         network = options.network()
         config = options.config(network)
+        shards = find_shards(options.text)
         if processes.first:
-            _encode(options)
+            _lock(options.run, stack)
+            _encode(options, shards)
         processes.wait()
-        corpus = _encode(options)
+        corpus = _encode(options, shards)
         folder = Folder(options.run)
         vocabulary = _vocabulary(options, corpus)
         plan = options.plan(corpus, len(vocabulary), config, network)
@@ -115,9 +118,23 @@ def _bilm_tf(
             raise CommandError(f"--rows: {error}") from error
 
 
-def _encode(options: TrainOptions) -> Corpus:
+def _lock(run: Path, stack: ExitStack) -> None:
+    """Make the folder of a run; no other command trains in it until the end of `stack`.
+
+    Raises CommandError where another one does.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        # On NFS only a file that is open for writing can be locked, and no folder.
+        stack.enter_context(locked_file(run / ".lock", attempts=1))
+    except BlockingIOError:
+        raise CommandError(
+            f"{run}: another elmo train writes this run; wait for its end, or name another folder"
+        ) from None
+
+
+def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     console = output()
-    shards = find_shards(options.text)
     workers = options.workers or min(len(shards), usable_cores())
     folder = options.encoded or options.run / "corpus"
 

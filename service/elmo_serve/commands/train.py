@@ -43,6 +43,7 @@ class Shape(click.ParamType[str]):
 
 _NAMES = ("modern", "reference")
 _file = click.Path(path_type=Path)
+_existing = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 _SHARE = click.FloatRange(min=0, max=1)
@@ -75,7 +76,7 @@ def _both(name: str) -> str:
 @click.option(
     "--text", multiple=True, required=True, help="Text: a path or a pattern; may be repeated."
 )
-@click.option("--heldout", type=_file, help="Text on which perplexity is measured meanwhile.")
+@click.option("--heldout", type=_existing, help="Text on which perplexity is measured meanwhile.")
 @click.option(
     "--heldout-sentences", type=_COUNT, default=2000, help="Measure on its first sentences."
 )
@@ -94,7 +95,9 @@ def _both(name: str) -> str:
 )
 @click.option("--cell", type=_COUNT, show_default="the shape's", help="Cells of an LSTM.")
 @click.option("--projection", type=_COUNT, show_default="the shape's", help="Width of a direction.")
-@click.option("--vocabulary", type=_file, help="Words to predict: one a line, most frequent first.")
+@click.option(
+    "--vocabulary", type=_existing, help="Words to predict: one a line, most frequent first."
+)
 @click.option(
     "--vocabulary-size",
     type=_COUNT,

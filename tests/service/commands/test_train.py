@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from elmo_model.files.locks import locked_file
 from elmo_model.models.opening import open_model
 from elmo_model.training import snapshot
 from elmo_model.training.recipe import SHAPES
@@ -234,6 +235,27 @@ def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
     assert "[default: (fresh; with reference carried)]" in text
     assert "[default: (muon; with reference adagrad)]" in text
     assert "[default: (1000; with reference none); x>=0]" in text
+
+
+@pytest.mark.parametrize("option", ["--heldout", "--vocabulary"])
+def test_a_file_that_is_missing_is_found_before_the_text_is_read(
+    tmp_path: Path, small: list[object], option: str
+) -> None:
+    refused = elmo("train", tmp_path / "run", *small, option, tmp_path / "no.txt")
+
+    assert refused.exit_code == 2 and f"'{option}': File" in refused.stderr, refused.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_another_command_trains_is_refused(tmp_path: Path, small: list[object]) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    with locked_file(run / ".lock"):
+        refused = elmo("train", run, *small, "--steps", 1)
+
+    assert refused.exit_code == 1 and [path.name for path in run.iterdir()] == [".lock"]
+    assert refused.stderr.startswith(f"elmo: {run}: another elmo train writes this run")
+    assert elmo("train", run, *small, "--steps", 1).exit_code == 0
 
 
 @pytest.mark.parametrize("schedule", ["constant", "constant-decay"])
