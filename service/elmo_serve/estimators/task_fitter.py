@@ -10,10 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from elmo_model.tasks.comparison import split
-from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import encode_by, features_of
 from elmo_model.tasks.fitter import FitOptions, fit_once
 from elmo_serve.estimators.vectorizer import network_of, tokens_of
+
+_MISSING = ("None", "nan", "<NA>", "NaT")  # the texts of None and of the NaN of NumPy and pandas
 
 
 class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,7 +68,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from sentences and their labels.
 
         Labels may be strings or numbers. Raises FitError (a ValueError) for options out of range,
-        one class alone, and numbers of labels that do not fit.
+        one class alone, labels that are None or NaN, and numbers of labels that do not fit.
         """
         options = FitOptions(
             validation=self.validation,
@@ -118,8 +120,9 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.fitted_.predict(features)
 
     def _examples(self, sentences: Any, labels: Any) -> Examples:
-        tokens = self._tokens(sentences)
         labels = list(labels)
+        _refuse_missing(labels)
+        tokens = self._tokens(sentences)
         if len(tokens) != len(labels):
             raise ValueError(f"there are {len(tokens)} sentences and {len(labels)} labels")
         if labels and _is_list(labels[0]):
@@ -137,6 +140,14 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _tokens(self, sentences: Any) -> list[list[str]]:
         network = network_of(self.model, self.precision)
         return tokens_of(sentences, network.tokenizer(self.tokenizer))
+
+
+def _refuse_missing(labels: list[Any]) -> None:
+    """Raise FitError, with the number and the value, for a label that is or holds None or NaN."""
+    for number, label in enumerate(labels):
+        for each in label if _is_list(label) else [label]:
+            if str(each) in _MISSING and not isinstance(each, str):
+                raise FitError(f"label {number} is {label!r:.60}, expected no None and no NaN")
 
 
 def _by_text(labels: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, Final, Self
 
 import numpy as np
@@ -75,8 +76,11 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"pooling is {self.pooling!r}, expected mean or max")
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
-        if self.layers == "all":
-            raise ValueError("layers is 'all', expected top, average, sum, concat or a number")
+        is_used = self.mix is None and self.task is None
+        if is_used and (not isinstance(self.layers, str | Integral) or self.layers == "all"):
+            raise ValueError(
+                f"layers is {self.layers!r:.60}, expected top, average, sum, concat or a number"
+            )
         self.fitted_ = True
         return self
 

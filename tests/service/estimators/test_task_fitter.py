@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -116,5 +117,11 @@ def test_wrong_input_is_refused() -> None:
         clone(FITTER).fit(SENTENCES, ["x"])
     with pytest.raises(FitError, match="all 40 examples have the label 'x'"):
         clone(FITTER).fit(SENTENCES, ["x"] * 40)
+    for missing in (None, float("nan"), pd.NA):
+        with pytest.raises(FitError, match=r"^label 39 is (None|nan|<NA>), expected no None"):
+            clone(FITTER).fit(SENTENCES, [*LABELS[:39], missing])
+        for own in (missing, ["x", "x", "x", missing]):
+            with pytest.raises(FitError, match=r"^label 39 is .*, expected no None and no NaN"):
+                clone(FITTER).fit(SENTENCES, [*[["x"] * 4] * 39, own])
     with pytest.raises(FitError, match=r"dropout is 1\.0"):
         clone(FITTER).set_params(dropout=1.0).fit(SENTENCES, LABELS)

@@ -118,6 +118,7 @@ def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object],
     [
         ({"pooling": "none"}, "pooling is 'none', expected mean or max"),
         ({"layers": "all"}, "layers is 'all', expected top"),
+        ({"layers": [0, 2]}, r"layers is \[0, 2\], expected top"),
         ({"task": "ner"}, "task is of a server"),
         ({"mix": [1.0]}, "mix has 1 weights, this model takes 3"),
     ],
