@@ -160,8 +160,9 @@ class Encoder:
         It is computed in blocks of `block_steps` time steps and can stop after any step. An empty
         sentence is its two boundary tokens; an empty token is a token. With `bounded` the sentences
         keep their two boundary tokens. The vectors are written to `layers` (L + 1, N, 2P) where it
-        is given.
+        is given. Raises ValueError for a sentence that is a string: its letters are no tokens.
         """
+        _refuse_texts(sentences)
         with torch.inference_mode():
             if bounded:
                 (words, parts), lengths = self._with_boundaries(sentences)
@@ -199,8 +200,9 @@ class Encoder:
         """Map sentences to all layers with boundaries, from a state, and return the state after.
 
         As `Elmo.forward`: row r of the state is for the r-th sentence given; without a state every
-        sentence has the start state.
+        sentence has the start state. Raises ValueError for a sentence that is a string.
         """
+        _refuse_texts(sentences)
         with torch.inference_mode():
             (words, parts), lengths = self._with_boundaries(sentences)
             before = self.start.repeat(len(lengths)) if state is None else state
@@ -227,6 +229,15 @@ class Encoder:
         begin, end = self.alphabet.begin, self.alphabet.end
         words = [word for sentence in sentences for word in (begin, *sentence, end)]
         return self.words.encode(words), [len(sentence) + 2 for sentence in sentences]
+
+
+def _refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError for a sentence that is a string, whose items would be its letters."""
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            raise ValueError(
+                f"sentence {number} is the string {sentence!r:.60}; expected a list of its tokens"
+            )
 
 
 def _refuse_inexact(encoder: Encoder, elmo: Elmo) -> None:

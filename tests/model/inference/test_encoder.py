@@ -106,6 +106,17 @@ def test_the_token_embedder_is_not_in_memory_twice(elmo: Elmo) -> None:
     assert not torch.allclose(encoder.words.compute(["word"]), vectors, atol=1e-4)
 
 
+@pytest.mark.parametrize("call", ["embed", "encode", "encode_whole", "encode_from"])
+def test_a_text_is_refused_in_place_of_tokens(elmo: Elmo, call: str) -> None:
+    encode = getattr(Encoder.of(elmo), call)
+    with pytest.raises(ValueError, match=r"^sentence 0 is the string 'F'; expected a list of its"):
+        encode("First sentence .")
+    with pytest.raises(
+        ValueError, match=r"^sentence 1 is the string 'First sentence \.'; expected"
+    ):
+        encode([["a"], "First sentence ."])
+
+
 @pytest.mark.parametrize("precision", EVERY_PRECISION)
 def test_boundaries_change_no_bit(elmo: Elmo, precision: str) -> None:
     encoder = Encoder.of(elmo, precision)
