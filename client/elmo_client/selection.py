@@ -62,8 +62,8 @@ class Selection:
     def of(cls, **options: Unpack[EmbedOptions]) -> "Selection":
         """Check the options of a call.
 
-        Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`
-        or `mix` is of a wrong type. Values are checked by the server.
+        Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`,
+        `mix` or `dtype` is of a wrong type. Values are checked by the server.
         """
         layers, mix = options.get("layers"), options.get("mix")
         given = {"layers": layers, "task": options.get("task"), "mix": mix}
@@ -81,11 +81,13 @@ class Selection:
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
-        if options.get("normalize"):
-            members["normalize"] = True
+        if (normalize := options.get("normalize", False)) is not False:
+            members["normalize"] = normalize
         if (word_vectors := options.get("word_vectors")) is not None:
             members["word_vectors"] = word_vectors
         pooling, dtype = options.get("pooling", "none"), options.get("dtype", "float32")
+        if not isinstance(dtype, str):
+            raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"')
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
     def with_members(self, **members: Any) -> "Selection":

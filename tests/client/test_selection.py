@@ -36,6 +36,8 @@ def selected(**options: Any) -> Selection:
         ({"layers": "sum"}, {"layers": "sum"}, 5 * 8 * 4),
         ({"layers": "concat"}, {"layers": "concat"}, 5 * 3 * 8 * 4),
         ({"layers": "top", "normalize": True}, {"layers": "top", "normalize": True}, 5 * 8 * 4),
+        ({"normalize": "no"}, {"normalize": "no"}, 3 * 5 * 8 * 4),  # the server refuses it
+        ({"normalize": False}, {}, 3 * 5 * 8 * 4),
     ],
 )
 def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> None:
@@ -56,6 +58,7 @@ def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> N
             r'layers is True; expected "all", "top", "average", "sum", "concat", 1 or \[0, 2\]',
         ),
         ({"mix": "top"}, "mix is 'top'; expected one weight per layer"),
+        ({"dtype": np.float16}, r'dtype is .*float16.*; expected "float32" or "float16"'),
     ],
 )
 def test_options_that_exclude_each_other_or_have_a_wrong_type_are_refused(
