@@ -5,6 +5,8 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
+from types import UnionType
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
@@ -95,6 +97,11 @@ class Session:
         connect_seconds: float = _CONNECT_SECONDS,
     ) -> None:
         """Check the arguments; see `ClientOptions`. Raises CannotSend."""
+        _check_type("api_key", api_key, str | None, "a string")
+        _check_type("model", model, str | None, "a string")
+        _check_type("timeout_seconds", timeout_seconds, Real, "a number")
+        _check_type("patience_seconds", patience_seconds, Real, "a number")
+        _check_type("in_flight", in_flight, Integral, "a whole number")
         if in_flight < 1:
             raise CannotSend(f"in_flight is {in_flight}; expected at least 1")
         if not 0 < timeout_seconds < math.inf:
@@ -225,12 +232,19 @@ class Session:
         return error
 
 
+def _check_type(name: str, value: object, allowed: type | UnionType, expected: str) -> None:
+    """Raise CannotSend for a value of another type, which is not shown: it may be a key."""
+    if not isinstance(value, allowed):
+        raise CannotSend(f"{name} is of type {type(value).__name__}; expected {expected}")
+
+
 def _checked(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise CannotSend(f"{url!r:.80} is not a URL: {error}") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query:
+    is_address = parsed.scheme in ("http", "https") and (parsed.port or 0) < 65_536
+    if not is_address or not parsed.host or parsed.query:
         raise CannotSend(
             f"{url!r:.80} is not the URL of a server; expected one such as http://localhost:8000"
         )

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from elmo_client import (
@@ -293,12 +294,24 @@ def test_the_page_of_a_proxy_is_shown_in_part(client_class: Any, scripted: Scrip
 
 
 def test_invalid_arguments_are_refused(client_class: Any) -> None:
-    for url in ("127.0.0.1:8000", "ftp://a", "http://", "", "http://a/?b=c"):
+    for url in ("127.0.0.1:8000", "ftp://a", "http://", "", "http://a/?b=c", "http://a:99999"):
         with pytest.raises(CannotSend, match="is not"):
             client_class(url)
     for options in ({"in_flight": 0}, {"timeout_seconds": 0}, {"timeout_seconds": float("inf")}):
         with pytest.raises(CannotSend, match=next(iter(options))):
             client_class("http://127.0.0.1:9", **options)
+    option: dict[str, Any]
+    for option, expected in (
+        ({"timeout_seconds": "3"}, "timeout_seconds is of type str; expected a number"),
+        ({"patience_seconds": "3"}, "patience_seconds is of type str; expected a number"),
+        ({"in_flight": 2.5}, "in_flight is of type float; expected a whole number"),
+        ({"api_key": 5}, "api_key is of type int; expected a string"),
+        ({"model": 3}, "model is of type int; expected a string"),
+    ):
+        with pytest.raises(CannotSend, match=f"^{expected}$"):
+            client_class("http://127.0.0.1:9", **option)
+    with client_class("http://a", timeout_seconds=np.float32(3), in_flight=np.int64(2)):
+        pass  # numbers of NumPy are numbers
     for key in ("", "hunter two", "hunter\n", "húnter"):
         with pytest.raises(CannotSend) as error:
             client_class("http://127.0.0.1:9", api_key=key)
