@@ -36,6 +36,7 @@ from elmo_client.transport.requests import (
     Side,
     SubstituteOptions,
     check_sentences,
+    check_task_name,
     check_texts,
     checked_records,
     fit_body,
@@ -214,6 +215,7 @@ class AsyncClient:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
+        check_task_name(name)
         weights = listed("weights", weights, "one number per layer")
         task = Task(name, tuple(weights), gamma, layer_norm, description)
         body = json_bytes(asdict(task), f"task {name!r:.60}")
@@ -252,6 +254,7 @@ class AsyncClient:
         await self.close()
 
     async def _fit(self, name: str, body: bytes, model: str | None) -> AsyncJob:
+        check_task_name(name)
         # A second POST would be 409: it is not repeated if the first may have been processed.
         call = Call(
             "POST",

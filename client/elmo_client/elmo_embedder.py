@@ -23,7 +23,7 @@ from elmo_client.client import Client
 from elmo_client.errors import CannotSend
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
-from elmo_client.transport.requests import check_sentence, check_text
+from elmo_client.transport.requests import check_lines, check_sentence, check_text
 
 OutputFormat = LayerName
 
@@ -131,12 +131,13 @@ class ElmoEmbedder(SentenceEmbedder):
         """Write the vectors of lines of text to HDF5, in the layout of `allennlp elmo`.
 
         Tokens stand between white space. The file appears when it is complete, and replaces an
-        older one. `batch_size` is chosen by the server. Raises CannotSend for blank lines, and for
-        lines that cannot be the keys of one file.
+        older one. `batch_size` is chosen by the server. Raises CannotSend for the path of an input,
+        for blank lines, and for lines that cannot be the keys of one file.
         """
         if output_format not in LAYER_NAMES:
             names = ", ".join(LAYER_NAMES)
             raise CannotSend(f"output_format is {output_format!r}; expected one of {names}")
+        check_lines(input_file)
         lines = [line.strip() for line in input_file]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")

@@ -24,7 +24,13 @@ from elmo_client import CannotSend
 from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.transport.requests import check_sentence, check_sentences, check_text, check_texts
+from elmo_client.transport.requests import (
+    check_lines,
+    check_sentence,
+    check_sentences,
+    check_text,
+    check_texts,
+)
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
@@ -115,9 +121,10 @@ class ElmoEmbedder(SentenceEmbedder):
     ) -> None:
         """Write the vectors of lines of text to HDF5, as `elmo embed` and `allennlp elmo` do.
 
-        A file that exists is replaced. Raises FileError for blank lines and for an output that
-        cannot be written.
+        A file that exists is replaced. Raises CannotSend for the path of an input, FileError for
+        blank lines and for an output that cannot be written.
         """
+        check_lines(input_file)
         form = allennlp.variant(
             forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
         )
@@ -189,6 +196,8 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is not None:
+        if model == _ORIGINAL:
+            raise CannotSend(f"weight_file is {weight_file}; expected its options_file as well")
         return open_pair(model, weight_file, device=device)
     return open_network(model, progress=_logged, device=device)
 

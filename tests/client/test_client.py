@@ -107,6 +107,16 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         CannotSend,
         "positions is 1; expected a list of the numbers of tokens, such as [1, 4]",
     ),
+    "a name with a slash": (
+        lambda client: client.put_task("a/b", [0.5]),
+        CannotSend,
+        "the name of the task is 'a/b'; expected 1 to 64 of A-Z a-z 0-9 . _ -",
+    ),
+    "a fit without a name": (
+        lambda client: client.fit("", [], kind="token"),
+        CannotSend,
+        "the name of the task is ''; expected 1 to 64 of A-Z a-z 0-9 . _ -",
+    ),
     "one weight": (
         lambda client: client.put_task("mine", 0.5),
         CannotSend,

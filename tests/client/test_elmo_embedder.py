@@ -78,6 +78,10 @@ def test_embed_file_has_the_flags_of_allennlp(embedder: ElmoEmbedder, tmp_path: 
 
 def test_embed_file_refuses_before_it_writes(embedder: ElmoEmbedder, tmp_path: Path) -> None:
     wrong: Any = "best"
+    path: Any = tmp_path / "in.txt"
+    for name in (path, str(path)):
+        with pytest.raises(CannotSend, match=r"^input_file is .*; expected an open file"):
+            embedder.embed_file(name, tmp_path / "out.hdf5")
     with pytest.raises(CannotSend, match="there are no tokens in lines 2, 4"):
         embedder.embed_file(["a\n", "\n", "b\n", " "], tmp_path / "out.hdf5")
     with pytest.raises(CannotSend, match="output_format is 'best'; expected one of all, top"):

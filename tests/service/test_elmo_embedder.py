@@ -108,6 +108,10 @@ def test_embed_file_knows_the_flags(embedder: ElmoEmbedder, tmp_path: Path) -> N
         assert set(file) == {"0", "1"}
     with pytest.raises(FileError, match="no tokens in line 2 of 2"):
         embedder.embed_file(["a\n", "\n"], output)
+    with pytest.raises(CannotSend, match=r"^input_file is 'in\.txt'; expected an open file"):
+        embedder.embed_file("in.txt", output)
+    with h5py.File(output) as file:
+        assert set(file) == {"0", "1"}  # as it was
 
 
 def test_the_two_files_may_lie_anywhere(tmp_path: Path) -> None:
@@ -123,6 +127,8 @@ def test_the_two_files_may_lie_anywhere(tmp_path: Path) -> None:
 def test_arguments_that_exclude_each_other_are_refused() -> None:
     with pytest.raises(CannotSend, match="download both first"):
         ElmoEmbedder("https://example.org/options.json", "https://example.org/weights.hdf5")
+    with pytest.raises(CannotSend, match=r"weight_file is w\.hdf5; expected its options_file"):
+        ElmoEmbedder(weight_file="w.hdf5")
     with pytest.raises(CannotSend, match="keeps no state"):
         ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
 

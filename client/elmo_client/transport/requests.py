@@ -110,6 +110,21 @@ def check_texts(texts: object) -> None:
     check_several(texts, "texts", "a list of strings, such as one column of a table")
 
 
+def check_lines(lines: object) -> None:
+    """Raise CannotSend for a path, and for anything else that is neither an open file nor lines."""
+    check_several(lines, "input_file", "an open file, such as open(path), or a list of lines")
+
+
+def check_task_name(name: str) -> None:
+    """Raise CannotSend for a name whose path would be that of another route.
+
+    The server tells what is wrong with any other name.
+    """
+    if not name or "/" in name:
+        rule = "1 to 64 of A-Z a-z 0-9 . _ - and a letter or a digit first"
+        raise CannotSend(f"the name of the task is {name!r:.60}; expected {rule}")
+
+
 def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield pairs of an id and a sequence, as they come. Raises CannotSend for anything else."""
     check_several(records, "records", "pairs of an id and a sequence")
