@@ -139,5 +139,5 @@ def test_every_option_of_the_command_is_documented() -> None:
     text = (DOCS / "files.md").read_text(encoding="utf-8")
 
     for parameter in embed.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert re.search(rf"{parameter.opts[0]}\b", text), parameter.opts
