@@ -250,7 +250,7 @@ def _gates(
     """Yield the input products of time steps, which have a first position and rows.
 
     They are computed for `block` positions at once. A block ends anywhere, also within a step, so
-    that it has the rows of a fast product; the step is joined from both blocks.
+    that it has the rows of a fast product; the products of such a step are joined from two blocks.
     """
     before, gates = inputs, inputs  # from position `begin` to `first`, and from there to `end`
     begin, first, end = 0, 0, 0

@@ -32,9 +32,9 @@ from elmo_serve.workers.vectors import select, static_vectors, vectors_of
 Vectors = NDArray[Any]
 
 
-# 128 sentences of 26 tokens: a time step computes 128 rows at most at once, and takes a quarter
-# less time for each than with 40 (`python -m benchmarks.network`). A server's batches are smaller,
-# since clients wait for them.
+# 128 sentences of 26 tokens: a time step computes 128 rows at most at once, and takes a fifth less
+# time for each than with 40 (`python -m benchmarks.network TEXT --rows 40 128`). A server's batches
+# are smaller, since clients wait for them.
 _BATCH_TOKENS_CPU = 128 * 26
 
 

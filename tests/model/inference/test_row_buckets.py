@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmo_model.inference import row_buckets
 from elmo_model.inference.row_buckets import (
     ANY,
     IN_STEPS,
@@ -59,20 +58,21 @@ def test_a_number_of_threads_that_changes_bits_is_noticed() -> None:
 
 @pytest.mark.parametrize(("seconds_of_four", "left"), [(2.0, (1, 2, 4, 8)), (0.5, (4, 8))])
 def test_few_rows_are_filled_up_to_four_where_four_are_faster(
-    monkeypatch: pytest.MonkeyPatch, seconds_of_four: float, left: tuple[int, ...]
+    seconds_of_four: float, left: tuple[int, ...]
 ) -> None:
     now = [0.0]
 
     def compute(rows: int) -> None:
         now[0] += seconds_of_four if rows == 4 else 1.0
 
-    monkeypatch.setattr(row_buckets, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(row_buckets, "TRIALS", {})
-    counts = RowCounts((1, 2, 4, 8))
+    def counts() -> tuple[int, ...]:
+        key = ("four rows", left)
+        every = RowCounts((1, 2, 4, 8))
+        return without_slower(key, every, compute, 4, clock=lambda: now[0]).counts
 
-    assert without_slower("few rows", counts, compute, 4).counts == left
-    seconds_of_four = 1 / seconds_of_four
-    assert without_slower("few rows", counts, compute, 4).counts == left, "measured once"
+    assert counts() == left
+    ended = now[0]
+    assert counts() == left and now[0] == ended, "measured once"
 
 
 def test_parts_have_the_counts_and_give_all_rows() -> None:

@@ -183,17 +183,18 @@ async def test_queued_sentences_of_a_client_that_leaves_are_not_computed() -> No
         scope = dict(http_scope("/embed", content_type="application/json"))
         scope |= {"query_string": b"", "raw_path": b"/embed", "app": serving.app}
         asked = asyncio.ensure_future(serving.app(scope, receive, send))
-        await until(lambda: value(serving, "queue_sentences", **model) > 3_000)
+        given, queued = "batch_sentences_sum", "queue_sentences"
+        await until(lambda: sum(value(serving, n, **model) for n in (given, queued)) == 4_000)
         left.set()
         await asked
-        await until(lambda: value(serving, "queue_sentences", **model) == 0)
+        await until(lambda: value(serving, queued, **model) == 0)
         cancelled = value(serving, "cancelled_sentences_total", stage="queued", **model)
         serving.worker.open()
 
         assert cancelled > 3_000
         answered = await serving.client.post("/embed", json={"sentences": [["next"]]})
         assert answered.status_code == 200
-        assert value(serving, "batch_sentences_sum", **model) == 4_000 - cancelled + 1
+        assert value(serving, given, **model) == 4_000 - cancelled + 1
         labels = {"method": "POST", "route": "/embed", "status": "499"}
         assert value(serving, "http_requests_total", **labels) == 1
 
