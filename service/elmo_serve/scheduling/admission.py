@@ -23,6 +23,9 @@ _PLANNED_SHARE = 0.5
 is for estimates that are wrong and for requests that overtake. Raising it admits more requests of
 which more miss their deadline (`benchmarks.fairness`, goodput)."""
 
+_INTERACTIVE_SHARE = 0.5
+"""Least share of the workers that interactive requests have, whatever bulk is queued or running."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -46,7 +49,7 @@ class Admitted:
 
     tokens: Hold
     virtual_seconds_per_token: float
-    _others: tuple[Hold, ...]
+    _others: Sequence[Hold]
 
     def close(self) -> None:
         """Give back everything that is still held; a second call does nothing."""
@@ -73,6 +76,7 @@ class Admission:
         self._tokens = Budget(limits.queue_tokens)
         self._answers = Budget(limits.answer_bytes, self._note_idle)
         self._clients = ClientQuotas(limits.client_tokens)
+        self._interactive = {model: Budget() for model in backlogs}
 
     @property
     def requests(self) -> int:
@@ -121,8 +125,13 @@ class Admission:
         timeout_seconds: float,
         client: str = "",
         model: str | None = None,
+        *,
+        is_bulk: bool = False,
     ) -> Admitted:
         """Count a request with sentences of these lengths, or refuse it.
+
+        A request that `is_bulk`, or is larger than a batch, waits for all that is due before it, an
+        interactive one for other interactive ones alone.
 
         Raises:
             TooLarge: it never has room, or takes longer than its timeout by itself.
@@ -131,7 +140,8 @@ class Admission:
         """
         if timeout_seconds <= 0:
             raise DeadlineExceeded("The time was over before the sentences could be queued.")
-        backlog, cost = self._backlogs[model or self._default], cost_of(lengths)
+        model = model or self._default
+        backlog, cost = self._backlogs[model], cost_of(lengths)
         if cost > self._limits.queue_tokens:
             raise _too_large(cost, self._limits.queue_tokens, "(ELMO_MAX_QUEUE_TOKENS)")
         self._check_client(client, cost, backlog)
@@ -145,14 +155,22 @@ class Admission:
                 "allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or shorter "
                 "sentences."
             )
-        if (refusal := self.refusal(cost, timeout_seconds, model)) is not None:
+        refusal = self.refusal(cost, timeout_seconds, model, is_bulk=is_bulk)
+        if refusal is not None:
             raise refusal
         virtual_seconds_per_token = _virtual_duration(alone, timeout_seconds) / max(cost, 1)
-        others = (self._requests.hold(1), self._clients.hold(client, cost))
+        others = [self._requests.hold(1), self._clients.hold(client, cost)]
+        if (interactive := self._interactive_of(model, cost, is_bulk=is_bulk)) is not None:
+            others.append(interactive.hold(cost))
         return Admitted(self._tokens.hold(cost), virtual_seconds_per_token, others)
 
     def refusal(
-        self, cost: int, timeout_seconds: float, model: str | None = None
+        self,
+        cost: int,
+        timeout_seconds: float,
+        model: str | None = None,
+        *,
+        is_bulk: bool = False,
     ) -> Overloaded | None:
         """Return the reason why a request of `cost` tokens has no room now, or None.
 
@@ -160,7 +178,8 @@ class Admission:
         """
         if cost > self._limits.queue_tokens:
             return None
-        backlog = self._backlogs[model or self._default]
+        model = model or self._default
+        backlog = self._backlogs[model]
         if excess := self._tokens.excess(cost):
             return Overloaded(
                 f"{self.outstanding} of {self._limits.queue_tokens} tokens are queued; {cost} more "
@@ -169,7 +188,9 @@ class Admission:
             )
         alone = cost * backlog.seconds_per_token
         due = self._clock() + _virtual_duration(alone, timeout_seconds)
-        before = backlog.tokens_before(due)
+        interactive = self._interactive_of(model, cost, is_bulk=is_bulk)
+        most = math.inf if interactive is None else interactive.used / _INTERACTIVE_SHARE
+        before = min(backlog.tokens_before(due), most)
         wait = before * backlog.seconds_per_token
         planned = _PLANNED_SHARE * timeout_seconds
         if before and wait + alone > planned:
@@ -177,10 +198,15 @@ class Admission:
                 f"The queue is about {wait:.1f} s long, the request takes {alone:.1f} s and "
                 f"{timeout_seconds:g} s are allowed.",
                 retry_after=_retry_after(
-                    backlog, _tokens_until_in_time(backlog, cost, due, planned)
+                    backlog, _tokens_until_in_time(backlog, cost, due, planned, most)
                 ),
             )
         return None
+
+    def _interactive_of(self, model: str, cost: int, *, is_bulk: bool) -> Budget | None:
+        """Return the tokens of a model's interactive requests; None for a request of bulk."""
+        size = self._backlogs[model].pool.interactive_size
+        return None if is_bulk or cost > size else self._interactive[model]
 
     def _note_idle(self) -> None:
         if self.is_idle:
@@ -234,15 +260,17 @@ def _retry_after(backlog: Dispatcher, tokens: float) -> float:
     return min(tokens * backlog.seconds_per_token, _LONGEST_RETRY_SECONDS)
 
 
-def _tokens_until_in_time(backlog: Dispatcher, cost: int, due: float, planned: float) -> float:
+def _tokens_until_in_time(
+    backlog: Dispatcher, cost: int, due: float, planned: float, most: float
+) -> float:
     """Return the tokens to compute until a request would be done within `planned` seconds.
 
-    A later request is due later, so more of the queue is computed before it: the estimate starts
-    from its place now and grows until it holds.
+    A later request is due later, so more of the queue is computed before it, but never more than
+    `most` tokens: the estimate starts from its place now and grows until it holds.
     """
     tokens = 0.0
     for _ in range(10):
-        before = backlog.tokens_before(due + tokens * backlog.seconds_per_token)
+        before = min(backlog.tokens_before(due + tokens * backlog.seconds_per_token), most)
         needed = before + cost - planned / backlog.seconds_per_token
         if needed <= tokens:
             break

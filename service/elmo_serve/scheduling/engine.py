@@ -125,7 +125,9 @@ class Engine:
         dispatcher = self._dispatchers[model]
         is_over = asyncio.get_running_loop().create_future()
         try:
-            admitted = self.admission.admit(lengths, timeout_seconds, client, model)
+            admitted = self.admission.admit(
+                lengths, timeout_seconds, client, model, is_bulk=is_bulk
+            )
             request = Request(
                 sentences,
                 lengths,

@@ -148,6 +148,11 @@ class WorkerPool:
         reasons = (f"{slot.labels['device']}: {slot.reason}" for slot in self.slots)
         return self._fault or "; ".join(dict.fromkeys(reasons))
 
+    @property
+    def interactive_size(self) -> int:
+        """The tokens, boundaries included, up to which a request is interactive at every worker."""
+        return min((slot.budget for slot in self.slots), default=0)
+
     def free(self, queued_tokens: int) -> WorkerSlot | None:
         """Return the slot that should get the next batch, or None.
 

@@ -22,9 +22,14 @@ class FakeBacklog:
     is_measured: bool = True
     is_known: bool = True
     seconds_per_step: float = 0.0
+    interactive_size: int = 0
 
     @property
     def throughput(self) -> Self:
+        return self
+
+    @property
+    def pool(self) -> Self:
         return self
 
     def tokens_before(self, virtual_time: float) -> float:
@@ -94,6 +99,20 @@ def test_a_request_that_would_wait_too_long_is_refused_until_it_would_not() -> N
 
     backlog.before -= caught.value.retry_after / backlog.seconds_per_token
     assert admission.refusal(500, 6.0) is None
+
+
+def test_an_interactive_request_is_not_refused_for_the_bulk_that_it_overtakes() -> None:
+    """Interactive requests are given half of the workers, so 100 tokens of others take 0.2 s."""
+    admission = admission_of(FakeBacklog(before=900, interactive_size=100))
+    first = admission.admit([8] * 10, 0.3)
+    admission.admit([8] * 10, 0.8).close()
+    with pytest.raises(Overloaded, match=r"about 0\.2 s long"):
+        admission.admit([8] * 10, 0.5)
+    for cost, is_bulk in ((110, False), (100, True)):
+        assert admission.refusal(cost, 1.0, is_bulk=is_bulk) is not None
+    first.close()
+
+    assert admission.refusal(100, 0.5) is None
 
 
 def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -> None:
