@@ -18,6 +18,9 @@ from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.output import Output, Wanted
 from elmo_serve.workers.language import LanguageModel
 
+# Tokens that are mixed at once: the sums of more would take memory beside that of the layers.
+_MIXED_TOKENS = 4_096
+
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Result]
@@ -142,9 +145,8 @@ def select(
     product, with a row of weights for each token, and are then aligned if the model is aligned.
     """
     sentences = representations.sentences()
-    mixed = [i for i, output in enumerate(wanted) if output.weights is not None]
-    mixtures = _mixtures(network, [sentences[i] for i in mixed], [wanted[i] for i in mixed])
-    mixture_of = dict(zip(mixed, mixtures, strict=True))
+    mixed = {i: output for i, output in enumerate(wanted) if output.weights is not None}
+    mixture_of = _mixtures(network, representations, mixed)
     vectors = []
     for index, (layers, output) in enumerate(zip(sentences, wanted, strict=True)):
         if output.layers is None:
@@ -180,23 +182,31 @@ def on_host(vectors: Sequence[Tensor], dtypes: Sequence[str]) -> list[Tensor]:
     return host
 
 
-def _mixtures(network: Encoder, sentences: list[Tensor], wanted: list[Output]) -> list[Tensor]:
-    """Map the layers (L + 1, n, 2P) of each sentence to its mix (n, 2P)."""
-    if not sentences:
-        return []
-    layers = torch.cat(
-        [
-            layer_norm(layers) if output.layer_norm else layers
-            for layers, output in zip(sentences, wanted, strict=True)
-        ],
-        dim=1,
-    )
-    lengths = [sentence.shape[1] for sentence in sentences]
-    scalars = torch.tensor([output.weights for output in wanted], dtype=torch.float64)
-    gammas = torch.tensor([output.gamma for output in wanted], dtype=torch.float64)
+def _mixtures(
+    network: Encoder, representations: Representations, wanted: dict[int, Output]
+) -> dict[int, Tensor]:
+    """Map the numbers of sentences to their mixes (n, 2P)."""
+    if not wanted:
+        return {}
+    sentences = representations.sentences()
+    if len(wanted) == len(sentences) and not any(output.layer_norm for output in wanted.values()):
+        layers = representations.layers
+    else:
+        own = (
+            layer_norm(sentences[i]) if output.layer_norm else sentences[i]
+            for i, output in wanted.items()
+        )
+        layers = torch.cat(list(own), dim=1)
+    lengths = [representations.lengths[i] for i in wanted]
+    scalars = torch.tensor([output.weights for output in wanted.values()], dtype=torch.float64)
+    gammas = torch.tensor([output.gamma for output in wanted.values()], dtype=torch.float64)
     rows = (torch.softmax(scalars, 1) * gammas[:, None]).to(layers.device, layers.dtype)
     rows = rows.repeat_interleave(torch.tensor(lengths, device=layers.device), 0)
-    return list(torch.split(network.align(mix(layers, rows.T, 1.0)), lengths))
+    mixed = torch.empty_like(layers[0])
+    parts = (torch.split(each, _MIXED_TOKENS, dim=-2) for each in (layers, rows, mixed))
+    for part, weights, target in zip(*parts, strict=True):
+        target.copy_(network.align(mix(part, weights.T, 1.0)))
+    return dict(zip(wanted, torch.split(mixed, lengths), strict=True))
 
 
 def _stacked(layers: Tensor, numbers: tuple[int, ...]) -> Tensor:
