@@ -29,7 +29,7 @@ ALL = Output(layers=(0, 1, 2), stacked=True)
 MIX = Output(weights=(0.0, 0.0, 0.0), pooling="mean", dtype="float16")
 
 _USUAL = Timeouts()
-_MOST_TURNS = 10_000  # of the event loop, for something that needs some ten
+_MOST_TURNS = 100_000  # of the event loop, of 0.1 ms: ten seconds of real time for other processes
 
 
 @dataclass
