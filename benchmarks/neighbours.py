@@ -32,7 +32,7 @@ from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.neighbours.index import NeighbourIndex
 from elmo_model.neighbours.store import open_index
-from elmo_model.text.files import open_text
+from elmo_model.text.files import lines_of
 from tests.support.servers import running
 
 Query = tuple[list[str], int, NDArray[np.float32]]
@@ -46,11 +46,11 @@ _BLOCK: Final = 16_384  # tokens whose vectors are in memory at once for the exa
 def write_text(path: Path, tokens: int, target: Path) -> None:
     """Write the first lines of a text with so many tokens."""
     left = tokens
-    with open_text(path) as lines, target.open("w", encoding="utf-8") as out:
-        for line in lines:
+    with target.open("w", encoding="utf-8") as out:
+        for line in lines_of(path):
             if left <= 0:
                 break
-            out.write(line)
+            out.write(f"{line}\n")
             left -= len(line.split())
 
 
@@ -69,8 +69,7 @@ def index(text: Path, folder: Path, options: argparse.Namespace) -> None:
 def queries_of(path: Path, model: str, count: int) -> list[Query]:
     """Return random tokens of a text with their layers."""
     encoder, source = Encoder.of(open_model(model)), random.Random(0)
-    with open_text(path) as lines:
-        sentences = [line.split() for line in lines if 5 <= len(line.split()) <= 40]
+    sentences = [line.split() for line in lines_of(path) if 5 <= len(line.split()) <= 40]
     found = []
     for sentence in source.sample(sentences, min(count, len(sentences))):
         token = source.randrange(len(sentence))

@@ -22,6 +22,10 @@ class Place:
     token: int | None = None
 
 
+Side = tuple[Sequence[str], int | None]
+"""The tokens of a sentence, and the number of one of them; None for their mean."""
+
+
 @dataclass(frozen=True, slots=True)
 class Examples:
     """N labelled examples over some sentences.
@@ -71,42 +75,37 @@ class Examples:
     @classmethod
     def of_sentences(cls, labelled: Iterable[tuple[Sequence[str], str]]) -> "Examples":
         """Make one example of every sentence: the mean over its tokens."""
-        pairs = [(tuple(tokens), label) for tokens, label in labelled]
-        places = tuple((Place(number),) for number in range(len(pairs)))
-        labels = tuple(label for _, label in pairs)
-        return cls("sentence", tuple(tokens for tokens, _ in pairs), places, labels)
+        return cls._of("sentence", (([(tokens, None)], label) for tokens, label in labelled))
 
     @classmethod
     def of_words(cls, labelled: Iterable[tuple[Sequence[str], int, str]]) -> "Examples":
         """Make one example of one token of every sentence. Raises FitError for no such token."""
-        sentences, places, labels = [], [], []
-        for number, (tokens, token, label) in enumerate(labelled):
-            sentences.append(tuple(tokens))
-            places.append((_checked(Place(number, token), tokens),))
-            labels.append(label)
-        return cls("token", tuple(sentences), tuple(places), tuple(labels))
+        return cls._of("token", (([(tokens, token)], label) for tokens, token, label in labelled))
 
     @classmethod
-    def of_pairs(
-        cls,
-        labelled: Iterable[
-            tuple[tuple[Sequence[str], int | None], tuple[Sequence[str], int | None], str]
-        ],
-    ) -> "Examples":
+    def of_pairs(cls, labelled: Iterable[tuple[Side, Side, str]]) -> "Examples":
         """Make one example of every pair of sentences, or of one token in each of the two.
 
         Raises FitError for a token that a sentence lacks.
         """
+        return cls._of("pair", (([first, second], label) for first, second, label in labelled))
+
+    @classmethod
+    def _of(cls, kind: Kind, labelled: Iterable[tuple[Sequence[Side], str]]) -> "Examples":
         sentences: list[tuple[str, ...]] = []
         places, labels = [], []
-        for first, second, label in labelled:
-            both = []
-            for tokens, token in (first, second):
-                both.append(_checked(Place(len(sentences), token), tokens))
-                sentences.append(tuple(tokens))
-            places.append(tuple(both))
+        for sides, label in labelled:
+            for tokens, token in sides:
+                if token is not None and not 0 <= token < len(tokens):
+                    raise FitError(
+                        f"token {token} of a sentence of {len(tokens)} tokens: "
+                        f"{' '.join(tokens):.80}"
+                    )
+            first = len(sentences)
+            places.append(tuple(Place(first + i, token) for i, (_, token) in enumerate(sides)))
+            sentences += (tuple(tokens) for tokens, _ in sides)
             labels.append(label)
-        return cls("pair", tuple(sentences), tuple(places), tuple(labels))
+        return cls(kind, tuple(sentences), tuple(places), tuple(labels))
 
     def check(self, part: str) -> None:
         """Raise FitError where there is no example, or none of a second label to tell apart."""
@@ -125,11 +124,3 @@ class Examples:
         return Examples(
             self.kind, self.sentences, places, tuple(self.labels[number] for number in numbers)
         )
-
-
-def _checked(place: Place, tokens: Sequence[str]) -> Place:
-    if place.token is not None and not 0 <= place.token < len(tokens):
-        raise FitError(
-            f"token {place.token} of a sentence of {len(tokens)} tokens: {' '.join(tokens):.80}"
-        )
-    return place

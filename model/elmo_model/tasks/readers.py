@@ -9,15 +9,15 @@ blank lines between sentences.
 import csv
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_model.tasks.examples import Examples, FitError, Kind
+from elmo_model.tasks.examples import Examples, FitError, Kind, Side
 from elmo_model.text import conllu
-from elmo_model.text.files import open_text
+from elmo_model.text.files import lines_of
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
 
 _log = logging.getLogger(__name__)
@@ -140,8 +140,7 @@ def _is_table(path: Path, ending: str) -> bool:
         return True
     if ending != ".tsv":
         return False
-    with open_text(path) as lines:
-        return set(_WORD) <= set(next(lines, "").rstrip("\r\n").split("\t"))
+    return set(_WORD) <= set(next(lines_of(path), "").split("\t"))
 
 
 def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -154,33 +153,31 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
             f"{path}: label is {label!r:.40}, expected one of {', '.join(_CONLLU_COLUMNS)}"
         )
     column = _CONLLU_COLUMNS[label]
-    with open_text(path) as lines:
-        try:
-            for words in conllu.read(lines):
-                yield [word[conllu.FORM] for word in words], [word[column] for word in words]
-        except conllu.ConlluError as error:
-            raise FitError(f"{path}: {error}") from error
+    try:
+        for words in conllu.read(lines_of(path)):
+            yield [word[conllu.FORM] for word in words], [word[column] for word in words]
+    except conllu.ConlluError as error:
+        raise FitError(f"{path}: {error}") from error
 
 
 def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the first and the last column of each sentence: token and label."""
     tokens: list[str] = []
     labels: list[str] = []
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, 1):
-            fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
-            if not line.strip():
-                if tokens:
-                    yield tokens, labels
-                tokens, labels = [], []
-            elif len(fields) == 1 or not fields[0] or not fields[-1]:
-                raise FitError(
-                    f"{path}:{number}: found {line.strip()!r:.60}, expected a token, a TAB and its "
-                    "label, or a blank line"
-                )
-            elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
-                tokens.append(fields[0])
-                labels.append(fields[-1])
+    for number, line in enumerate(lines_of(path), 1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not line.strip():
+            if tokens:
+                yield tokens, labels
+            tokens, labels = [], []
+        elif len(fields) == 1 or not fields[0] or not fields[-1]:
+            raise FitError(
+                f"{path}:{number}: found {line.strip()!r:.60}, expected a token, a TAB and its "
+                "label, or a blank line"
+            )
+        elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
+            tokens.append(fields[0])
+            labels.append(fields[-1])
     if tokens:
         yield tokens, labels
 
@@ -192,35 +189,35 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise FitError(
             f"{path}: its name ends in {ending or 'nothing'}, expected .tsv, .csv or .jsonl"
         )
-    with open_text(path) as lines:
-        if ending == ".jsonl":
-            yield from _json_rows(path, lines)
-            return
-        csv.field_size_limit(_FIELD_CHARACTERS)
-        # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
-        if ending == ".tsv":
-            reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        else:
-            reader = csv.reader(lines)
-        rows = filter(None, reader)  # without blank lines
-        try:
-            head = next(rows, [])
-            for name in head:
-                if name and head.count(name) > 1:
-                    raise FitError(f"{path}:{reader.line_num}: has the column {name} twice")
-            for fields in rows:
-                if len(fields) != len(head):
-                    raise FitError(
-                        f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
-                        f"{len(head)}: {', '.join(head)}"
-                    )
-                yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
-        except csv.Error as error:
-            raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
+    if ending == ".jsonl":
+        yield from _json_rows(path)
+        return
+    lines = (f"{line}\n" for line in lines_of(path))  # a field in quotes may hold line ends
+    csv.field_size_limit(_FIELD_CHARACTERS)
+    # A quote in a .tsv is a character of the text; in a .csv it encloses a field.
+    if ending == ".tsv":
+        reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(lines)
+    rows = filter(None, reader)  # without blank lines
+    try:
+        head = next(rows, [])
+        for name in head:
+            if name and head.count(name) > 1:
+                raise FitError(f"{path}:{reader.line_num}: has the column {name} twice")
+        for fields in rows:
+            if len(fields) != len(head):
+                raise FitError(
+                    f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
+                    f"{len(head)}: {', '.join(head)}"
+                )
+            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
+    except csv.Error as error:
+        raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
 
 
-def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[Row]:
-    for number, line in enumerate(lines, 1):
+def _json_rows(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         try:
@@ -245,10 +242,8 @@ def _sentence(row: Row, label: str, tokenize: Tokenize) -> tuple[list[str], str]
     return tokens, row.label(label)
 
 
-def _pair(
-    row: Row, label: str, tokenize: Tokenize
-) -> tuple[tuple[list[str], int | None], tuple[list[str], int | None], str]:
-    sides: list[tuple[list[str], int | None]] = []
+def _pair(row: Row, label: str, tokenize: Tokenize) -> tuple[Side, Side, str]:
+    sides: list[Side] = []
     for number in (1, 2):
         text, index = f"text{number}", f"index{number}"
         if text in row:
@@ -256,5 +251,4 @@ def _pair(
         else:
             tokens = row.field(f"sentence{number}", text).split()
         sides.append((tokens, row.token(index, tokens) if index in row else None))
-    first, second = sides
-    return first, second, row.label(label)
+    return sides[0], sides[1], row.label(label)

@@ -18,9 +18,10 @@ from elmo_model.files.locks import locked_file
 from elmo_model.files.system_calls import keep_freed_memory, usable_cores
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
+from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.language_model import LanguageModel
-from elmo_model.training.options import CommandError, TrainOptions
+from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.run import Folder, language_model, trained_model
@@ -52,7 +53,7 @@ def train(options: TrainOptions) -> int:
         vocabulary = _vocabulary(options, corpus)
         plan = options.plan(corpus, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
-            raise CommandError(
+            raise TrainingError(
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
                 f"processes"
             )
@@ -91,7 +92,7 @@ def perplexity(
     try:
         served = per_token(model, vocabulary, islice(every, sentences), on_step)
     except ValueError as error:
-        raise CommandError(f"{', '.join(text)}: {error}") from error
+        raise TrainingError(f"{', '.join(text)}: {error}") from error
     carried = _bilm_tf(model, vocabulary, shards, rows, on_step) if sentences is None else None
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
@@ -115,20 +116,20 @@ def _bilm_tf(
         try:
             return bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
         except ValueError as error:
-            raise CommandError(f"--rows: {error}") from error
+            raise TrainingError(f"--rows: {error}") from error
 
 
 def _lock(run: Path, stack: ExitStack) -> None:
     """Make the folder of a run; no other command trains in it until the end of `stack`.
 
-    Raises CommandError where another one does.
+    Raises TrainingError where another one does.
     """
     run.mkdir(parents=True, exist_ok=True)
     try:
         # On NFS only a file that is open for writing can be locked, and no folder.
         stack.enter_context(locked_file(run / ".lock", attempts=1))
     except BlockingIOError:
-        raise CommandError(
+        raise TrainingError(
             f"{run}: another elmo train writes this run; wait for its end, or name another folder"
         ) from None
 

@@ -16,10 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import publish
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
-from elmo_model.text.files import open_text
+from elmo_model.text.files import lines_of
+from elmo_model.training import TrainingError
 from elmo_model.training.vocabulary import Vocabulary
 from elmo_model.validation import parsed
 
@@ -30,10 +30,6 @@ _FILES = frozenset({"corpus.json", "counts.i64", "lengths.i32", "tokens.i32", "w
 """The files of an encoded corpus: a folder with any other file is never replaced."""
 
 Ids = NDArray[np.int64]
-
-
-class CorpusError(ElmoError):
-    """Text that cannot be read or is empty; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map a folder that `encode` wrote. Raises CorpusError if it is incomplete."""
+        """Map a folder that `encode` wrote. Raises TrainingError if it is incomplete."""
         shards = _about(folder).shards
         try:
             lengths = np.fromfile(folder / "lengths.i32", dtype=np.int32)
@@ -86,43 +82,41 @@ class Corpus:
             counts = np.fromfile(folder / "counts.i64", dtype=np.int64)
             tokens = np.memmap(folder / "tokens.i32", dtype=np.int32, mode="r")
         except (OSError, ValueError) as error:
-            raise CorpusError(f"{folder}: is no encoded corpus: {error}") from error
+            raise TrainingError(f"{folder}: is no encoded corpus: {error}") from error
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         if starts[-1] != len(tokens) or len(words) != len(counts):
-            raise CorpusError(f"{folder}: holds {len(tokens):,} tokens, expected {starts[-1]:,}")
+            raise TrainingError(f"{folder}: holds {len(tokens):,} tokens, expected {starts[-1]:,}")
         return cls(tokens, starts, tuple(words), counts, shards)
 
 
 def find_shards(patterns: Sequence[str]) -> list[Path]:
     """Return the files that match the paths and patterns of `glob`, each once, sorted by name.
 
-    `**` stands for any folders. Raises CorpusError for a folder, and for a pattern without a match.
+    `**` stands for any folders. Raises TrainingError for a folder, and for a pattern that matches
+    no file.
     """
     found: set[Path] = set()
     for pattern in patterns:
         path = Path(pattern)
         if path.is_dir():
-            raise CorpusError(
+            raise TrainingError(
                 f"{path}: is a folder, expected files of text, such as '{path / '*.txt'}'"
             )
         matches = glob(pattern, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute one
         files = [match for match in (path, *map(Path, matches)) if match.is_file()]
         if not files:
-            raise CorpusError(f"{pattern}: no such file, expected text in one sentence a line")
+            raise TrainingError(f"{pattern}: no such file, expected text in one sentence a line")
         found.update(file.resolve() for file in files)
     return sorted(found)
 
 
 def sentences_of(path: Path) -> Iterator[list[str]]:
-    """Yield the sentences of a text file: one per line, tokens separated by white space.
+    """Return the sentences of a text file: one per line, tokens separated by white space.
 
     Reads plain text, .gz, .xz and .bz2; skips lines without a token. Raises TextError for text that
     is not UTF-8 or an incomplete file.
     """
-    with open_text(path) as lines:
-        for line in lines:
-            if words := line.split():
-                yield words
+    return filter(None, map(str.split, lines_of(path)))
 
 
 def encode(
@@ -131,8 +125,8 @@ def encode(
     """Encode text into `folder`, unless that holds it already, and map it.
 
     Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
-    is called after every shard. Raises CorpusError or TextError for text that cannot be read, and
-    CorpusError for a folder that holds anything else than an encoded corpus.
+    is called after every shard. Raises TrainingError or TextError for text that cannot be read, and
+    TrainingError for a folder that holds anything else than an encoded corpus.
     """
     if (known := _encoded(shards, folder)) is not None:
         return known
@@ -191,16 +185,16 @@ def _about(folder: Path) -> "_About":
     try:
         return parsed(_About, (folder / "corpus.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CorpusError(f"{folder}: corpus.json is of no encoded corpus: {error}") from error
+        raise TrainingError(f"{folder}: corpus.json is of no encoded corpus: {error}") from error
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Raise CorpusError where an encoded corpus would take the place of files of the user."""
+    """Raise TrainingError where an encoded corpus would take the place of files of the user."""
     if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"{folder}: is a file, expected a folder for the encoded text")
+        raise TrainingError(f"{folder}: is a file, expected a folder for the encoded text")
     names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
     if foreign := next((name for name in names if name not in _FILES), None):
-        raise CorpusError(
+        raise TrainingError(
             f"{folder}: holds {foreign!r}, expected an encoded corpus, or a folder that is empty "
             "or missing: the encoded text takes its place"
         )
@@ -240,7 +234,7 @@ def _read_shard(path: Path, stem: Path) -> _Part:
     with stem.with_suffix(".lengths").open("wb") as lengths_file:
         lengths.tofile(lengths_file)
     if not lengths:
-        raise CorpusError(f"{path}: holds no sentence")
+        raise TrainingError(f"{path}: holds no sentence")
     counts = np.zeros(len(lexicon), dtype=np.int64)
     for block in _blocks(stem):
         counts += np.bincount(block, minlength=len(lexicon))

@@ -10,22 +10,18 @@ from torch import nn
 
 from elmo_model.checkpoints import CheckpointError, allennlp, native, softmax
 from elmo_model.checkpoints.checkpoint import revision
-from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import find_softmax, open_model
 from elmo_model.network.config import ElmoConfig
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
+from elmo_model.training import TrainingError
 from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.recipe import Recipe
 from elmo_model.training.sampled_softmax import Softmax
 from elmo_model.training.snapshot import Snapshot, latest, step_of
 from elmo_model.training.vocabulary import Vocabulary
-
-
-class RunError(ElmoError):
-    """A run that cannot be started or continued; the message names the key and both values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +92,14 @@ class Folder:
         """Write the plan of a new run, or check that the run in this folder has the same plan.
 
         The name may change, and where the schedule has no fixed end the number of steps, though
-        not below the steps that are done. Raises RunError for a run with another plan.
+        not below the steps that are done. Raises TrainingError for a run with another plan.
         """
         if self.plan.exists():
             self._check(plan)
             if Vocabulary.read(self.vocabulary) != vocabulary:
-                raise RunError(f"{self.vocabulary}: holds other words than this text and size give")
+                raise TrainingError(
+                    f"{self.vocabulary}: holds other words than this text and size give"
+                )
         else:
             self.path.mkdir(parents=True, exist_ok=True)
             vocabulary.write(self.vocabulary)
@@ -114,7 +112,7 @@ class Folder:
         path = latest(self.snapshots)
         done = 0 if path is None else step_of(path)
         if plan.steps < done:
-            raise RunError(
+            raise TrainingError(
                 f"{self.path}: the run here has done {done} steps, found --steps {plan.steps}; "
                 f"expected {done} or more"
             )
@@ -123,20 +121,24 @@ class Folder:
         for key, value in given.items():
             if known.get(key) != value:
                 hint = "; a run with --schedule constant-decay can be lengthened"
-                raise RunError(
+                raise TrainingError(
                     f"{self.path}: the run here has {key} {known.get(key)!r:.80}, found "
                     f"{value!r:.80}; expected the same, or another folder"
                     f"{hint if key == 'steps' else ''}"
                 )
 
     def read_plan(self) -> Plan:
-        """Read the plan of the run in this folder. Raises RunError if there is none."""
+        """Read the plan of the run in this folder. Raises TrainingError if there is none."""
         if not self.plan.is_file():
-            raise RunError(f"{self.path}: holds no run, expected the folder of a run of elmo train")
+            raise TrainingError(
+                f"{self.path}: holds no run, expected the folder of a run of elmo train"
+            )
         try:
             return Plan.from_dict(json.loads(self.plan.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self.path}: holds no run that this version reads: {error}") from error
+            raise TrainingError(
+                f"{self.path}: holds no run that this version reads: {error}"
+            ) from error
 
     def export(self, model: LanguageModel, plan: Plan, vocabulary: Vocabulary) -> None:
         """Write the network as model.safetensors, for serving, and as the published pair.
@@ -173,11 +175,11 @@ def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
 
 
 def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
-    """Return the language model of a run's last snapshot. Raises RunError if there is none."""
+    """Return the language model of a run's last snapshot. Raises TrainingError if there is none."""
     plan = folder.read_plan()
     path = latest(folder.snapshots)
     if path is None:
-        raise RunError(f"{folder.path}: holds no snapshot yet")
+        raise TrainingError(f"{folder.path}: holds no snapshot yet")
     model = _empty_model(plan)
     model.load_state_dict(Snapshot.read(path).model)
     return model.eval(), Vocabulary.read(folder.vocabulary)
@@ -201,7 +203,7 @@ def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
 def _empty_model(plan: Plan) -> LanguageModel:
     config, dropout = plan.config, plan.recipe.dropout
     if config.char_cnn is None:
-        raise RunError("char_cnn is missing, expected a network that reads characters")
+        raise TrainingError("char_cnn is missing, expected a network that reads characters")
     with torch.device("meta"):
         elmo = Elmo(
             config,

@@ -1,24 +1,22 @@
 """Snapshots: everything a run needs to continue as if it had never stopped."""
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from elmo_model.errors import ElmoError
 from elmo_model.files.atomic import replacing
 from elmo_model.network.state import State
+from elmo_model.training import TrainingError
 from elmo_model.training.row_stream import Cursor
 
 _VERSION = 1
 _KEPT = 2  # snapshots in a folder: should the last one be damaged, the one before is there
 
-
-class SnapshotError(ElmoError):
-    """A snapshot that cannot be read; the message names the file, found and expected."""
+_ARRAYS = ("places", "left")  # of a cursor: tensors in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,7 @@ class Snapshot:
             "h": self.state.h,
             "c": self.state.c,
             "cursors": [
-                {
-                    "cycle": cursor.cycle,
-                    "taken": cursor.taken,
-                    "places": torch.from_numpy(cursor.places),
-                    "left": torch.from_numpy(cursor.left),
-                }
+                asdict(cursor) | {name: torch.from_numpy(getattr(cursor, name)) for name in _ARRAYS}
                 for cursor in self.cursors
             ],
         }
@@ -77,20 +70,20 @@ class Snapshot:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file. Raises SnapshotError for a damaged file or another format."""
+        """Read a file. Raises TrainingError for a damaged file or another format."""
         try:
             # weights_only unpickles nothing but tensors and plain values
             content = torch.load(path, map_location="cpu", weights_only=True)
         except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-            raise SnapshotError(f"{path}: is damaged or no snapshot: {error}") from error
+            raise TrainingError(f"{path}: is damaged or no snapshot: {error}") from error
         version = content.get("version") if isinstance(content, dict) else None
         if version != _VERSION:
-            raise SnapshotError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
+            raise TrainingError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
         try:
             return cls._of(content)
         except (KeyError, TypeError) as error:
             fault = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-            raise SnapshotError(f"{path}: is damaged or no snapshot: {fault}") from error
+            raise TrainingError(f"{path}: is damaged or no snapshot: {fault}") from error
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Self:
@@ -102,12 +95,7 @@ class Snapshot:
             content["optimiser"],
             State(content["h"], content["c"]),
             tuple(
-                Cursor(
-                    cursor["cycle"],
-                    cursor["taken"],
-                    cursor["places"].numpy(),
-                    cursor["left"].numpy(),
-                )
+                Cursor(**cursor | {name: cursor[name].numpy() for name in _ARRAYS})
                 for cursor in content["cursors"]
             ),
         )

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from elmo_model.errors import ElmoError
 from elmo_model.network.bilm import BiLM
 from elmo_model.network.elmo import Elmo
 from elmo_model.network.state import State
 from elmo_model.progress import Display, display
 from elmo_model.tasks.evaluation.stability import BAR, largest_change
+from elmo_model.training import TrainingError
 from elmo_model.training.batches import Batch, Batches, CharacterTable, prefetched
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.fused_loop import use_fused_loop
@@ -32,10 +32,6 @@ from elmo_model.training.vocabulary import Vocabulary
 # more padding: on a CPU the characters should stay in the cache, on a GPU launches cost more.
 _CHUNK = {"cpu": 8192, "cuda": 1 << 17}
 _AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each costs a round trip
-
-
-class TrainingError(ElmoError):
-    """A run whose loss is not finite; the message names the step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from elmo_model.network.elmo import Elmo
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.alphabets import WordVocabulary
 from elmo_model.text.alphabets.vocabulary import BEGIN, END, UNKNOWN
-from elmo_model.text.files import open_text
+from elmo_model.text.files import lines_of
 from elmo_model.word_vectors.formats import WordVectorsError, tensors_of
 
 _BATCH = 1_024
@@ -72,15 +72,13 @@ def _words(text: Sequence[Path], vocabulary: Path | None, elmo: Elmo) -> Iterato
     if text:
         counts: Counter[str] = Counter()
         for path in text:
-            with open_text(path) as lines:
-                for line in lines:
-                    counts.update(line.split())
+            for line in lines_of(path):
+                counts.update(line.split())
         yield from (
             word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         )
     elif vocabulary is not None:
-        with open_text(vocabulary) as lines:
-            yield from (line.rstrip("\r\n") for line in lines)
+        yield from lines_of(vocabulary)
     elif isinstance(elmo.alphabet, WordVocabulary):
         yield from elmo.alphabet.words
 

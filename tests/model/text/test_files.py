@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_model.text.files import TextError, numbered_lines, open_text
+from elmo_model.text.files import TextError, lines_of, numbered_lines
 
 TEXT = "Ein Satz .\nzwei\u2028Zeilen\r\n東京\n"
 
@@ -34,8 +34,7 @@ def broken_stream() -> bytes:
 )
 def test_lines_end_at_newlines_alone(tmp_path: Path, name: str, compress: type) -> None:
     (tmp_path / name).write_bytes(compress(TEXT.encode()))
-    with open_text(tmp_path / name) as lines:
-        assert list(lines) == ["Ein Satz .\n", "zwei\u2028Zeilen\r\n", "東京\n"]
+    assert list(lines_of(tmp_path / name)) == ["Ein Satz .", "zwei\u2028Zeilen", "東京"]
 
 
 @pytest.mark.parametrize(
@@ -53,33 +52,16 @@ def test_an_error_names_the_file(tmp_path: Path, name: str, content: bytes | Non
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    with (
-        pytest.raises(TextError, match=f"{name}: cannot be read as text"),
-        open_text(path) as lines,
-    ):
-        list(lines)
-
     with pytest.raises(TextError, match=name):
-        list(numbered_lines(path))
+        list(lines_of(path))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffa\n\ufeffb\n".encode())
 
-    with open_text(path) as lines:
-        assert list(lines) == ["a\n", "\ufeffb\n"]
     assert [(number, text) for number, _, text in numbered_lines(path)] == [
         (1, "a"),
         (2, "\ufeffb"),
     ]
     assert sum(len(line) for _, line, _ in numbered_lines(path)) == path.stat().st_size
-
-
-def test_an_error_of_the_caller_is_its_own(tmp_path: Path) -> None:
-    """It may be that of a full disk under a file that the caller writes."""
-    path = tmp_path / "a.txt"
-    path.write_text(TEXT)
-    with pytest.raises(OSError, match="of the caller"), open_text(path) as lines:
-        next(lines)
-        raise OSError("of the caller")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from elmo_model.text.files import TextError
-from elmo_model.training.corpus import Corpus, CorpusError, encode, find_shards, sentences_of
+from elmo_model.training import TrainingError
+from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 
 TEXT = "The cat sat .\n\n  a  naïve\tcat \n東京 <UNK> cat .\n"
 SENTENCES = [["The", "cat", "sat", "."], ["a", "naïve", "cat"], ["東京", "<UNK>", "cat", "."]]
@@ -65,7 +66,7 @@ def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
 def test_a_folder_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     shards(tmp_path / "text")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CorpusError, match=r"is a folder, expected files .* '.*\*\.txt'"):
+    with pytest.raises(TrainingError, match=r"is a folder, expected files .* '.*\*\.txt'"):
         find_shards([pattern])
 
 
@@ -80,18 +81,18 @@ def test_a_pattern_finds_files_alone(
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"nothing\*: no such file"):
+    with pytest.raises(TrainingError, match=r"nothing\*: no such file"):
         find_shards([str(tmp_path / "nothing*")])
     cut = tmp_path / "cut.txt.xz"
     cut.write_bytes(lzma.compress(TEXT.encode())[:-20])
-    with pytest.raises(TextError, match=r"cut\.txt\.xz: cannot be read"):
+    with pytest.raises(TextError, match=r"cut\.txt\.xz, after line 4: cannot be read"):
         list(sentences_of(cut))
     latin = tmp_path / "latin.txt"
     latin.write_bytes("naïve".encode("latin-1"))
     with pytest.raises(TextError, match=r"latin\.txt"):
         encode([latin], tmp_path / "corpus", 1, lambda _: None)
     (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(CorpusError, match="holds no sentence"):
+    with pytest.raises(TrainingError, match="holds no sentence"):
         encode([tmp_path / "empty.txt"], tmp_path / "corpus", 1, lambda _: None)
     assert not (tmp_path / "corpus").exists()
 
@@ -99,12 +100,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"shards": [1]}'])
 def test_a_folder_of_the_user_is_refused_and_kept(tmp_path: Path, content: str) -> None:
     files = shards(tmp_path / "text")
-    with pytest.raises(CorpusError, match=r"text: holds 'a\.txt', expected an encoded corpus"):
+    with pytest.raises(TrainingError, match=r"text: holds 'a\.txt', expected an encoded corpus"):
         encode(files, tmp_path / "text", 1, lambda _: None)
-    with pytest.raises(CorpusError, match=r"a\.txt: is a file, expected a folder"):
+    with pytest.raises(TrainingError, match=r"a\.txt: is a file, expected a folder"):
         encode(files, files[0], 1, lambda _: None)
     (tmp_path / "text" / "corpus.json").write_text(content)
-    with pytest.raises(CorpusError, match=r"text: corpus\.json is of no encoded corpus"):
+    with pytest.raises(TrainingError, match=r"text: corpus\.json is of no encoded corpus"):
         encode(files, tmp_path / "text", 1, lambda _: None)
     assert list(sentences_of(files[0])) == SENTENCES
 
@@ -115,10 +116,10 @@ def test_a_damaged_corpus_is_refused(tmp_path: Path) -> None:
     whole = about.read_text()
     for content in ("[]", "{}", '{"shards": 1}', '{"shards": [{"name": "a.txt"}]}'):
         about.write_text(content)
-        with pytest.raises(CorpusError, match=r"corpus: corpus\.json is of no encoded corpus"):
+        with pytest.raises(TrainingError, match=r"corpus: corpus\.json is of no encoded corpus"):
             Corpus.open(tmp_path / "corpus")
     about.write_text(whole)
     tokens = tmp_path / "corpus" / "tokens.i32"
     np.fromfile(tokens, dtype=np.int32)[:-1].tofile(tokens)
-    with pytest.raises(CorpusError, match="expected"):
+    with pytest.raises(TrainingError, match="expected"):
         Corpus.open(tmp_path / "corpus")

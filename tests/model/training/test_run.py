@@ -13,10 +13,11 @@ import torch
 from elmo_model.checkpoints import load
 from elmo_model.errors import ElmoError
 from elmo_model.network.state import State
+from elmo_model.training import TrainingError
 from elmo_model.training.command import TrainOptions, train
 from elmo_model.training.log import Figures, Log, log_line, read
-from elmo_model.training.run import Folder, Plan, RunError, trained_model
-from elmo_model.training.snapshot import Snapshot, SnapshotError, latest, step_of
+from elmo_model.training.run import Folder, Plan, trained_model
+from elmo_model.training.snapshot import Snapshot, latest, step_of
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
 from tests.support.corpora import corpus_of
@@ -86,13 +87,13 @@ def test_a_folder_without_a_run_or_a_snapshot_is_refused(
     whole: TrainOptions, tmp_path: Path
 ) -> None:
     for path in (tmp_path, tmp_path / "model.safetensors"):
-        with pytest.raises(RunError, match="expected the folder of a run of elmo train"):
+        with pytest.raises(TrainingError, match="expected the folder of a run of elmo train"):
             Folder(path).read_plan()
     (tmp_path / "run.json").write_text('{"name": "run"}')
-    with pytest.raises(RunError, match="holds no run that this version reads"):
+    with pytest.raises(TrainingError, match="holds no run that this version reads"):
         Folder(tmp_path).read_plan()
     shutil.copy(whole.run / "run.json", tmp_path)
-    with pytest.raises(RunError, match="holds no snapshot yet"):
+    with pytest.raises(TrainingError, match="holds no snapshot yet"):
         trained_model(Folder(tmp_path))
 
 
@@ -128,10 +129,10 @@ def test_the_last_two_are_kept_and_a_damaged_one_is_refused(copied: TrainOptions
     path = last_snapshot(copied.run)
     assert sorted(p.stem for p in path.parent.iterdir()) == ["000000008", "000000012"]
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(SnapshotError, match="damaged or no snapshot"):
+    with pytest.raises(TrainingError, match="damaged or no snapshot"):
         Snapshot.read(path)
     torch.save({"version": 0}, path)
-    with pytest.raises(SnapshotError, match="version is 0, expected 1"):
+    with pytest.raises(TrainingError, match="version is 0, expected 1"):
         Snapshot.read(path)
 
 
@@ -143,7 +144,7 @@ def test_a_snapshot_without_a_part_is_refused(tmp_path: Path, change: dict[str, 
     assert path is not None
     content = {**torch.load(path, weights_only=True), **change}
     torch.save({key: value for key, value in content.items() if value is not ...}, path)
-    with pytest.raises(SnapshotError, match=r"000000003\.pt: is damaged or no snapshot: lacks '"):
+    with pytest.raises(TrainingError, match=r"000000003\.pt: is damaged or no snapshot: lacks '"):
         Snapshot.read(path)
 
 

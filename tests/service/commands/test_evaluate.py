@@ -15,7 +15,7 @@ from tests.support.command_line import elmo
         ([], "no test set is given, expected --pos-train and --pos-test, ", 2),
         (["--pos-train", "x"], "--pos-train and --pos-test are given together or not at all", 2),
         (["--senses", "--device", "gpu"], "there is no gpu; there is ", 1),
-        (["--wic", "nowhere.tsv"], "nowhere.tsv: cannot be read as text", 1),
+        (["--wic", "nowhere.tsv"], "nowhere.tsv: cannot be read", 1),
     ],
 )
 def test_a_wrong_selection_is_one_line(options: list[str], message: str, code: int) -> None:

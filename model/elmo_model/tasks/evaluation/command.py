@@ -41,8 +41,8 @@ class EvaluateOptions:
 def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     """Score a model on the given test sets; return the table, or one JSON object.
 
-    Raises SelectionError for options, EvaluationError for test sets, FitError for a line of a set,
-    CheckpointError for the model, TextError for files that are not text.
+    Raises SelectionError for options, FitError for test sets and their lines, CheckpointError for
+    the model, TextError for files that are not text.
     """
     _check(options)
     on_step(f"Reading {options.model}")

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
-from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.evaluation.score import Score, percent
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import Features, FeaturesOf
 from elmo_model.tasks.readers import read_conllu
 
@@ -81,7 +81,7 @@ def tagging(
     """Score each layer by the tags that the probe gets right.
 
     `column` is upos or xpos, `limit` keeps the first sentences of both files. A tag that training
-    lacks counts as wrong. Raises EvaluationError for a file without words, and what `read_conllu`
+    lacks counts as wrong. Raises FitError for a file without words, and what `read_conllu`
     raises.
     """
     training, testing = (
@@ -89,7 +89,7 @@ def tagging(
     )
     for path, examples in ((train, training), (test, testing)):
         if not len(examples):
-            raise EvaluationError(f"{path}: holds no tagged sentence")
+            raise FitError(f"{path}: holds no tagged sentence")
     with features_of(training) as known, features_of(testing) as asked:
         layers = tuple(
             percent(right(known, asked, layer, predictions), len(testing))

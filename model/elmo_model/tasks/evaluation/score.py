@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from elmo_model.errors import ElmoError
 
 
-class EvaluationError(ElmoError):
-    """An unusable test set. One line, which names the file."""
-
-
 class SelectionError(ElmoError):
     """Wrong options. One line, which names them."""
 

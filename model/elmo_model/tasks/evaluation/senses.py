@@ -20,8 +20,8 @@ from elmo_model.tasks.evaluation.probe import (
     predictions,
     right,
 )
-from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
-from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.evaluation.score import Score, percent
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_rows
 
@@ -43,7 +43,7 @@ def homographs(features_of: FeaturesOf, train: Path, test: Path, limit: int | No
     """Score each layer by the nearest centroid of a sense and by a linear probe for each word.
 
     A sense or word that training lacks counts as wrong. `limit` keeps the first uses of each word.
-    Raises EvaluationError for a table without uses, and what `read_uses` raises.
+    Raises FitError for a table without uses, and what `read_uses` raises.
     """
     (training, known), (testing, words) = (_read(path, limit) for path in (train, test))
     usual = most_frequent(known, training.labels)
@@ -92,7 +92,7 @@ def _read(path: Path, limit: int | None) -> Uses:
     """Return the first `limit` uses of each word."""
     examples, words = read_uses(path)
     if not words:
-        raise EvaluationError(f"{path}: holds no use of a word")
+        raise FitError(f"{path}: holds no use of a word")
     kept = [row for rows in rows_of(words).values() for row in islice(rows, limit)]
     return examples.take(kept), [words[row] for row in kept]
 

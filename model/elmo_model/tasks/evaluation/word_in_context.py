@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from elmo_model.tasks.evaluation.score import EvaluationError, Score, percent
-from elmo_model.tasks.examples import Examples
+from elmo_model.tasks.evaluation.score import Score, percent
+from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import FeaturesOf
 from elmo_model.tasks.readers import read_examples
 from elmo_model.text.tokenizers import tokenizer
@@ -20,11 +20,11 @@ def word_in_context(features_of: FeaturesOf, path: Path, limit: int | None) -> S
     """Score each layer by two-fold cross-validation of a threshold on the cosine.
 
     Each half of the pairs chooses the threshold for the other. Every second pair of each label
-    belongs to one half. `limit` keeps the first pairs. Raises EvaluationError as `read_pairs` does.
+    belongs to one half. `limit` keeps the first pairs. Raises FitError as `read_pairs` does.
     """
     pairs = read_pairs(path, limit)
     if len(pairs) < 2:
-        raise EvaluationError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
+        raise FitError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
     same = np.array([label == "T" for label in pairs.labels])
     layers = []
     with features_of(pairs) as features:
@@ -41,14 +41,14 @@ def word_in_context(features_of: FeaturesOf, path: Path, limit: int | None) -> S
 def read_pairs(path: Path, limit: int | None = None) -> Examples:
     """Read a table of pairs; `limit` keeps the first ones.
 
-    Raises EvaluationError for a label that is neither T nor F and for a pair without `index1` and
-    `index2`, FitError and TextError as `read_examples` does.
+    Raises FitError for a label that is neither T nor F and for a pair without `index1` and
+    `index2`, and what `read_examples` raises.
     """
     pairs = read_examples(path, "pair", "label", tokenizer("whitespace"), limit)
     if wrong := [label for label in pairs.labels if label not in ("T", "F")]:
-        raise EvaluationError(f"{path}: label is {wrong[0]!r:.20}, expected T or F")
+        raise FitError(f"{path}: label is {wrong[0]!r:.20}, expected T or F")
     if any(place.token is None for places in pairs.places for place in places):
-        raise EvaluationError(f"{path}: a pair has no index1 or no index2, expected both columns")
+        raise FitError(f"{path}: a pair has no index1 or no index2, expected both columns")
     return pairs
 
 

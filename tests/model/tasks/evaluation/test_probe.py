@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from elmo_model.tasks.evaluation.probe import nearest_centroid, predictions, tagging
-from elmo_model.tasks.evaluation.score import EvaluationError
+from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import FeaturesOf
 from tests.support.evaluation_sets import written
 
@@ -71,5 +71,5 @@ def test_the_token_layer_learns_tags_that_depend_on_the_word(
 
 def test_a_file_without_words_is_named(tmp_path: Path, computed: FeaturesOf) -> None:
     empty = written(tmp_path / "a.conllu", "# nothing\n")
-    with pytest.raises(EvaluationError, match=r"a\.conllu: holds no tagged sentence"):
+    with pytest.raises(FitError, match=r"a\.conllu: holds no tagged sentence"):
         tagging(computed, empty, empty, "upos", None)

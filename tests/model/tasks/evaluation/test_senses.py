@@ -10,7 +10,7 @@ import torch
 
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.tasks.evaluation.score import EvaluationError, table
+from elmo_model.tasks.evaluation.score import table
 from elmo_model.tasks.evaluation.senses import SENTENCES, homographs, read_uses, senses, separation
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import FeaturesOf, encode_by, features_of
@@ -75,7 +75,7 @@ def test_senses_that_depend_on_a_neighbour_need_a_layer_with_context(
 
 
 def test_an_empty_table_is_refused(tmp_path: Path, computed: FeaturesOf) -> None:
-    with pytest.raises(EvaluationError, match="holds no use of a word"):
+    with pytest.raises(FitError, match="holds no use of a word"):
         homographs(computed, uses(tmp_path / "a.tsv"), uses(tmp_path / "b.tsv"), None)
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_model.tasks.evaluation.score import EvaluationError
 from elmo_model.tasks.evaluation.word_in_context import best_threshold, read_pairs, word_in_context
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import FeaturesOf
@@ -38,14 +37,14 @@ def test_a_word_with_other_neighbours_needs_a_layer_with_context(
 
 
 def test_fewer_than_two_pairs_are_refused(tmp_path: Path, computed: FeaturesOf) -> None:
-    with pytest.raises(EvaluationError, match="holds 0 pairs, expected at least 2"):
+    with pytest.raises(FitError, match="holds 0 pairs, expected at least 2"):
         word_in_context(computed, pairs(tmp_path / "empty.tsv"), None)
 
 
 def test_wrong_tables_are_named(tmp_path: Path) -> None:
     with pytest.raises(FitError, match=r"has the columns word, sense, .*expected sentence1 or"):
         read_pairs(uses(tmp_path / "uses.tsv", ("w", "s", 0, "w")))
-    with pytest.raises(EvaluationError, match="label is 'yes', expected T or F"):
+    with pytest.raises(FitError, match="label is 'yes', expected T or F"):
         read_pairs(pairs(tmp_path / "label.tsv", ("yes", 0, 0, "a", "a")))
-    with pytest.raises(EvaluationError, match="a pair has no index1 or no index2"):
+    with pytest.raises(FitError, match="a pair has no index1 or no index2"):
         read_pairs(written(tmp_path / "a.tsv", "label\tsentence1\tsentence2\nT\ta\tb\n"))
