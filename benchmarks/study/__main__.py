@@ -37,7 +37,7 @@ from elmo_model.word_vectors.look_up import WordVectors
 from elmo_model.word_vectors.store import store_folder
 from elmo_serve.commands.options import DEFAULT_MODEL
 from elmo_serve.commands.published import resolve_model
-from elmo_serve.models import cache_of_environment
+from elmo_serve.models.cache import cache_of_environment
 
 
 def main() -> None:

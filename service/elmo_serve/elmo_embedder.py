@@ -40,8 +40,8 @@ from elmo_serve.output import select
 
 if TYPE_CHECKING:
     from elmo_serve.files.vectors import Source
-    from elmo_serve.models import OnProgress
     from elmo_serve.models.opening import InProcess
+    from elmo_serve.models.transfer import OnProgress
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
 

@@ -86,7 +86,7 @@ def missing(name: str) -> str:
     """Return the error message for a path that does not exist; it explains names and misspellings.
 
     The caller takes paths. A name that reaches it was not resolved: built-in names are taken by
-    `elmo_model.models.opening.open_model`, published names by `elmo_serve.models.locate`.
+    `elmo_model.models.opening.open_model`, published names by `elmo_serve.models.fetching.locate`.
     """
     known = canonical(name)
     if known in BUILT_IN:

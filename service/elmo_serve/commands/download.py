@@ -26,7 +26,8 @@ def download(name: str | None, cache: str | None, mirror: str | None) -> None:
       $ elmo download 5.5B
       $ elmo download original --cache models --mirror https://mirror.example/elmo
     """
-    from elmo_serve.models import cache_of_environment, fetch
+    from elmo_serve.models.cache import cache_of_environment
+    from elmo_serve.models.fetching import fetch
 
     if name is None:
         fail("NAME is missing; `elmo models` lists the models, as `elmo download` did", code=2)

@@ -34,7 +34,7 @@ from elmo_serve.files.text import Text
 
 if TYPE_CHECKING:
     from elmo_serve.commands.embed import Options
-    from elmo_serve.models import CacheSettings
+    from elmo_serve.models.cache import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
@@ -189,7 +189,7 @@ def _cache_for_ray(options: Options) -> CacheSettings | None:
     """Return the cache of the machines of a cluster, for a published model."""
     if options.ray is None or published_model(options.model) is None:
         return None
-    from elmo_serve.models import cache_of_environment
+    from elmo_serve.models.cache import cache_of_environment
 
     return cache_of_environment()
 

@@ -57,13 +57,12 @@ def look(
 
     tokenizer, url, key = options["tokenizer"], options["server"], options["api_key"]
     with steps() as step, ExitStack() as stack:
-        source: uses.Source
         if url is None:
             model = resolve_model(options["model"])
-            source = uses.ModelSource(model, tokenizer, centred=not raw)
+            source = uses.source_of_model(model, tokenizer, centred=not raw)
         else:
             server = connected(url, key, model_of_server(), patience_seconds=_PATIENCE_SECONDS)
-            source = uses.ServerSource(stack.enter_context(server), tokenizer, centred=not raw)
+            source = uses.source_of_server(stack.enter_context(server), tokenizer, centred=not raw)
         step("Comparing")
         found = uses.look(source, texts, word, centred=not raw)
     if svg is not None:

@@ -33,7 +33,7 @@ def models(cache: str | None, as_json: bool) -> None:
       $ elmo models
       $ elmo models --json | jq '.models[] | select(.language == "nl")'
     """
-    from elmo_serve.models import cache_of_environment
+    from elmo_serve.models.cache import cache_of_environment
 
     folder = cache_of_environment(cache=cache).cache
     rows = [*map(_built_in, BUILT_IN), *(_published(each, folder) for each in published_models())]

@@ -18,7 +18,7 @@ def resolve_model(model: str) -> str:
     A published model is downloaded if the cache lacks it, with progress on the terminal. Raises
     DownloadError and SettingsError.
     """
-    from elmo_serve.models import locate
+    from elmo_serve.models.fetching import locate
 
     note_path_of_this_name(model)
     return locate(model, progress=download_progress)

@@ -15,7 +15,8 @@ from elmo_model.models.catalogue import BUILT_IN, path_fault
 from elmo_serve.commands.published import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.commands.word_vectors import word_vector_map
-from elmo_serve.models import DownloadError, cache_settings, locate, with_cache
+from elmo_serve.models.cache import DownloadError, cache_settings, with_cache
+from elmo_serve.models.fetching import locate
 from elmo_serve.neighbours.user_indexes import UserIndexes
 from elmo_serve.settings import PREFIX, Settings, SettingsError, option, variable
 from elmo_serve.settings.text import REMOVED, allowed, default, from_strings, without_removed
@@ -76,7 +77,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
         if folder is not None:
             open_folder(folder, called[name])
     if settings.index:
-        UserIndexes.open(settings.index, called["index"])
+        UserIndexes(settings.index, called["index"])
     _check_word_vectors(settings, called["word_vectors"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":

@@ -52,6 +52,6 @@ def word_vector_map(path: Path, cache: Path | None = None) -> Path:
     that does not fit, SettingsError and DownloadError as `cache_of_environment`.
     """
     from elmo_model.word_vectors.store import store_folder
-    from elmo_serve.models import cache_of_environment
+    from elmo_serve.models.cache import cache_of_environment
 
     return store_folder(path, cache or cache_of_environment().cache)

@@ -11,7 +11,8 @@ from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
 from elmo_serve.http.app import create_app
 from elmo_serve.http.helpers.pool import default_count
 from elmo_serve.http.state import Server
-from elmo_serve.models import cache_settings, locate, with_cache
+from elmo_serve.models.cache import cache_settings, with_cache
+from elmo_serve.models.fetching import locate
 from elmo_serve.settings import Settings
 
 _REQUEST_ID = b"x-request-id"

@@ -22,7 +22,7 @@ from elmo_serve.output import Output, Pooling, SelectionError, select, with_word
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
-    from elmo_serve.models import CacheSettings
+    from elmo_serve.models.cache import CacheSettings
     from elmo_serve.models.opening import InProcess
 
 # Seconds that a request is repeated while a server that responded before is busy or restarts.

@@ -144,7 +144,7 @@ class Text:
         """
         lines = _Lines(self.path, looks_ahead=self.form.looks_ahead)
         offset = first = number = tokens = end = 0
-        for end, sentence in self._numbered(lines):
+        for end, sentence in self.numbered(lines):
             tokens += len(sentence.tokens)
             if end - first == most:
                 yield Part(self.name, number, first, offset, most, tokens)
@@ -157,18 +157,12 @@ class Text:
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def numbered(self) -> Iterator[tuple[int, Sentence]]:
-        """Yield the sentences as `sentences` does, with their numbers in the file, from 1.
-
-        Raises FileError in the end if some were blank.
-        """
-        return self._numbered(_Lines(self.path, self.offset))
-
-    def _numbered(self, lines: "_Lines") -> Iterator[tuple[int, Sentence]]:
-        """Yield the sentences with their numbers in the file, from 1.
+    def numbered(self, lines: "_Lines | None" = None) -> Iterator[tuple[int, Sentence]]:
+        """Yield the sentences as `sentences` does, or of `lines`, with their numbers from 1.
 
         Raises FileError in the end if some were blank, with the numbers of the first ones.
         """
+        lines = lines or _Lines(self.path, self.offset)
         blanks = 0
         shown: list[str] = []
         number = self.first

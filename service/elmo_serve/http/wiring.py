@@ -71,7 +71,7 @@ def _server(
     spawn_fit: SpawnFit | None,
 ) -> Server:
     """Return a server before an engine, whose vectors lie in `segments`."""
-    indexes = UserIndexes.open(settings.index)
+    indexes = UserIndexes(settings.index)
     spawn_fit = spawn_fit or spawner((settings.log_level, settings.log_format))
     models = [
         ServedModel(

@@ -23,6 +23,7 @@ from elmo_serve.metrics import Metrics
 from elmo_serve.output import Output
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.settings import variable
+from elmo_serve.tasks.file import members
 from elmo_serve.tasks.folder import in_folder_thread
 from elmo_serve.tasks.registry import TaskRegistry
 
@@ -183,15 +184,7 @@ class FitRun:
         measure = trained.scored["measure"]
         fit = {**trained.fit, "job": self.id, "measure": measure, "scores": mixtures}
         self.registry.put(task, fit, self.folder.artefacts(self.id))
-        return {
-            "name": task.name,
-            "weights": list(task.weights),
-            "gamma": task.gamma,
-            "layer_norm": task.layer_norm,
-            "description": task.description,
-            "model": self.registry.owner.name,
-            "revision": self.registry.owner.revision,
-        }
+        return members(task, self.registry.owner)
 
 
 async def embed(

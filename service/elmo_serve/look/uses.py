@@ -5,10 +5,10 @@ Tokens and cosines come from a server, or from a model in this process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.console import Group
@@ -29,6 +29,9 @@ _BAR = 10  # characters of a cosine of 1
 Tokens = list[str]
 Place = tuple[int, int | None]
 """The number of a sentence, and that of a token in it; None for the mean over its tokens."""
+
+
+Pairs = Sequence[tuple[Place, Place]]
 
 
 class LookError(ElmoError):
@@ -85,6 +88,18 @@ class Uses:
             "places": [{"sentence": one, "token": two} for one, two in self.places],
             "pairs": self.pairs(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Splits texts, and compares places in them.
+
+    `tokens` returns the tokens of each text, `cosines` the cosine of each pair of places in some
+    sentences, by layer and for the mean of the layers.
+    """
+
+    tokens: Callable[[Sequence[str]], list[Tokens]]
+    cosines: Callable[[Sequence[Tokens], Pairs], Mapping[str, Sequence[float]]]
 
 
 def look(source: Source, texts: Sequence[str], word: str | None, *, centred: bool) -> Uses:
@@ -155,67 +170,42 @@ def bar(cosine: float) -> str:
     return ("█" if cosine >= 0 else "░") * round(_BAR * abs(cosine))
 
 
-class Source(Protocol):
-    """Splits texts, and compares places in them."""
+def source_of_server(client: Client, tokenizer: str | None, *, centred: bool) -> Source:
+    """Return a source that asks a server. Its functions raise ElmoError."""
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the tokens of each text."""
+    def tokens(texts: Sequence[str]) -> list[Tokens]:
+        return [list(each.tokens) for each in client.tokenize(texts, tokenizer=tokenizer)]
 
-    def cosines(
-        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
-    ) -> Mapping[str, Sequence[float]]:
-        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSource:
-    """Asks a server. Its methods raise ElmoError."""
-
-    client: Client
-    tokenizer: str | None
-    centred: bool
-
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the tokens of each text."""
-        found = self.client.tokenize(texts, tokenizer=self.tokenizer)
-        return [list(each.tokens) for each in found]
-
-    def cosines(
-        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
-    ) -> Mapping[str, Sequence[float]]:
-        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
+    def cosines(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
         sides = [
             ((sentences[one], first), (sentences[two], second))
             for (one, first), (two, second) in pairs
         ]
-        found = self.client.similarity(sides, centred=self.centred)
+        found = client.similarity(sides, centred=centred)
         return {name: [float(each) for each in values] for name, values in found.items()}
 
+    return Source(tokens, cosines)
 
-class ModelSource:
-    """Computes in this process."""
 
-    def __init__(self, model: str, tokenizer: str | None, *, centred: bool) -> None:
-        """Open a model. Raises ElmoError, as `open_network` does."""
-        self._network = open_network(model)
-        self._tokenizer = tokenizer
-        self._centred = centred
+def source_of_model(model: str, tokenizer: str | None, *, centred: bool) -> Source:
+    """Open a model; return a source that computes in this process.
 
-    def tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """Return the tokens of each text. Raises TokenizeError."""
-        split = self._network.tokenizer(self._tokenizer)
+    Raises ElmoError, as `open_network` does. `tokens` raises TokenizeError.
+    """
+    network = open_network(model)
+    split = network.tokenizer(tokenizer)
+
+    def tokens(texts: Sequence[str]) -> list[Tokens]:
         return [list(split(text).tokens) for text in texts]
 
-    def cosines(
-        self, sentences: Sequence[Tokens], pairs: Sequence[tuple[Place, Place]]
-    ) -> Mapping[str, Sequence[float]]:
-        """Return the cosine of each pair of places, by layer and for the mean of the layers."""
-        network = self._network
+    def cosines_of(sentences: Sequence[Tokens], pairs: Pairs) -> Mapping[str, Sequence[float]]:
         layers = network.embed(sentences, select("all", network.info.layers))
         sides = [
             layers[sentence].mean(axis=1) if token is None else layers[sentence][:, token]
             for pair in pairs
             for sentence, token in pair
         ]
-        centre = centre_of(network.encoder, network.batch_tokens).layers if self._centred else None
+        centre = centre_of(network.encoder, network.batch_tokens).layers if centred else None
         return cosines(np.asarray(sides, np.float64), centre)
+
+    return Source(tokens, cosines_of)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,20 +60,18 @@ class TaskFile(TaskBody):
     fit: dict[str, Any] = optional(None, "Written by `elmo fit`; the service does not use it.")
 
 
+def members(task: Task, owner: TaskOwner) -> dict[str, Any]:
+    """Return a task of a model as members of JSON: those of responses, and of its file."""
+    weights = list(task.weights)
+    return {**asdict(task), "weights": weights, "model": owner.name, "revision": owner.revision}
+
+
 def encode(task: Task, owner: TaskOwner, fit: Mapping[str, Any] | None = None) -> bytes:
     """Return the content of a task's file. `fit` says what the weights were learned from."""
-    members: dict[str, Any] = {
-        "name": task.name,
-        "weights": list(task.weights),
-        "gamma": task.gamma,
-        "layer_norm": task.layer_norm,
-        "description": task.description,
-    }
-    if owner.name:
-        members |= {"model": owner.name, "revision": owner.revision}
+    found = members(task, owner) if owner.name else asdict(task)
     if fit is not None:
-        members["fit"] = fit
-    return json.dumps(members, indent=2).encode() + b"\n"
+        found["fit"] = fit
+    return json.dumps(found, indent=2).encode() + b"\n"
 
 
 def load(path: Path, name: str, owner: TaskOwner) -> Task:

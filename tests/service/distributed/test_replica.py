@@ -16,7 +16,7 @@ from elmo_serve.distributed.autoscaling import OUTSTANDING_TOKENS
 from elmo_serve.distributed.replica import Replica, on_this_machine
 from elmo_serve.http.media_types import safetensors
 from elmo_serve.http.wiring import assemble
-from elmo_serve.models import DownloadError
+from elmo_serve.models.cache import DownloadError
 from elmo_serve.settings import Settings
 from elmo_serve.workers.devices import Hardware
 from elmo_serve.workers.messages import LoadFailed, Ready

@@ -12,7 +12,7 @@ import pytest
 
 from elmo_model.models.opening import open_model
 from elmo_serve.distributed.table_embedder import TableEmbedder
-from elmo_serve.models import DownloadError
+from elmo_serve.models.cache import DownloadError
 from elmo_serve.output import SelectionError
 from tests.support.embedding_runs import close, layers_of, sentences_of
 from tests.support.servers import SMALL

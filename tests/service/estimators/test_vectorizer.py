@@ -15,7 +15,7 @@ from sklearn.utils import estimator_checks
 from elmo_client import RequestRefused
 from elmo_model.models.opening import open_model
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
-from elmo_serve.models import DownloadError
+from elmo_serve.models.cache import DownloadError
 from tests.support.servers import SMALL, Running
 
 SENTENCES = [["The", "cat"], ["sat", "."], ["mat"], ["The", "mat", "sat"]] * 5

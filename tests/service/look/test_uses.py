@@ -13,13 +13,14 @@ from elmo_client import Client
 from elmo_serve.look import svg
 from elmo_serve.look.uses import (
     LookError,
-    ModelSource,
     Place,
-    ServerSource,
+    Source,
     Tokens,
     Uses,
     bar,
     look,
+    source_of_model,
+    source_of_server,
     table,
 )
 from tests.support.servers import SMALL, Running
@@ -30,6 +31,7 @@ class Made:
 
     def __init__(self) -> None:
         self.pairs: list[tuple[Place, Place]] = []
+        self.source = Source(self.tokens, self.cosines)
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         return [text.split() for text in texts]
@@ -44,7 +46,7 @@ class Made:
 
 def test_every_two_uses_of_a_word_are_compared_in_any_case() -> None:
     source = Made()
-    found = look(source, ["The bank and the bank", "Bank of x", "no"], "bank", centred=True)
+    found = look(source.source, ["The bank and the bank", "Bank of x", "no"], "bank", centred=True)
 
     places = [(0, 1), (0, 4), (1, 0)]
     assert found.places == places
@@ -55,7 +57,7 @@ def test_every_two_uses_of_a_word_are_compared_in_any_case() -> None:
 
 
 def test_without_a_word_the_sentences_are_compared() -> None:
-    found = look(Made(), ["a b", "c", ""], None, centred=False)
+    found = look(Made().source, ["a b", "c", ""], None, centred=False)
 
     assert found.places == [(0, None), (1, None)]
     assert found.title == "Cosine of sentences"
@@ -64,7 +66,7 @@ def test_without_a_word_the_sentences_are_compared() -> None:
 
 def test_the_word_of_a_long_sentence_is_shown() -> None:
     long = " ".join([*["before"] * 20, "bank", *["after"] * 20])
-    found = look(Made(), [long, "bank"], "bank", centred=True)
+    found = look(Made().source, [long, "bank"], "bank", centred=True)
 
     assert "[bank]" in found.names[0] and len(found.names[0]) < 70
     assert found.names[0].count("…") == 2
@@ -82,11 +84,11 @@ def test_the_word_of_a_long_sentence_is_shown() -> None:
 )
 def test_nothing_to_compare_is_named(texts: list[str], word: str | None, message: str) -> None:
     with pytest.raises(LookError, match=message):
-        look(Made(), texts, word, centred=True)
+        look(Made().source, texts, word, centred=True)
 
 
 def test_the_picture_has_a_bar_for_each_pair_and_layer() -> None:
-    found = look(Made(), ["a", "a", "a"], "a", centred=True)
+    found = look(Made().source, ["a", "a", "a"], "a", centred=True)
     root = ElementTree.fromstring(found.picture())
 
     assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 9
@@ -94,7 +96,7 @@ def test_the_picture_has_a_bar_for_each_pair_and_layer() -> None:
 
 
 def test_the_json_has_places_and_pairs() -> None:
-    body = json.loads(json.dumps(look(Made(), ["x a", "a"], "a", centred=True).as_json()))
+    body = json.loads(json.dumps(look(Made().source, ["x a", "a"], "a", centred=True).as_json()))
 
     assert body["places"] == [{"sentence": 0, "token": 1}, {"sentence": 1, "token": 0}]
     assert body["pairs"] == {"1 and 2": {"layer 0": 0.0, "layer 1": 0.0, "average": 0.0}}
@@ -125,9 +127,9 @@ PAIRS: list[tuple[Place, Place]] = [((0, 1), (1, 4)), ((0, None), (1, None))]
 
 @pytest.mark.parametrize("centred", [True, False])
 def test_both_sources_agree(server: Running, centred: bool) -> None:
-    local = ModelSource(str(SMALL), "ptb", centred=centred)
+    local = source_of_model(str(SMALL), "ptb", centred=centred)
     with Client(server.url) as client:
-        remote = ServerSource(client, "ptb", centred=centred)
+        remote = source_of_server(client, "ptb", centred=centred)
         tokens = remote.tokens(TEXTS)
         assert tokens == local.tokens(TEXTS)
         assert tokens[1] == ["It", "is", "n't", "a", "bank", "."]

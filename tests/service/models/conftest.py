@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from elmo_model.models.published import Published
-from elmo_serve.models import CacheSettings, fetch
+from elmo_serve.models.cache import CacheSettings
+from elmo_serve.models.fetching import fetch
 from tests.support.mirror import MODEL, Mirror, serving
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models import (
+from elmo_serve.models.cache import (
     CacheSettings,
     DownloadError,
     cache_folder,

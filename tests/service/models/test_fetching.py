@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models import SUMS, CacheSettings, DownloadError, fetch
+from elmo_serve.models.cache import CacheSettings, DownloadError
+from elmo_serve.models.checks import SUMS
+from elmo_serve.models.fetching import fetch
 from tests.support.full_disk import full_disk
 from tests.support.mirror import MODEL, OPTIONS, OPTIONS_PATH, WEIGHTS, WEIGHTS_PATH, Mirror
 

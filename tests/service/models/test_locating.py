@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_serve.models import CacheSettings, DownloadError, locate
+from elmo_serve.models.cache import CacheSettings, DownloadError
+from elmo_serve.models.fetching import locate
 
 
 def no_home() -> CacheSettings:

@@ -18,7 +18,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_index_is_found_by_its_revision(folder: Path) -> None:
-    indexes = UserIndexes.open([folder])
+    indexes = UserIndexes([folder])
 
     index = indexes.of("abc")
     assert index is not None
@@ -30,7 +30,7 @@ def test_an_index_is_found_by_its_revision(folder: Path) -> None:
 
 def test_an_index_of_another_revision_is_refused(folder: Path) -> None:
     with pytest.raises(SettingsError) as error:
-        UserIndexes.open([folder]).check({"english": "ea02", "pt": "77"})
+        UserIndexes([folder]).check({"english": "ea02", "pt": "77"})
 
     (line,) = error.value.refusals
     assert line == (
@@ -44,9 +44,9 @@ def test_two_indexes_of_one_model_are_refused(folder: Path, tmp_path: Path) -> N
     write_index(tmp_path / "other", [SENTENCES], made_up(SENTENCES))
 
     with pytest.raises(SettingsError, match="index is of the same model"):
-        UserIndexes.open([folder, tmp_path / "other"])
+        UserIndexes([folder, tmp_path / "other"])
 
 
 def test_a_folder_that_is_no_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ELMO_INDEX=.* is no index of uses"):
-        UserIndexes.open([tmp_path])
+        UserIndexes([tmp_path])

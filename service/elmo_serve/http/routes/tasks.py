@@ -22,7 +22,7 @@ from elmo_serve.http import headers
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented
 from elmo_serve.http.schemas.tasks import TaskList, TaskResponse
 from elmo_serve.http.state import Model, TheServer
-from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, refuse_other_revision
+from elmo_serve.tasks.file import MAX_FILE_BYTES, TaskOwner, members, refuse_other_revision
 from elmo_serve.tasks.folder import in_folder_thread
 from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
@@ -120,12 +120,4 @@ def check_name(name: str) -> None:
 
 
 def _answer(task: Task, owner: TaskOwner) -> TaskResponse:
-    return TaskResponse(
-        name=task.name,
-        weights=list(task.weights),
-        gamma=task.gamma,
-        layer_norm=task.layer_norm,
-        description=task.description,
-        model=owner.name,
-        revision=owner.revision,
-    )
+    return TaskResponse(**members(task, owner))
