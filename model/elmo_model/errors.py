@@ -19,3 +19,9 @@ class ElmoError(ValueError):
     def lines(self) -> Sequence[str]:
         """The message, a line for each fault; most errors have one."""
         return (str(self),)
+
+
+class OptionError(ElmoError):
+    """Options that are wrong, or do not fit each other, the machine or the input."""
+
+    exit_code = 2

@@ -7,9 +7,9 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 ATTEMPTS: Final = 500
 """How often a lock is tried, `_PAUSE_SECONDS` apart, before `locked_file` gives up. With a larger
@@ -19,6 +19,9 @@ _PAUSE_SECONDS: Final = 0.01
 
 _LOGGED_ATTEMPT: Final = 100
 """The attempt after which a wait is logged: after a second."""
+
+LOCK: Final = ".lock"
+"""The file in a folder that its only writer locks."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +41,7 @@ def locked_file(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
     with _opened(path) as lock:
         for attempt in itertools.count() if attempts is None else range(attempts):
             try:
-                with without_locks():
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_now(lock)
                 break
             except BlockingIOError:
                 if attempt == _LOGGED_ATTEMPT:
@@ -50,7 +52,23 @@ def locked_file(path: Path, attempts: int | None = ATTEMPTS) -> Iterator[None]:
         yield
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def only_writer(folder: Path, refusal: Exception) -> Iterator[None]:
+    """Hold the lock of a folder, which is made, while the block runs: that of a file in it.
+
+    On NFS only a file that is open for writing can be locked, and no folder. Raises `refusal` where
+    another process holds the lock, and OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked_file(folder / LOCK, attempts=1))
+        except BlockingIOError:
+            raise refusal from None
+        yield
+
+
+def _opened(path: Path) -> IO[bytes]:
     """Open the file of a lock, which may belong to another user: reading is enough for a lock."""
     try:
         return path.open("ab")
@@ -61,11 +79,13 @@ def _opened(path: Path) -> BinaryIO:
             raise refusal from None
 
 
-@contextmanager
-def without_locks() -> Iterator[None]:
-    """Go on where a file system knows no locks: its errors of `flock` are dropped, no others."""
+def lock_now(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed; without a lock where a file system knows none.
+
+    Raises BlockingIOError where another process, or another opening of the file, holds it.
+    """
     try:
-        yield
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         # EBADF: NFS locks no file that is open for reading alone.
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
@@ -74,9 +94,10 @@ def without_locks() -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder. Raises BlockingIOError where another process has it, and OSError.
+    """Hold the lock of a folder that others share by `share_folder`, to remove it.
 
-    A shared lock of another process counts as well.
+    Raises BlockingIOError where another process has or shares it, and OSError where folders have no
+    locks, as on NFS: a writer takes `locked_file` with a file in its folder.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

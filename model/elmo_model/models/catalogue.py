@@ -68,13 +68,15 @@ def tokenization(name: str, path: str = "") -> tuple[str, str]:
 
 
 def path_fault(path: str) -> str | None:
-    """Return the error message for a path that is missing or cannot be looked up; None: it exists.
+    """Return the error message for a path that is missing, an empty folder or cannot be looked up.
 
-    `Path.exists` does not do: before Python 3.14 it raises PermissionError below a folder that this
-    user may not search.
+    None: there is something. `Path.exists` does not do: before Python 3.14 it raises
+    PermissionError below a folder that this user may not search.
     """
     try:
         os.stat(path)  # noqa: PTH116 - a string, as the message shows it
+        if os.path.isdir(path) and not os.listdir(path):  # noqa: PTH112, PTH208
+            return f"{path}: is an empty folder, expected a checkpoint"
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null character
         return missing(path)
     except OSError as error:

@@ -1,16 +1,15 @@
 """The index of a text of any size, in bounded memory; a killed run is continued."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo_model.files.locks import locked_folder
+from elmo_model.files.locks import only_writer
 from elmo_model.inference.choice import Network
 from elmo_model.neighbours.centre import centre_of
 from elmo_model.neighbours.manifest import FILE, Manifest
 from elmo_model.neighbours.text import IndexFolderError, TextPart, TextParts
-from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter
+from elmo_model.neighbours.writer import GRAPH_FROM, IndexWriter, PartWriter, refuse_foreign
 from elmo_model.text.batches import by_length
 
 OnProgress = Callable[[int, int], None]
@@ -49,7 +48,9 @@ def index_text(
     and OSError for a full disk.
     """
     size = text.size()
-    with _locked(folder):
+    if not (folder / FILE).exists():
+        refuse_foreign(folder)  # before a lock is left in it
+    with only_writer(folder, IndexFolderError(f"another process writes the index in {folder}")):
         if (folder / FILE).exists():
             writer = IndexWriter.resume(folder, graph_from)
             _check(folder, writer.manifest, manifest)
@@ -112,17 +113,3 @@ def _check(folder: Path, found: Manifest, expected: Manifest) -> None:
                 f"{folder} is an index with the {name} {own!r}, expected {wanted!r}: name another "
                 "folder"
             )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Make the folder and let no other process write to it. Raises IndexFolderError."""
-    with ExitStack() as stack:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked_folder(folder))
-        except FileExistsError as error:
-            raise IndexFolderError(f"{folder} is a file, expected a folder") from error
-        except BlockingIOError as error:
-            raise IndexFolderError(f"another process writes the index in {folder}") from error
-        yield

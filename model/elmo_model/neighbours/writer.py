@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.arrays import WordList, mapped_array
+from elmo_model.files.locks import LOCK
 from elmo_model.neighbours import store
 from elmo_model.neighbours.manifest import Manifest
 from elmo_model.neighbours.part import (
@@ -130,9 +131,8 @@ class IndexWriter:
 
         Raises IndexFolderError for a folder with something in it, and OSError.
         """
+        refuse_foreign(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if any(path.name != CENTRE and not _is_leftover(path) for path in folder.iterdir()):
-            raise IndexFolderError(f"{folder} is not empty: an index needs a folder of its own")
         with atomic_files.open_replacing(folder / CENTRE) as file:
             np.save(file, centre)
         manifest.write(folder)
@@ -200,6 +200,17 @@ class IndexWriter:
     def _keep(self, manifest: Manifest) -> None:
         manifest.write(self._folder)
         self.manifest = manifest
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise IndexFolderError for a file, and for a folder with more than the start of an index."""
+    if not folder.is_dir():
+        if folder.exists():
+            raise IndexFolderError(f"{folder} is a file, expected a folder")
+        return
+    begun = (CENTRE, LOCK)
+    if any(path.name not in begun and not _is_leftover(path) for path in folder.iterdir()):
+        raise IndexFolderError(f"{folder} is not empty: an index needs a folder of its own")
 
 
 def _is_leftover(path: Path) -> bool:

@@ -191,3 +191,14 @@ class ElmoConfig:
             return validated(cls, {**optional, **values})
         except ValueError as error:
             raise ConfigError(str(error)) from None
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values by their keys joined with dots."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{inner}": each for inner, each in flat(value).items()}
+        else:
+            found[key] = value
+    return found

@@ -16,7 +16,7 @@ from elmo_model.files.atomic import write_bytes
 from elmo_model.network.elmo import Origin
 from elmo_model.steps import OnStep, ignore
 from elmo_model.tasks import report
-from elmo_model.tasks.examples import Examples, FitError, Kind
+from elmo_model.tasks.examples import Examples, Kind
 from elmo_model.tasks.features import Encode, Features, features_of
 from elmo_model.tasks.fitter import FitOptions, Fitted, fit_once
 from elmo_model.tasks.scores import Scores
@@ -77,9 +77,6 @@ def compare(
     static word vectors behind each mixture. Raises FitError for examples that nothing can be
     learned from.
     """
-    train.check("training examples")
-    if test is not None and not len(test):
-        raise FitError("test examples: holds no example")
     norm = options.layer_norm
     on_fit = partial(on_step, "Fitting", unit="fits")
     on_tokens = partial(on_step, "Vectors of the training examples")
@@ -160,7 +157,8 @@ def split(examples: Examples, validation: float, seed: int) -> tuple[list[int], 
     held_groups = {distinct[number] for number in drawn}
     held = [number for number, group in enumerate(groups) if group in held_groups]
     kept = [number for number, group in enumerate(groups) if group not in held_groups]
-    examples.take(kept).check(f"training examples without the validation part of {count}")
+    left = f"validation {validation:g} leaves {len(kept)} of {len(groups)} examples to learn from"
+    examples.take(kept).check(left)
     return kept, held
 
 

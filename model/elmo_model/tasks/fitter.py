@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_model.errors import OptionError
 from elmo_model.network.scalar_mix import ScalarMix
 from elmo_model.tasks.examples import FitError
 from elmo_model.tasks.features import Features
@@ -92,7 +93,11 @@ EVALUATED_ROWS = 4096
 _Count = Annotated[int, Field(strict=True, ge=1), rule("1 or more")]
 
 
-@checked_dataclass("", FitError)
+class FitOptionsError(OptionError, FitError):
+    """An option of a fit out of its range; the message names it, its value and the range."""
+
+
+@checked_dataclass("", FitOptionsError)
 class FitOptions:
     """Options of a fit.
 
@@ -100,7 +105,8 @@ class FitOptions:
     `l2_weights` is the paper's lambda on s, `dropout` acts on the mixed vectors. The
     validation part is scored after each round: one pass over the examples, and at least ROUND_STEPS
     steps. A fit ends after `patience` rounds without a better score, or after `rounds`.
-    `learning_rate` falls by a factor of `decay` a round. Raises FitError for a value out of range.
+    `learning_rate` falls by a factor of `decay` a round. Raises FitOptionsError for a value out of
+    range.
     """
 
     validation: Annotated[float, Field(gt=0, lt=1), rule("above 0 and below 1")] = 0.1

@@ -78,7 +78,15 @@ class Row:
         return int(index)
 
     def word(self, label: str) -> tuple[list[str], int, str]:
-        """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
+        """Return the tokens of `sentence`, the number `token_index` of one, and its label.
+
+        Raises FitError where one of the columns is missing.
+        """
+        if not {*_WORD, label} <= self.fields.keys():
+            raise FitError(
+                f"{self.place}: has the columns {', '.join(self.fields)}; a table of tokens has "
+                f"sentence (tokens with spaces between them), token_index (from 0) and {label}"
+            )
         tokens = self.field("sentence").split(" ")
         return tokens, self.token("token_index", tokens), self.label(label)
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from elmo_model.files.locks import locked_file
+from elmo_model.errors import OptionError
+from elmo_model.files.locks import only_writer
 from elmo_model.files.system_calls import keep_freed_memory, usable_cores
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
-from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
@@ -45,7 +45,8 @@ def train(options: TrainOptions) -> int:
         config = options.config(network)
         shards = find_shards(options.text)
         if processes.first:
-            _lock(options.run, stack)
+            busy = "another elmo train writes this run; wait for its end, or name another folder"
+            stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
             _encode(options, shards)
         processes.wait()
         corpus = _encode(options, shards)
@@ -53,7 +54,7 @@ def train(options: TrainOptions) -> int:
         vocabulary = _vocabulary(options, corpus)
         plan = options.plan(corpus, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
-            raise TrainingError(
+            raise OptionError(
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
                 f"processes"
             )
@@ -93,7 +94,11 @@ def perplexity(
         served = per_token(model, vocabulary, islice(every, sentences), on_step)
     except ValueError as error:
         raise TrainingError(f"{', '.join(text)}: {error}") from error
-    carried = _bilm_tf(model, vocabulary, shards, rows, on_step) if sentences is None else None
+    carried = None
+    if sentences is None:
+        with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:
+            corpus = encode(shards, Path(folder) / "corpus", 1, lambda _: None)
+            carried = bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}
         return json.dumps({"run": model.elmo.origin.name, **figures}, indent=2)
@@ -102,36 +107,6 @@ def perplexity(
     if carried is not None:
         lines.append(_row(f"bilm-tf, {rows} rows", carried))
     return "\n".join(lines)
-
-
-def _bilm_tf(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    shards: list[Path],
-    rows: int,
-    on_step: OnStep,
-) -> Perplexity:
-    with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:
-        corpus = encode(shards, Path(folder) / "corpus", 1, lambda _: None)
-        try:
-            return bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
-        except ValueError as error:
-            raise TrainingError(f"--rows: {error}") from error
-
-
-def _lock(run: Path, stack: ExitStack) -> None:
-    """Make the folder of a run; no other command trains in it until the end of `stack`.
-
-    Raises TrainingError where another one does.
-    """
-    run.mkdir(parents=True, exist_ok=True)
-    try:
-        # On NFS only a file that is open for writing can be locked, and no folder.
-        stack.enter_context(locked_file(run / ".lock", attempts=1))
-    except BlockingIOError:
-        raise TrainingError(
-            f"{run}: another elmo train writes this run; wait for its end, or name another folder"
-        ) from None
 
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_model.files.atomic import publish
+from elmo_model.files.locks import locked_file
 from elmo_model.text.alphabets.vocabulary import BEGIN, END
 from elmo_model.text.files import lines_of
 from elmo_model.training import TrainingError
@@ -125,21 +126,25 @@ def encode(
     """Encode text into `folder`, unless that holds it already, and map it.
 
     Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
-    is called after every shard. Raises TrainingError or TextError for text that cannot be read, and
-    TrainingError for a folder that holds anything else than an encoded corpus.
+    is called after every shard. Another run that encodes into the folder is waited for. Raises
+    TrainingError or TextError for text that cannot be read, and TrainingError for a folder that holds
+    anything else than an encoded corpus.
     """
     if (known := _encoded(shards, folder)) is not None:
         return known
     _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
-        whole = Path(temporary) / "whole"
-        whole.mkdir()
-        parts = [Path(temporary) / str(number) for number in range(len(shards))]
-        _merge(_read_all(shards, parts, workers, done), whole)
-        shutil.rmtree(folder, ignore_errors=True)
-        publish(whole, folder)
-    return Corpus.open(folder)
+    with locked_file(folder.with_name(f".{folder.name}.lock"), attempts=None):  # it is replaced
+        if (known := _encoded(shards, folder)) is not None:  # by another run meanwhile
+            return known
+        with tempfile.TemporaryDirectory(prefix=".corpus-", dir=folder.parent) as temporary:
+            whole = Path(temporary) / "whole"
+            whole.mkdir()
+            parts = [Path(temporary) / str(number) for number in range(len(shards))]
+            _merge(_read_all(shards, parts, workers, done), whole)
+            shutil.rmtree(folder, ignore_errors=True)
+            publish(whole, folder)
+        return Corpus.open(folder)
 
 
 @dataclass(frozen=True, slots=True)

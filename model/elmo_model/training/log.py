@@ -84,9 +84,16 @@ class Figures:
         }
 
 
-def log_line(line: Mapping[str, Any]) -> str:
-    """Return the figures of a line of the log for a reader."""
+def log_line(line: Mapping[str, Any], steps: int) -> str:
+    """Return the figures of a line of the log for a reader, and the time left of `steps` steps.
+
+    The time is that at the speed of the line; held-out perplexity takes some more.
+    """
+    tokens = line["tokens"] / line["step"] * (steps - line["step"])
+    minutes = math.ceil(tokens / max(line["tokens_per_second"], 0.1) / 60)
+    hours = f"{minutes // 60:,} h " if minutes >= 60 else ""
+    left = f"  {hours}{minutes % 60} min left" if minutes else ""
     return (
         f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}  perplexity "
-        f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward"
+        f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward{left}"
     )

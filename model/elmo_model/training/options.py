@@ -9,11 +9,11 @@ import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints.layout import FORGET_BIAS
+from elmo_model.errors import OptionError
 from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
 from elmo_model.training.run import Plan
@@ -46,7 +46,7 @@ class TrainOptions:
     seed: int = 1
     name: str | None = None
     precision: str | None = None
-    device: str | None = None
+    device: str = "auto"
     minutes: float | None = None
     log_every: int = 100
     measure_every: int = 5000
@@ -56,32 +56,33 @@ class TrainOptions:
     encoded: Path | None = None
 
     def check(self) -> None:
-        """Check the options together. Raises TrainingError, which names them."""
-        if self.device not in (None, "cpu", "cuda"):
-            raise TrainingError(f"--device is {self.device!r}, expected cpu or cuda")
+        """Check the options together. Raises OptionError, which names them."""
+        if self.device not in ("auto", "cpu", "cuda"):
+            raise OptionError(f"--device is {self.device!r}, expected auto, cpu or cuda")
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise TrainingError("--device is cuda, and there is none; expected cpu")
+            raise OptionError("--device is cuda, and there is none; expected cpu")
         given = {"steps": self.steps, "tokens": self.tokens, **self.overrides}
         lengths = [name for name in ("epochs", "steps", "tokens") if given.get(name) is not None]
         if len(lengths) > 1:
-            raise TrainingError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
+            raise OptionError(f"--{lengths[0]} and --{lengths[1]}: expected only one of them")
         if self.weights is not None:
             for name in ("shape", "cell", "projection"):
                 if getattr(self, name) is not None:
-                    raise TrainingError(f"--weights and --{name}: expected only one of them")
+                    raise OptionError(f"--weights and --{name}: expected only one of them")
         elif steps := self.overrides.get("softmax_steps"):
-            raise TrainingError(f"--softmax-steps is {steps} without --weights, expected both or 0")
+            raise OptionError(f"--softmax-steps is {steps} without --weights, expected both or 0")
         elif self.overrides.get("keep_vectors"):
-            raise TrainingError("--keep-vectors without --weights, expected both or neither")
+            raise OptionError("--keep-vectors without --weights, expected both or neither")
 
     def chosen_device(self) -> str:
         """Return "cpu" or "cuda"."""
-        return self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        found = "cuda" if torch.cuda.is_available() else "cpu"
+        return found if self.device == "auto" else self.device
 
     def network(self) -> Elmo | None:
         """Return the network that `--weights` names, None without it.
 
-        Raises CheckpointError where there is none, and TrainingError for one that a run cannot
+        Raises CheckpointError where there is none, and OptionError for one that a run cannot
         train or export.
         """
         if self.weights is None:
@@ -91,7 +92,7 @@ class TrainOptions:
     def config(self, network: Elmo | None = None) -> ElmoConfig:
         """Return the shape of the network to train: that of `network`, or that of the options.
 
-        Raises CheckpointError for a `--shape` that is no checkpoint, TrainingError for one that a
+        Raises CheckpointError for a `--shape` that is no checkpoint, OptionError for one that a
         run cannot train or export, and ConfigError for sizes that contradict each other.
         """
         if network is not None:
@@ -109,7 +110,7 @@ class TrainOptions:
     ) -> Plan:
         """Return the plan of a run on `corpus`; its vocabulary has `words` words.
 
-        `config` and `network` are those of the functions above. Raises TrainingError for a sample
+        `config` and `network` are those of the functions above. Raises OptionError for a sample
         that is larger than the vocabulary.
         """
         recipe = self._recipe(words)
@@ -135,7 +136,7 @@ class TrainOptions:
         if self.softmax == "full":
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
-            raise TrainingError(
+            raise OptionError(
                 f"--samples is {recipe.samples}, expected fewer than the {words} words of the "
                 f"vocabulary, or --softmax full"
             )
@@ -151,7 +152,7 @@ def config_of(shape: Shape) -> ElmoConfig:
 
 
 def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
-    """Return `elmo`, the network of an option. Raises TrainingError if no run can export the like.
+    """Return `elmo`, the network of an option. Raises OptionError if no run can export the like.
 
     A run reads UTF-8 characters, learns no alignment, and exports to the published layout.
     """
@@ -165,7 +166,7 @@ def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
         fault = f"has lstm.forget_bias {elmo.config.lstm.forget_bias}"
     else:
         return elmo
-    raise TrainingError(
+    raise OptionError(
         f"{option} is {given!r:.80}, which {fault}; expected a network that reads UTF-8 characters "
         f"alone, without an alignment, with lstm.forget_bias {FORGET_BIAS}"
     )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.errors import OptionError
 from elmo_model.steps import OnStep, ignore
 from elmo_model.text.batches import by_length
 from elmo_model.training.batches import Batch, CharacterTable, Direction
@@ -86,8 +87,8 @@ def bilm_tf(
 
     Rows are full: a row takes the next sentence when its own ends. State is carried for ever, and
     the last words that do not fill all rows are left out, so the figure depends on `rows`. bilm-tf
-    reads one step at a time; here `block` steps are read at once. Raises ValueError where the text
-    does not fill the rows once.
+    reads one step at a time; here `block` steps are read at once. Raises OptionError where the
+    text does not fill the rows once.
     """
     cnn = model.elmo.config.char_cnn
     assert cnn is not None
@@ -105,7 +106,7 @@ def bilm_tf(
     finally:
         model.train(training)
     if not steps:
-        raise ValueError(f"the text does not fill {rows} rows once, expected fewer rows")
+        raise OptionError(f"--rows is {rows}, expected fewer: the text does not fill them once")
     forward, backward = (totals / steps).tolist()
     return Perplexity(forward, backward, steps * rows)
 

@@ -12,7 +12,7 @@ from elmo_model.checkpoints import CheckpointError, allennlp, native, softmax
 from elmo_model.checkpoints.checkpoint import revision
 from elmo_model.files.atomic import write_bytes
 from elmo_model.models.opening import find_softmax, open_model
-from elmo_model.network.config import ElmoConfig
+from elmo_model.network.config import ElmoConfig, flat
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
 from elmo_model.text.alphabets import Utf8Alphabet
@@ -106,7 +106,7 @@ class Folder:
         write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
     def _check(self, plan: Plan) -> None:
-        known, given = _flat(self.read_plan().to_dict()), _flat(plan.to_dict())
+        known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
         del given["name"]  # by default that of the folder, which may be renamed
         path = latest(self.snapshots)
@@ -213,13 +213,3 @@ def _empty_model(plan: Plan) -> LanguageModel:
         )
         model = LanguageModel(elmo, Softmax(plan.words, config.lstm.projection), dropout)
     return model.to_empty(device="cpu")
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= {f"{key}.{inner}": each for inner, each in _flat(value).items()}
-        else:
-            flat[key] = value
-    return flat

@@ -136,9 +136,10 @@ class Trainer:
             self._refuse_infinite(line["loss"])
             if log is not None:
                 log.write(line)
-                shows.report(log_line(line))
+                shows.report(log_line(line, self._plan.steps))
         elif log is not None and shows.is_due():
-            shows.report(log_line(figures.line(self._step, self._seconds, figures.losses())))
+            line = figures.line(self._step, self._seconds, figures.losses())
+            shows.report(log_line(line, self._plan.steps))
 
     def _move(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; return the losses (2,) and the norm of the gradient, on the device."""

@@ -81,6 +81,8 @@ def convert(
         fail(f"--dtype: a pair holds float32; only {_NATIVE} holds {dtype}", code=2)
     if warm_start is not None and not native:
         fail(f"--warm-start: a pair keeps no state; only {_NATIVE} keeps one", code=2)
+    if softmax == "none":
+        refuse_given("has no effect: --softmax none leaves the softmax out", "softmax_words")
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import conversion

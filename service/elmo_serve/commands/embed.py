@@ -24,7 +24,7 @@ from elmo_serve.commands.options import (
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
 from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
-from elmo_serve.files.outputs import OUTPUTS, PARTS
+from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.output import NAMED
 
@@ -220,7 +220,9 @@ def embed(**values: Any) -> None:
 def _check(options: Options) -> None:
     """Refuse options that exclude each other or would have no effect."""
     _check_proteins(options)
-    if len(options.layers) > 1 or not (options.layers or options.layout):
+    # A file without a format, which needs no layers in some, is refused by the run.
+    has_format = options.to_folder or options.output_format or output_format(options.output)
+    if len(options.layers) > 1 or (has_format and not (options.layers or options.layout)):
         names = ", ".join(f"--{name}" for name in NAMED)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
     _check_source(options)
@@ -274,6 +276,9 @@ def _check_folder(options: Options) -> None:
         fail("the INPUT of parts is a file or a folder, not standard input", code=2)
     if output == "-" or (Path(output).exists() and not Path(output).is_dir()):
         fail(f"the OUTPUT of parts is a folder, and {output} is none", code=2)
+    form = output_format(output)
+    if form not in (None, options.output_format or PARTS) and not Path(output).exists():
+        fail(f"{output} ends like a file, and the OUTPUT of parts is a folder: name one", code=2)
     if Path(output).resolve().is_relative_to(Path(source).resolve()):
         fail(f"OUTPUT lies in INPUT, {source}: its parts would be read as text", code=2)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,6 +31,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
       $ elmo info models/weights.hdf5 --json
     """
     from elmo_model.models.opening import describe_model, open_model
+    from elmo_model.network.config import flat
 
     model = resolve_model(model)
     config, origin = describe_model(model)
@@ -48,7 +49,7 @@ def info(model: str, check: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**facts, "configuration": configuration}, indent=2))
         return
-    rows = {**facts, **_flat(configuration)}
+    rows = {**facts, **flat(configuration)}
     print_table([[key, _as_text(value)] for key, value in rows.items()])
 
 
@@ -60,16 +61,6 @@ def _rounding(elmo: Elmo) -> str:
     moved = max(worst.layers)
     verdict = "stable" if moved <= BAR else f"amplified, over {BAR:.0e}: elmo evaluate --stability"
     return f"moves a value by up to {moved:.1e} ({worst.name}); {verdict}"
-
-
-def _flat(configuration: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for part, values in configuration.items():
-        if isinstance(values, dict):
-            flat |= {f"{part}.{key}": value for key, value in values.items()}
-        else:
-            flat[part] = values
-    return flat
 
 
 def _as_text(value: object) -> str:

@@ -17,7 +17,7 @@ from elmo_serve.commands.terminal import steps
     type=click.IntRange(min=1),
     default=256,
     show_default=True,
-    help="Batch size of bilm-tf's figure.",
+    help="Streams of sentences side by side in bilm-tf's figure: its batch size.",
 )
 @click.option(
     "--sentences",
@@ -31,8 +31,8 @@ def perplexity(
     """Measure the perplexity of a training run, or of a model with a softmax, on text.
 
     MODEL is the folder of `elmo train`, whose last snapshot is measured, or a name or path. TEXT
-    are paths or patterns of files with one tokenised sentence a line. bilm-tf's figure carries
-    state from batch to batch and so depends on --rows.
+    are paths or patterns of files with one tokenised sentence a line. bilm-tf's figure reads --rows
+    streams of sentences side by side, carries state from batch to batch and so depends on --rows.
 
     \b
     Examples:

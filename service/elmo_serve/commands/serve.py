@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
 import click
 
 from elmo_model.files.system_calls import let_threads_sleep
 from elmo_serve.commands.options import is_given
+
+_NEGATIVE: Final = re.compile(r"^(--[a-z-]+=)?(?=-[0-9.])")
 
 
 class _SettingsCommand(click.Command):
@@ -17,6 +21,13 @@ class _SettingsCommand(click.Command):
         from elmo_serve.commands import serve_settings
 
         return [*serve_settings.options(), *super().get_params(ctx)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. A negative number is a value, and is refused by its option's name.
+
+        click takes it for an option: it gets a space in front, as the value may be left out.
+        """
+        return super().parse_args(ctx, [_NEGATIVE.sub(r"\1 ", each) for each in args])
 
 
 @click.command(cls=_SettingsCommand)

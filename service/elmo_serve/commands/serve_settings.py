@@ -78,24 +78,10 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
             open_folder(folder, called[name])
     if settings.index:
         UserIndexes(settings.index, called["index"])
-    _check_word_vectors(settings, called["word_vectors"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":
         hardware.check(settings.devices, called["devices"])
     return with_word_vectors(with_resolved_models(with_cache(settings))), hardware
-
-
-def _check_word_vectors(settings: Settings, called: str) -> None:
-    """Raise SettingsError where the file of word vectors, or the folder of its map, is missing."""
-    path = settings.word_vectors
-    try:
-        if path is not None:
-            path.stat()
-    except OSError as error:
-        raise SettingsError(
-            f"{called}={str(path)!r} is not allowed: {error.strerror}; allowed: "
-            f"{allowed('word_vectors')}"
-        ) from None
 
 
 def with_resolved_models(settings: Settings) -> Settings:

@@ -24,23 +24,15 @@ from elmo_serve.commands.published import resolve_model
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Shape(click.ParamType[str]):
-    """The name of a shape, or the path of a checkpoint whose shape is taken."""
-
-    name = "shape"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name or path. Raises click.BadParameter for neither."""
-        if value not in SHAPES and not Path(value).exists():
-            expected = ", ".join(SHAPES)
-            self.fail(f"{value!r} is none of {expected} and no checkpoint's path.", param, ctx)
-        return str(value)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return the shapes as the help shows them."""
-        return f"[{'|'.join(SHAPES)}|PATH]"
+def _checked_shape(_context: click.Context, _option: click.Parameter, value: str | None) -> Any:
+    """Return the name of a shape, or the path of a checkpoint whose shape is taken."""
+    if value is not None and value not in SHAPES and not Path(value).exists():
+        expected = ", ".join(SHAPES)
+        raise click.BadParameter(f"{value!r} is none of {expected} and no checkpoint's path.")
+    return value
 
 
+_SOFTMAX = click.Choice(("sampled", "full"))
 _NAMES = ("modern", "reference")
 _file = click.Path(path_type=Path)
 _existing = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -49,10 +41,6 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
 _SHARE = click.FloatRange(min=0, max=1)
 _PART = click.FloatRange(min=0, max=1, max_open=True)  # less than all
 _NOT_NEGATIVE = click.FloatRange(min=0)
-
-
-def _choice(*names: str) -> click.Choice[str]:
-    return click.Choice(names)
 
 
 def _of_recipe(name: str, kind: Any, text: str) -> Callable[[Command], Command]:
@@ -82,11 +70,17 @@ def _both(name: str) -> str:
 )
 @click.option(
     "--recipe",
-    type=_choice(*RECIPES),
+    type=click.Choice(tuple(RECIPES)),
     default="modern",
     help="modern is Muon and bfloat16; reference is bilm-tf's Adagrad.",
 )
-@click.option("--shape", type=Shape(), show_default=DEFAULT_SHAPE, help="Size of the network.")
+@click.option(
+    "--shape",
+    callback=_checked_shape,
+    metavar=f"[{'|'.join(SHAPES)}|PATH]",
+    show_default=DEFAULT_SHAPE,
+    help="Size of the network.",
+)
 @click.option(
     "--weights",
     metavar="MODEL",
@@ -110,11 +104,14 @@ def _both(name: str) -> str:
 @_of_recipe("--rows", _COUNT, "Rows of a batch, of all processes together.")
 @_of_recipe("--unroll", _COUNT, "Steps of truncated back-propagation.")
 @click.option(
-    "--softmax", type=_choice("sampled", "full"), default="sampled", help="Softmax while training."
+    "--softmax",
+    type=click.Choice(("sampled", "full")),
+    default="sampled",
+    help="Softmax while training.",
 )
 @_of_recipe(
     "--state",
-    _choice("fresh", "carried"),
+    click.Choice(("fresh", "carried")),
     "fresh: zero before every sentence; carried: never zero again, as in bilm-tf.",
 )
 @_of_recipe("--samples", int, "Words that the sampled softmax draws.")
@@ -135,14 +132,14 @@ def _both(name: str) -> str:
 @_of_recipe("--dropout", _PART, "Share of values that are dropped.")
 @_of_recipe(
     "--optimiser",
-    _choice(*OPTIMISERS),
+    click.Choice(tuple(OPTIMISERS)),
     "muon trains matrices by Muon, all other parameters by AdamW.",
 )
 @_of_recipe("--learning-rate", _POSITIVE, "Peak of the learning rate.")
 @_of_recipe("--matrix-rate", _POSITIVE, "Peak of Muon's learning rate.")
 @_of_recipe(
     "--schedule",
-    _choice(*SCHEDULES),
+    click.Choice(tuple(SCHEDULES)),
     "Learning rate after the warm-up; a run with cosine cannot be lengthened.",
 )
 @_of_recipe("--warmup", _SHARE, "Share of the steps in which the rate rises.")
@@ -153,7 +150,7 @@ def _both(name: str) -> str:
 @_of_recipe("--average", _PART, "Decay of the weights' moving average; 0 for none.")
 @_of_recipe(
     "--softmax-bias",
-    _choice(*SOFTMAX_BIASES),
+    click.Choice(tuple(SOFTMAX_BIASES)),
     "What the biases of the softmax start from: the logarithms of the words' shares of the text.",
 )
 @click.option(
@@ -165,7 +162,7 @@ def _both(name: str) -> str:
 @click.option("--name", show_default="the name of the folder", help="Name of the model.")
 @click.option(
     "--precision",
-    type=_choice("float32", "bfloat16"),
+    type=click.Choice(("float32", "bfloat16")),
     show_default="bfloat16 for modern on a GPU, else float32",
     help="Precision of products.",
 )
@@ -205,8 +202,6 @@ def train(ctx: click.Context, /, **values: object) -> None:
     if values["weights"] is not None:
         values["weights"] = resolve_model(str(values["weights"]))
     given = {key: value for key, value in values.items() if value is not None}
-    if given["device"] == "auto":
-        del given["device"]
     if "state" in given:
         given["fresh"] = given.pop("state") == "fresh"
     names = {field.name for field in fields(Recipe)}

@@ -11,7 +11,6 @@ The parts of a folder are renamed into place when they are whole: a part that is
 `_manifest.json`, written before the first part, names the run that they belong to.
 """
 
-import fcntl
 import json
 import os
 import zlib
@@ -27,6 +26,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from elmo_model.files import atomic as atomic_files
+from elmo_model.files.locks import lock_now
 from elmo_serve.files.inputs import FileError
 from elmo_serve.files.text import part_name
 from elmo_serve.http.media_types.encoder import raw
@@ -264,7 +264,7 @@ def _refuse_other_run(path: Path, found: Mapping[str, Any], run: Mapping[str, An
 def _lock(file: BinaryIO, path: Path) -> None:
     """Hold a file until it is closed. Raises FileError if another process writes `path`."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_now(file)
     except BlockingIOError:
         raise FileError(f"{path} is being written by another process") from None
 

@@ -104,8 +104,6 @@ class EmbedRun:
         """
         started = time.monotonic()
         self.form.require()
-        if not self.form.is_stream:
-            raise FileError("HDF5 cannot be written to a pipe; name a file, or choose --format npz")
         found = self._pass_on(stream)
         stream.flush()
         return Report(found.sentences, found.tokens, 0, time.monotonic() - started)

@@ -3,13 +3,12 @@
 No torch: a helper process parses bodies, and the server imports this module.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
-from elmo_model.tasks.examples import Examples, Kind, Place
+from elmo_model.tasks.examples import Examples, FitError, Kind, Place
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
 from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
@@ -237,19 +236,12 @@ class _Reader:
 def _check(request: FitRequest) -> None:
     """Raise InvalidRequest for examples that nothing can be learned from."""
     train = request.train
-    if not len(train):
-        raise _fault(("examples",), "holds no label to learn from")
-    counts = Counter(train.labels)
-    if len(counts) < 2:
-        raise _fault(
-            ("examples",),
-            f"all {len(train)} labels to learn from are {shown(train.labels[0])}; expected two "
-            "different ones or more",
-        )
-    if len(counts) > MOST_LABELS:
-        raise _fault(
-            ("examples",), f"{len(counts)} different labels; at most {MOST_LABELS} are allowed"
-        )
+    try:
+        train.check("the part to learn from")
+    except FitError as error:
+        raise _fault(("examples",), str(error)) from None
+    if (count := len(train.classes)) > MOST_LABELS:
+        raise _fault(("examples",), f"{count} different labels; at most {MOST_LABELS} are allowed")
     sentences = len(set(train.groups))
     held = max(1, round(request.options["validation"] * sentences))
     if held >= sentences:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from elmo_model.files import atomic as atomic_files
-from elmo_model.files.locks import ATTEMPTS, locked_file, without_locks
+from elmo_model.files.locks import ATTEMPTS, lock_now, locked_file
 from elmo_serve.errors import Conflict, Unavailable
 from elmo_serve.tasks.registry import unwritable
 
@@ -214,8 +214,7 @@ class JobFolder:
         hidden = path.with_name(f".{self.owner}")
         lock = hidden.open("wb")
         try:
-            with without_locks():
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_now(lock)
             hidden.rename(path)
         except OSError:
             lock.close()

@@ -60,7 +60,9 @@ def _lines(phases: Sequence[Phase]) -> Iterator[str]:
     yield f"A token: {sent:,.1f} bytes sent, {received:,.0f} bytes received."
     compared = sum(phase.compared for phase in phases)
     worst = max((phase.worst for phase in phases), default=0.0)
-    yield f"Responses compared: {compared:,}; largest difference {worst:.3g} of the tolerance."
+    found = f"largest difference {worst:.3g} of the tolerance"
+    none = "no request was answered twice, so no vector was checked; give a longer --duration"
+    yield f"Responses compared: {compared:,}; {found if compared else none}."
     lag = max((percentiles(phase.lags)[99.0] for phase in phases if phase.lags), default=0.0)
     if lag > _LARGEST_SEND_LAG_SECONDS:
         yield (

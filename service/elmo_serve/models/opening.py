@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_model.checkpoints import load_pair
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, OptionError
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
 from elmo_model.network.elmo import Elmo
@@ -38,7 +38,7 @@ Vectors = NDArray[Any]
 _BATCH_TOKENS_CPU = 128 * 26
 
 
-class DeviceError(ElmoError):
+class DeviceError(OptionError):
     """A device or a precision that this machine does not have."""
 
 

@@ -16,7 +16,7 @@ from pydantic import (
     field_validator,
 )
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import OptionError
 from elmo_model.inference.precision import CHOICES, Choice, precision_of
 from elmo_model.text.batches import BOUNDARIES
 from elmo_serve.settings import api_keys as key_file
@@ -320,6 +320,16 @@ class Settings(BaseModel):
             raise ValueError("an entry is empty")
         return parts
 
+    @field_validator("word_vectors")
+    @classmethod
+    def _check_word_vectors(cls, value: Path | None) -> Path | None:
+        try:
+            if value is not None:
+                value.stat()  # the file, or the folder of its map
+        except OSError as error:
+            raise ValueError(error.strerror) from None
+        return value
+
     @field_validator("precision")
     @classmethod
     def _check_precision(cls, value: str, info: ValidationInfo) -> str:
@@ -399,10 +409,8 @@ def _precisions(text: str) -> tuple[Choice, dict[str, Choice]]:
     return (common or ["float32"])[0], own
 
 
-class SettingsError(ElmoError):
+class SettingsError(OptionError):
     """Settings are wrong. `refusals` has one line each: variable, value and what is allowed."""
-
-    exit_code = 2
 
     def __init__(self, *refusals: str) -> None:
         super().__init__("; ".join(refusals))

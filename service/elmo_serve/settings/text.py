@@ -34,7 +34,7 @@ def from_strings(
     """
     called = called or {}
     # Compose files and shells write "not set" as "": `ELMO_TASKS: ${ELMO_TASKS:-}`.
-    given = {name: text for name, text in values.items() if text is not None and text.strip()}
+    given = {name: text.strip() for name, text in values.items() if text and text.strip()}
     known = {name: text for name, text in given.items() if name in Settings.model_fields}
     if "model" in given and "models" in given:
         names = " and ".join(called.get(name, variable(name)) for name in ("model", "models"))

@@ -139,7 +139,11 @@ def test_a_path_exists_or_has_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     too_long = str(tmp_path / ("x" * 300))
 
+    (tmp_path / "empty").mkdir()
     assert path_fault(str(tmp_path)) is None
+    assert path_fault(f"{tmp_path}/empty") == (
+        f"{tmp_path}/empty: is an empty folder, expected a checkpoint"
+    )
     for name in ("nowhere", "file/inner", "a\0b"):
         assert path_fault(str(tmp_path / name)) == missing(str(tmp_path / name))
     assert path_fault(too_long) == f"{too_long}: cannot be read: File name too long"

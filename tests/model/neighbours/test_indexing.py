@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 import torch
 
+from elmo_model.files.locks import locked_file
 from elmo_model.neighbours.indexing import index_text
 from elmo_model.neighbours.search import GraphSearch
 from elmo_model.neighbours.store import open_index
@@ -67,10 +70,30 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
     text = write(tmp_path / "made up", 3)
     parts = TextParts(text, tokenizer("whitespace"), 1_000)
     (tmp_path / "index").mkdir()
-    descriptor = os.open(tmp_path / "index", os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
 
-    with pytest.raises(IndexFolderError, match="another process writes"):
+    with (
+        locked_file(tmp_path / "index" / ".lock"),
+        pytest.raises(IndexFolderError, match="another process writes"),
+    ):
         index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
-    os.close(descriptor)
     index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
+
+
+def test_a_file_system_that_locks_no_folders_takes_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS, which locks for a writer only what is open for writing."""
+    flock = fcntl.flock
+
+    def of_nfs(file: int | IO[bytes], operation: int) -> None:
+        number = file if isinstance(file, int) else file.fileno()
+        if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    parts = TextParts(write(tmp_path / "made up", 3), tokenizer("whitespace"), 1_000)
+
+    index_text(MadeUp(), parts, tmp_path / "index", manifest_of(), 100, lambda *_: None)
+
+    assert open_index(tmp_path / "index").info.tokens

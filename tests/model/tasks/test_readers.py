@@ -149,6 +149,9 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
          "a.jsonl:1: text is {'a': 1}, expected text, a number or a list of them"),
         ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
          r"a.jsonl:1: sentence is \['a', \['b'\]\], expected text"),
+        ("a.csv", "text,label\na b,x\n", "token", "label",
+         r"a.csv:2: has the columns text, label; a table of tokens has sentence \(tokens with "
+         r"spaces between them\), token_index \(from 0\) and label"),
         ("a.csv", "label,text,text\nx,a,b\n", "sentence", "label",
          "a.csv:1: has the column text twice"),
     ],

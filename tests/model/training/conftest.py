@@ -1,6 +1,8 @@
 """A finished run that many tests read."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +17,26 @@ from tests.support.training_runs import options
 def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainOptions:
     """The options of a finished run. Its folder is never changed."""
     chosen = options(tmp_path_factory.mktemp("whole"), "run")
+    with _one_thread():
+        assert train(chosen) == 0
+    return chosen
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Train on one thread, as `whole` was: with more, sums have another order and other digits."""
+    with _one_thread():
+        yield
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        assert train(chosen) == 0
+        yield
     finally:
         torch.set_num_threads(before)
-    return chosen
 
 
 @pytest.fixture

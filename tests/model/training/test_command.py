@@ -21,7 +21,7 @@ def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> No
     # the softmax lies beside the model that is served
     served = perplexity(whole.run / "model.safetensors", (str(HELDOUT),), 2, None, True)
     assert json.loads(served) == found
-    with pytest.raises(ElmoError, match="fewer rows"):
+    with pytest.raises(ElmoError, match="--rows is 500, expected fewer"):
         perplexity(whole.run, (str(HELDOUT),), 500, None, False)
 
 

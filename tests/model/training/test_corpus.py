@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,21 @@ def test_only_changed_text_is_encoded_again(tmp_path: Path) -> None:
     os.utime(files[0], ns=(1, 1))
     corpus = encode(files, tmp_path / "corpus", 1, done.append)
     assert len(done) == 6 and read(corpus)[0] == ["<S>", "other", "words", "</S>"]
+
+
+def test_two_runs_with_one_folder_encode_the_text_once(tmp_path: Path) -> None:
+    files, second = shards(tmp_path / "text"), list[Path]()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = list[Future[Corpus]]()
+
+        def done(_: Path) -> None:
+            if not waiting:
+                waiting.append(pool.submit(encode, files, tmp_path / "corpus", 1, second.append))
+
+        one = encode(files, tmp_path / "corpus", 1, done)
+        other = waiting[0].result()
+
+    assert not second and read(other) == read(one)
 
 
 @pytest.mark.parametrize("pattern", [".", "", "/", "text", "text/"])

@@ -119,7 +119,11 @@ def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     assert (line["loss_forward"], line["loss_backward"], line["loss"]) == (2.0, 4.0, 3.0)
     assert line["gradient_norm"] == 5.0 and line["tokens"] == 80
     assert line["tokens_per_second"] == pytest.approx(20.0)
-    assert log_line(line).startswith("20 tokens/s  loss 3.000  perplexity 7.4 forward")
+    shown = log_line(line, 364)  # 360 steps of 20 tokens at 20 tokens/s
+    assert shown.startswith("20 tokens/s  loss 3.000  perplexity 7.4 forward")
+    assert shown.endswith(" backward  6 min left")
+    assert log_line(line, 7_500).endswith("  2 h 5 min left")
+    assert log_line(line, 4).endswith(" backward")
     figures.restart(4, 12.0)
     figures.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
     assert figures.losses().tolist() == [1.0, 1.0]

@@ -90,6 +90,11 @@ def test_a_weight_that_16_bits_cannot_hold_is_named(tmp_path: Path) -> None:
         ("a.safetensors", ("--softmax", "int8"), f"--softmax has no effect: {SMALL} has no"),
         ("a.safetensors", ("--softmax-words", 9), f"--softmax-words has no effect: {SMALL} has no"),
         ("pair", ("--softmax", "int8"), "--softmax has no effect: "),
+        (
+            "a.safetensors",
+            ("--softmax", "none", "--softmax-words", 9),
+            "--softmax-words has no effect: --softmax none leaves the softmax out",
+        ),
     ],
 )
 def test_an_option_of_a_softmax_that_there_is_not_is_refused(

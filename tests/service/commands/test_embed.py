@@ -216,13 +216,17 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     taken = tmp_path / "taken.npz"
     taken.write_text("mine")
 
-    assert "name its --format" in refused(text, tmp_path / "out.xyz", "--top", code=2)
+    unknown = "out.csv ends in none of .hdf5, .h5, .npz, .parquet: name its --format"
+    assert unknown in refused(text, tmp_path / "out.csv", "--top", code=2)
+    (tmp_path / "a.fasta").write_text(">a\nMKV\n")
+    fasta = refused(tmp_path / "a.fasta", tmp_path / "out.csv", "--model", "random-small", code=2)
+    assert unknown in fasta
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
     assert "latin.txt, line 1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")
-    assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99")
+    assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99", code=2)
     assert "not the URL" in refused(text, output, "--top", "--server", "localhost")
     assert "out.hdf5" in refused(text, tmp_path / "missing" / "out.hdf5", "--top")
     assert "http://127.0.0.1:9: " in refused(text, output, "--top", *SERVER)

@@ -96,6 +96,29 @@ def test_bad_examples_end_the_command_with_one_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "code", "fault"),
+    [
+        (("--validation", 0.5), 1, "validation 0.5 leaves 1 of 2 examples to learn from: all 1 "),
+        (("--validation", 0.9), 1, "validation 0.9 leaves 0 of 2 examples to learn from: holds no"),
+        (("--validation", 1.5), 2, "validation is 1.5, expected above 0 and below 1"),
+        (("--seeds", 0), 2, "seeds is 0, expected 1 or more"),
+    ],
+)
+def test_an_option_that_leaves_nothing_to_learn_from_is_named_with_its_value(
+    tmp_path: Path, option: tuple[object, ...], code: int, fault: str
+) -> None:
+    (tmp_path / "train.tsv").write_text("label\tsentence\nx\ta\ny\tb\n")
+
+    result = elmo(
+        *("fit", "bad", "--kind", "sentence", "--train", tmp_path / "train.tsv"),
+        *("--model", SMALL, "--out", tmp_path / "tasks", *option),
+    )
+
+    assert result.exit_code == code
+    assert fault in result.stderr and len(result.stderr.splitlines()) == 1
+
+
 def test_the_score_with_word_vectors_is_found_again_from_served_vectors(tmp_path: Path) -> None:
     """The head maps the mean of a sentence's mixed vectors and word vectors, as a server has it."""
     write_examples(tmp_path / "train.tsv", 40, seed=0)

@@ -98,4 +98,4 @@ def test_a_cut_without_the_special_words_is_refused(tmp_path: Path, words: str) 
 def test_a_device_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a\n")
     result = elmo("score", tmp_path / "text.txt", "--model", "random-small", "--device", "gpu")
-    assert result.exit_code == 1 and result.stderr.startswith("elmo: there is no gpu; there is ")
+    assert result.exit_code == 2 and result.stderr.startswith("elmo: there is no gpu; there is ")

@@ -17,6 +17,7 @@ from tests.support.command_line import elmo
 from tests.support.servers import SMALL
 
 TAKES_ANY = {"cache", "model", "host", "scratch", "tasks", "word_vectors"}
+NUMBERS = ("an integer ", "a number ")
 
 
 def test_help_of_serve_documents_every_setting() -> None:
@@ -67,6 +68,20 @@ def test_an_option_without_a_value_stops_the_start(name: str) -> None:
 
         assert result.exit_code == 2
         assert result.stderr == f"elmo: {called} has no value; allowed: {allowed(name)}\n"
+
+
+@pytest.mark.parametrize("number", ["-1", "-.5"])
+def test_a_negative_number_is_refused_by_its_option(number: str) -> None:
+    names = [name for name in Settings.model_fields if allowed(name).startswith(NUMBERS)]
+    assert {"json_workers", "drain_timeout_seconds", "softmax_words", "port"} <= {*names}
+    refusals = {f"elmo: {option(n)}='{number}' is not allowed: {allowed(n)}" for n in names}
+
+    apart = elmo("serve", *(part for name in names for part in (option(name), number)))
+    joined = elmo("serve", *(f"{option(name)}={number}" for name in names))
+
+    for result in (apart, joined):
+        assert result.exit_code == 2
+        assert {*result.stderr.splitlines()} == refusals
 
 
 def test_all_wrong_settings_are_named_one_a_line() -> None:
@@ -173,6 +188,13 @@ def test_a_model_that_does_not_exist_stops_the_start_before_the_server(tmp_path:
     (line,) = result.stderr.splitlines()
     assert "nowhere" in line
     assert "listening" not in result.output
+
+
+def test_an_empty_folder_is_refused_before_the_server(tmp_path: Path) -> None:
+    result = elmo("serve", "--model", tmp_path)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"elmo: {tmp_path}: is an empty folder, expected a checkpoint\n"
 
 
 def test_offline_is_a_flag_and_still_takes_a_value(tmp_path: Path) -> None:

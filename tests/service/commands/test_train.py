@@ -182,7 +182,7 @@ def test_a_number_out_of_range_is_refused_before_the_text_is_read(
 def test_a_device_that_is_not_there_leaves_no_run(tmp_path: Path, small: list[object]) -> None:
     refused = elmo("train", tmp_path / "run", *small, "--device", "cuda")
 
-    assert refused.exit_code == 1 and "--device is cuda, and there is none" in refused.stderr
+    assert refused.exit_code == 2 and "--device is cuda, and there is none" in refused.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -216,7 +216,7 @@ def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: li
         ("--shape", "huge", "'huge' is none of tiny"),
         ("--precision", "int4", "'float32', 'bfloat16'"),
         ("--schedule", "linear", "'constant-decay'"),
-        ("--device", "tpu", "--device is 'tpu', expected cpu or cuda"),
+        ("--device", "tpu", "--device is 'tpu', expected auto, cpu or cuda"),
     ],
 )
 def test_a_wrong_choice_is_found_before_the_text_is_read(
@@ -224,7 +224,7 @@ def test_a_wrong_choice_is_found_before_the_text_is_read(
 ) -> None:
     refused = elmo("train", tmp_path / "run", "--text", TEXT, option, value)
 
-    assert refused.exit_code in (1, 2) and expected in refused.stderr, refused.output
+    assert refused.exit_code == 2 and expected in refused.stderr, refused.output
     assert not (tmp_path / "run").exists()
 
 
@@ -235,6 +235,23 @@ def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
     assert "[default: (fresh; with reference carried)]" in text
     assert "[default: (muon; with reference adagrad)]" in text
     assert "[default: (1000; with reference none); x>=0]" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (("--weights", "random-small", "--cell", 8), "--weights and --cell: expected only one"),
+        (("--steps", 3, "--tokens", 5), "--steps and --tokens: expected only one of them"),
+        (("--keep-vectors",), "--keep-vectors without --weights, expected both or neither"),
+    ],
+)
+def test_options_that_do_not_fit_each_other_are_a_wrong_command_line(
+    tmp_path: Path, options: tuple[object, ...], fault: str
+) -> None:
+    refused = elmo("train", tmp_path / "run", "--text", __file__, *options)
+
+    assert refused.exit_code == 2 and refused.stderr.startswith(f"elmo: {fault}"), refused.output
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("option", ["--heldout", "--vocabulary"])
@@ -321,7 +338,7 @@ def test_the_first_line_comes_after_the_first_step_on_standard_output(
     result = elmo("train", tmp_path / "run", *small, "--steps", 2, "--log-every", 100)
     assert result.exit_code == 0
     first = next(line for line in result.stdout.splitlines() if "tokens/s" in line)
-    assert first.startswith("1/2 ") and "loss" in first
+    assert first.startswith("1/2 ") and "loss" in first and first.endswith("  1 min left")
     assert not result.stderr
 
 

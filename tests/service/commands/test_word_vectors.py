@@ -64,9 +64,9 @@ def test_a_file_that_cannot_be_looked_up_is_named_with_its_option(
     found = elmo("serve", "--word-vectors", path, "--cache", tmp_path, "--port", 0)
 
     assert found.exit_code == 2
-    assert found.stderr == (
-        f"elmo: --word-vectors='{path}' is not allowed: {cause}; allowed: the path of a file\n"
-    )
+    (line,) = found.stderr.splitlines()
+    assert line.startswith(f"elmo: --word-vectors='{str(path)[:80]}")  # a longer value is cut
+    assert line.endswith(f"' is not allowed: {cause}; allowed: the path of a file")
 
 
 def test_a_damaged_file_ends_the_command(tmp_path: Path) -> None:

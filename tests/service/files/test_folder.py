@@ -158,9 +158,22 @@ def test_streams_and_files_are_no_folders(job: FolderRun, tmp_path: Path) -> Non
 
     assert "OUTPUT of parts is a folder" in refused(job.root, "-", "--top", code=2)
     assert "OUTPUT of parts is a folder" in refused(job.root, text, "--top", code=2)
+    for name in ("v.hdf5", "v.npz"):
+        line = refused(job.root, tmp_path / name, "--top", code=2)
+        assert f"{name} ends like a file, and the OUTPUT of parts is a folder: name one" in line
+        assert not (tmp_path / name).exists()
     assert "not standard input" in refused("-", tmp_path, "--top", "--ray", "local", code=2)
     line = refused(text, tmp_path, "--top", "--format", "npz", code=2)
     assert f"{tmp_path} is a folder and {text} a file" in line
+
+
+def test_a_folder_of_parquet_may_end_like_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("1 one\n22\n")
+    with scripted_server() as server:
+        done(tmp_path / "in", tmp_path / "v.parquet", "--top", "--server", server.url)
+
+    assert (tmp_path / "v.parquet").is_dir()
 
 
 def test_an_actor_of_ray_takes_a_gpu_if_there_is_any() -> None:

@@ -35,6 +35,14 @@ def test_a_phase_is_a_row() -> None:
     assert "Responses compared: 77; largest difference 0.25 of the tolerance." in found
 
 
+def test_that_nothing_was_compared_is_said() -> None:
+    found = phase("8 clients")
+    found.compared = 0
+
+    assert "Responses compared: 0; no request was answered twice, so no vector was" in text(found)
+    assert "Responses compared: 77" in text(found, phase("16 clients"))
+
+
 def test_what_is_not_right_is_counted_and_named() -> None:
     bad = phase("x")
     bad.is_interrupted = True

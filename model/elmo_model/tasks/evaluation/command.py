@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from elmo_model.errors import OptionError
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
-from elmo_model.network.elmo import Elmo
 from elmo_model.steps import OnStep
 from elmo_model.tasks.evaluation.probe import tagging
-from elmo_model.tasks.evaluation.score import Score, SelectionError, table
+from elmo_model.tasks.evaluation.score import Score, table
 from elmo_model.tasks.evaluation.senses import homographs, senses
 from elmo_model.tasks.evaluation.stability import TEXTS, Stability, stability, stability_table
 from elmo_model.tasks.evaluation.word_in_context import word_in_context
@@ -41,14 +41,17 @@ class EvaluateOptions:
 def evaluate(options: EvaluateOptions, on_step: OnStep) -> str:
     """Score a model on the given test sets; return the table, or one JSON object.
 
-    Raises SelectionError for options, FitError for test sets and their lines, CheckpointError for
-    the model, TextError for files that are not text.
+    Raises OptionError for options, FitError for test sets, CheckpointError for the model, TextError
+    for files that are not text.
     """
     _check(options)
     on_step(f"Reading {options.model}")
     elmo = open_model(options.model, device=options.device)
     scores = _scores(encode_by(Encoder.of(elmo)), options, on_step)
-    moved = _stability(elmo, options, on_step)
+    moved = list[Stability]()
+    if options.stability:
+        on_step("Built-in texts")
+        moved += stability(elmo, min(options.limit or TEXTS, TEXTS))
     if options.as_json:
         figures = {
             "scores": [asdict(score) for score in scores],
@@ -63,10 +66,10 @@ def _check(options: EvaluateOptions) -> None:
     for train, test in (("pos_train", "pos_test"), ("homographs_train", "homographs_test")):
         if (getattr(options, train) is None) != (getattr(options, test) is None):
             first, second = (f"--{name.replace('_', '-')}" for name in (train, test))
-            raise SelectionError(f"{first} and {second} are given together or not at all")
+            raise OptionError(f"{first} and {second} are given together or not at all")
     built_in = options.senses or options.stability
     if not (options.pos_train or options.homographs_train or options.wic or built_in):
-        raise SelectionError(
+        raise OptionError(
             "no test set is given, expected --pos-train and --pos-test, --homographs-train and "
             "--homographs-test, --wic, --senses, or --stability"
         )
@@ -88,10 +91,3 @@ def _scores(encode: Encode, options: EvaluateOptions, on_step: OnStep) -> list[S
     if options.senses:
         scores.append(senses(computed("Built-in sentences")))
     return scores
-
-
-def _stability(elmo: Elmo, options: EvaluateOptions, on_step: OnStep) -> list[Stability]:
-    if not options.stability:
-        return []
-    on_step("Built-in texts")
-    return list(stability(elmo, min(options.limit or TEXTS, TEXTS)))

@@ -3,14 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elmo_model.errors import ElmoError
-
-
-class SelectionError(ElmoError):
-    """Wrong options. One line, which names them."""
-
-    exit_code = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Score:

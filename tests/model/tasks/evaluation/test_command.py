@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elmo_model.checkpoints import CheckpointError
+from elmo_model.errors import OptionError
 from elmo_model.steps import ignore
 from elmo_model.tasks.evaluation.command import EvaluateOptions, evaluate
-from elmo_model.tasks.evaluation.score import Score, SelectionError, percent, table
+from elmo_model.tasks.evaluation.score import Score, percent, table
 from elmo_model.text.files import TextError
 from elmo_serve.cli import main
 from tests.support import training_golden as golden
@@ -31,7 +32,7 @@ def test_wrong_options_and_files_are_named(
     model: Path, changed: dict[str, object], message: str
 ) -> None:
     given = {"model": str(model), "device": "cpu", **changed}
-    with pytest.raises((CheckpointError, SelectionError, TextError), match=message):
+    with pytest.raises((CheckpointError, OptionError, TextError), match=message):
         evaluate(EvaluateOptions(**given), ignore)  # type: ignore[arg-type]
 
 
@@ -74,13 +75,13 @@ def test_train_perplexity_evaluate(tmp_path: Path) -> None:
 
 
 def test_what_a_user_can_mend_is_one_line(tmp_path: Path) -> None:
-    for arguments in (
-        ("train", tmp_path / "run", "--text", "nowhere*"),
-        ("train", tmp_path / "run", "--text", golden.FOLDER / "train.txt", "--samples", 0),
-        ("perplexity", tmp_path, golden.FOLDER / "heldout.txt"),
+    for code, *arguments in (
+        (1, "train", tmp_path / "run", "--text", "nowhere*"),
+        (2, "train", tmp_path / "run", "--text", golden.FOLDER / "train.txt", "--samples", 0),
+        (1, "perplexity", tmp_path, golden.FOLDER / "heldout.txt"),
     ):
         refused = elmo(*arguments)
-        assert refused.exit_code == 1
+        assert refused.exit_code == code
         assert refused.stderr.startswith("elmo: ") or "\nelmo: " in refused.stderr
         assert "Traceback" not in refused.stderr
 

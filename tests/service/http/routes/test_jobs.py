@@ -168,13 +168,13 @@ BAD: list[tuple[dict[str, Any], int, str, str]] = [
         {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x"}] * 3},
         422,
         "/examples",
-        "all 3 labels to learn from are 'x'; expected two different ones",
+        "all 3 examples have the label 'x', expected two labels or more",
     ),
     (
         {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x", "test": True}]},
         422,
         "/examples",
-        "holds no label to learn from",
+        "the part to learn from: holds no example",
     ),
     (
         {"kind": "token", "examples": [{"tokens": ["a", "b"], "labels": ["x", "y"]}]},
