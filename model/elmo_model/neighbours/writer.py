@@ -204,12 +204,10 @@ class IndexWriter:
 
 def refuse_foreign(folder: Path) -> None:
     """Raise IndexFolderError for a file, and for a folder with more than the start of an index."""
-    if not folder.is_dir():
-        if folder.exists():
-            raise IndexFolderError(f"{folder} is a file, expected a folder")
-        return
-    begun = (CENTRE, LOCK)
-    if any(path.name not in begun and not _is_leftover(path) for path in folder.iterdir()):
+    if folder.is_file():
+        raise IndexFolderError(f"{folder} is a file, expected a folder")
+    begun, found = (CENTRE, LOCK), folder.iterdir() if folder.exists() else ()
+    if any(path.name not in begun and not _is_leftover(path) for path in found):
         raise IndexFolderError(f"{folder} is not empty: an index needs a folder of its own")
 
 

@@ -78,10 +78,7 @@ class Row:
         return int(index)
 
     def word(self, label: str) -> tuple[list[str], int, str]:
-        """Return the tokens of `sentence`, the number `token_index` of one, and its label.
-
-        Raises FitError where one of the columns is missing.
-        """
+        """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
         if not {*_WORD, label} <= self.fields.keys():
             raise FitError(
                 f"{self.place}: has the columns {', '.join(self.fields)}; a table of tokens has "

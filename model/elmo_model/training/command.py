@@ -51,7 +51,8 @@ def train(options: TrainOptions) -> int:
         processes.wait()
         corpus = _encode(options, shards)
         folder = Folder(options.run)
-        vocabulary = _vocabulary(options, corpus)
+        chosen, size = options.vocabulary, options.vocabulary_size
+        vocabulary = corpus.vocabulary(size) if chosen is None else Vocabulary.read(chosen)
         plan = options.plan(corpus, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
             raise OptionError(
@@ -118,12 +119,6 @@ def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
         console.print(f"Encoded {path.name}", markup=False)
 
     return encode(shards, folder, workers, done)
-
-
-def _vocabulary(options: TrainOptions, corpus: Corpus) -> Vocabulary:
-    if options.vocabulary is None:
-        return corpus.vocabulary(options.vocabulary_size)
-    return Vocabulary.read(options.vocabulary)
 
 
 def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:

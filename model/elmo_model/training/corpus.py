@@ -127,8 +127,8 @@ def encode(
 
     Memory holds the distinct words, never the text. `workers` processes read one shard each; `done`
     is called after every shard. Another run that encodes into the folder is waited for. Raises
-    TrainingError or TextError for text that cannot be read, and TrainingError for a folder that holds
-    anything else than an encoded corpus.
+    TrainingError or TextError for text that cannot be read, and TrainingError for a folder that
+    holds anything else than an encoded corpus.
     """
     if (known := _encoded(shards, folder)) is not None:
         return known
