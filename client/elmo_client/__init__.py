@@ -45,6 +45,7 @@ from elmo_client.results import (
     TokenizedText,
 )
 from elmo_client.selection import EmbedOptions
+from elmo_client.token_warning import TokenWarning
 
 __all__ = [
     "AsyncClient",
@@ -75,6 +76,7 @@ __all__ = [
     "StaticNeighbour",
     "Substitute",
     "Task",
+    "TokenWarning",
     "TokenizedText",
     "TooLarge",
     "TryLater",

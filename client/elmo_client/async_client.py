@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
+from elmo_client.keywords import named_keywords
 from elmo_client.results import (
     Cosines,
     EmbeddedProtein,
@@ -28,7 +29,8 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Selection, checked, listed
+from elmo_client.selection import NOTHING, EmbedOptions, Selection, given, listed
+from elmo_client.token_warning import Answer, WarnOnce
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
     FitOptions,
@@ -63,12 +65,13 @@ Texts = Iterable[str] | AsyncIterable[str]
 _Result = TypeVar("_Result")
 
 
+@named_keywords
 class AsyncClient:
     """Asks a server for vectors, from the coroutines of one event loop. Close it after use."""
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         """Set the address of the server; nothing is sent yet. See `Client`."""
-        self._session = Session(url, **checked(options, ClientOptions, "a client"))
+        self._session = Session(url, **given(options))
 
     async def embed(self, sentences: Sentences, **options: Unpack[EmbedOptions]) -> list[Vectors]:
         """Return one array per sentence. See `Client.embed`."""
@@ -80,7 +83,7 @@ class AsyncClient:
     ) -> AsyncIterator[Vectors]:
         """Yield one array per sentence. See `Client.stream`."""
         check_sentences(sentences)
-        selection = Selection.of(**checked(options, EmbedOptions, "embed or stream"))
+        selection = Selection.of(**options)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     async def embed_text(
@@ -95,8 +98,7 @@ class AsyncClient:
     ) -> AsyncIterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        known = checked(options, EmbedOptions, "embed_text or stream_text", "tokenizer")
-        selection = Selection.of(**known).with_members(tokenizer=tokenizer)
+        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     async def embed_proteins(
@@ -124,7 +126,17 @@ class AsyncClient:
         tokenizer: str | None = None,
         centred: bool = False,
     ) -> Cosines:
-        """Return the cosines of pairs, by layer and in their mean. See `Client.similarity`."""
+        """Return the cosines of pairs, by layer and between the means of the layers.
+
+        Args:
+            pairs: each has two sides: a text, a list of tokens, or a tuple of one of them and the
+                number of a token in it, counted from 0. Without a number the means over all
+                tokens are compared.
+            tokenizer: splits the texts, as in `embed_text`.
+            centred: subtract the mean of each layer over a text that comes with the server first.
+
+        The keys are "0", "1", ... and "average"; each array has a number for each pair.
+        """
         every = list(pairs)
         body = similarity_body(every, tokenizer, centred)
         return cosines_of(await self._post("/similarity", body), len(every))
@@ -160,7 +172,17 @@ class AsyncClient:
         *,
         tokenizer: str | None = None,
     ) -> list[Scores]:
-        """Return the surprisal of each token, in bits. See `Client.score`."""
+        """Return the surprisal of each token, in bits, in the order of the sentences.
+
+        The first token has a value as well: it is predicted after the begin boundary.
+
+        Args:
+            sentences: lists of tokens, or texts.
+            tokenizer: splits texts, as in `embed_text`.
+
+        Raises CannotSend for sentences of another form, and the other subclasses of ElmoError: a
+        model without a softmax is refused.
+        """
         every, are_texts = scored_kind(sentences)
         cut = TextBatches if are_texts else RequestBatches
         selection = NOTHING.with_members(tokenizer=tokenizer)
@@ -237,7 +259,12 @@ class AsyncClient:
         **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        return await self._fit(name, fit_body(examples, **options), model)
+        body = fit_body(examples, **options)
+        check_task_name(name)
+        path = f"{_path(name)}/fit{query_of(model or self._session.model)}"
+        # A second POST would be 409: it is not repeated if the first may have been processed.
+        call = Call("POST", path, body, repeatable=False)
+        return self.job(state_of(await self._json(call)).id)
 
     def job(self, job_id: str) -> AsyncJob:
         """Return the job of an id; the server is not asked."""
@@ -253,21 +280,8 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _fit(self, name: str, body: bytes, model: str | None) -> AsyncJob:
-        check_task_name(name)
-        # A second POST would be 409: it is not repeated if the first may have been processed.
-        call = Call(
-            "POST",
-            f"{_path(name)}/fit{query_of(model or self._session.model)}",
-            body,
-            repeatable=False,
-            content_type="application/x-ndjson",
-        )
-        return self.job(state_of(await self._json(call)).id)
-
     async def _post(self, path: str, members: Mapping[str, Any]) -> dict[str, Any]:
-        model = {} if self._session.model is None else {"model": self._session.model}
-        body = json_bytes({**members, **model}, "the request")
+        body = json_bytes(given({**members, "model": self._session.model}), "the request")
         return await self._json(Call("POST", path, body))
 
     async def _json(self, call: Call) -> dict[str, Any]:
@@ -278,12 +292,13 @@ class AsyncClient:
         sentences: Sentences | Texts,
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, list[_Result]]],
+        embed: Callable[[EmbedRequest, str], Coroutine[Any, Any, Answer[_Result]]],
     ) -> AsyncIterator[_Result]:
         info = await self._session.info()
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)
-        running: deque[asyncio.Task[list[_Result]]] = deque()
+        running: deque[asyncio.Task[Answer[_Result]]] = deque()
+        found = WarnOnce()
         try:
             async for sentence in _asynchronous(sentences):
                 if (request := batches.add(sentence)) is None:
@@ -291,13 +306,13 @@ class AsyncClient:
                 embedding = embed(request, info["revision"])
                 running.append(asyncio.create_task(embedding))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
-                    for array in await running.popleft():
+                    for array in found.results(await running.popleft()):
                         yield array
             if (request := batches.rest()) is not None:
                 embedding = embed(request, info["revision"])
                 running.append(asyncio.create_task(embedding))
             while running:
-                for array in await running.popleft():
+                for array in found.results(await running.popleft()):
                     yield array
         finally:
             for each in running:

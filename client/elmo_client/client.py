@@ -10,24 +10,20 @@ from typing import Any, Self, TypeVar, Unpack
 from elmo_client.async_client import AsyncClient
 from elmo_client.event_loop_thread import EventLoopThread, blocking, result
 from elmo_client.job import Job
+from elmo_client.keywords import named_keywords
 from elmo_client.results import (
-    Cosines,
     EmbeddedProtein,
     EmbeddedText,
-    Scores,
-    TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Selection, checked
+from elmo_client.selection import EmbedOptions, Selection
+from elmo_client.token_warning import Answer, WarnOnce
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
     FitOptions,
-    Side,
     check_sentences,
     check_texts,
     checked_records,
-    fit_body,
-    scored_kind,
 )
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
@@ -35,6 +31,7 @@ from elmo_client.transport.session import ClientOptions
 _Result = TypeVar("_Result")
 
 
+@named_keywords
 class Client:
     """Asks a server for vectors. Threads may share it. Close it after use."""
 
@@ -80,7 +77,7 @@ class Client:
         are in flight.
         """
         check_sentences(sentences)
-        selection = Selection.of(**checked(options, EmbedOptions, "embed or stream"))
+        selection = Selection.of(**options)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
 
     def embed_text(
@@ -102,8 +99,7 @@ class Client:
     ) -> Iterator[EmbeddedText]:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
-        known = checked(options, EmbedOptions, "embed_text or stream_text", "tokenizer")
-        selection = Selection.of(**known).with_members(tokenizer=tokenizer)
+        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
         return self._stream(texts, TextBatches, selection, self._session.embed_text)
 
     def embed_proteins(self, records: Iterable[tuple[str, str]]) -> Iterator[EmbeddedProtein]:
@@ -119,59 +115,13 @@ class Client:
         )
         return (EmbeddedProtein.of(name, each) for each, (name, _) in zip(found, ids, strict=False))
 
-    def tokenize(
-        self, texts: Iterable[str], *, tokenizer: str | None = None
-    ) -> list[TokenizedText]:
-        """Return the tokens and offsets that `embed_text` makes of each text."""
-        check_texts(texts)
-        selection = NOTHING.with_members(tokenizer=tokenizer)
-        found = self._stream(texts, TextBatches, selection, self._session.tokenize)
-        return list(found)
+    tokenize = blocking(AsyncClient.tokenize)
 
-    def similarity(
-        self,
-        pairs: Iterable[tuple[Side, Side]],
-        *,
-        tokenizer: str | None = None,
-        centred: bool = False,
-    ) -> Cosines:
-        """Return the cosines of pairs, by layer and between the means of the layers.
-
-        Args:
-            pairs: each has two sides: a text, a list of tokens, or a tuple of one of them and the
-                number of a token in it, counted from 0. Without a number the means over all
-                tokens are compared.
-            tokenizer: splits the texts, as in `embed_text`.
-            centred: subtract the mean of each layer over a text that comes with the server first.
-
-        The keys are "0", "1", ... and "average"; each array has a number for each pair.
-        """
-        return self._call(self._async.similarity, list(pairs), tokenizer=tokenizer, centred=centred)
+    similarity = blocking(AsyncClient.similarity)
 
     neighbours = blocking(AsyncClient.neighbours)
 
-    def score(
-        self,
-        sentences: Iterable[str] | Iterable[Sequence[str]],
-        *,
-        tokenizer: str | None = None,
-    ) -> list[Scores]:
-        """Return the surprisal of each token, in bits, in the order of the sentences.
-
-        The first token has a value as well: it is predicted after the begin boundary.
-
-        Args:
-            sentences: lists of tokens, or texts.
-            tokenizer: splits texts, as in `embed_text`.
-
-        Raises CannotSend for sentences of another form, and the other subclasses of ElmoError: a
-        model without a softmax is refused.
-        """
-        every, are_texts = scored_kind(sentences)
-        cut = TextBatches if are_texts else RequestBatches
-        selection = NOTHING.with_members(tokenizer=tokenizer)
-        found = self._stream(every, cut, selection, self._session.score)
-        return list(found)
+    score = blocking(AsyncClient.score)
 
     substitutes = blocking(AsyncClient.substitutes)
 
@@ -219,8 +169,10 @@ class Client:
 
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
-        body = fit_body(examples, **options)
-        return Job(self._call(self._async._fit, name, body, model), self._call)
+        # An iterator is read in the calling thread: it may ask the same client.
+        every = list(examples) if isinstance(examples, Iterator) else examples
+        found = self._call(self._async.fit, name, every, model=model, **options)
+        return Job(found, self._call)
 
     def job(self, job_id: str) -> Job:
         """Return the job of an id; the server is not asked."""
@@ -244,19 +196,20 @@ class Client:
         sentences: Iterable[Sequence[str]],
         cut: type[RequestBatches],
         selection: Selection,
-        embed: Callable[[EmbedRequest, str], Awaitable[list[_Result]]],
+        embed: Callable[[EmbedRequest, str], Awaitable[Answer[_Result]]],
     ) -> Iterator[_Result]:
         info = self.info()
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)
-        running: deque[Future[list[_Result]]] = deque()
+        running: deque[Future[Answer[_Result]]] = deque()
+        found = WarnOnce()
         try:
             for request in batches.cut(sentences):
                 running.append(self._loop.start(embed, request, info["revision"]))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
-                    yield from result(running.popleft())
+                    yield from found.results(result(running.popleft()))
             while running:
-                yield from result(running.popleft())
+                yield from found.results(result(running.popleft()))
         finally:
             for each in running:
                 each.cancel()

@@ -14,7 +14,7 @@ state from call to call. `elmo_serve.ElmoEmbedder` computes in this process, and
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -138,13 +138,20 @@ class ElmoEmbedder(SentenceEmbedder):
             names = ", ".join(LAYER_NAMES)
             raise CannotSend(f"output_format is {output_format!r}; expected one of {names}")
         check_lines(input_file)
+        output = Path(output_file_path)
+        if not output.parent.is_dir():
+            raise CannotSend(f"{output}: there is no folder {output.parent} to write to")
         lines = [line.strip() for line in input_file]
         if blank := [str(number) for number, line in enumerate(lines, 1) if not line]:
             raise CannotSend(f"there are no tokens in lines {', '.join(blank[:10])}")
         if use_sentence_keys:
-            _check_keys(lines)
+            check = key_check()
+            for number, line in enumerate(lines, 1):
+                try:
+                    check(line)
+                except CannotSend as error:
+                    raise CannotSend(f"line {number}, {line!r:.60}, {error}") from None
         arrays = self._client.stream(map(str.split, lines), layers=output_format)
-        output = Path(output_file_path)
         temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
         try:
             _write(temporary, zip(lines, arrays, strict=True), forget_sentences, use_sentence_keys)
@@ -157,21 +164,26 @@ class ElmoEmbedder(SentenceEmbedder):
         self._client.close()
 
 
-def _check_keys(lines: Iterable[str]) -> None:
-    """Raise CannotSend for lines that HDF5 cannot hold together: a slash makes a group."""
-    datasets: set[tuple[str, ...]] = set()
-    groups: set[tuple[str, ...]] = set()
-    for number, line in enumerate(lines, 1):
-        path = tuple(part for part in line.split("/") if part not in ("", "."))
-        above = {path[:depth] for depth in range(1, len(path))}
+def key_check() -> Callable[[str], None]:
+    """Return a check that raises CannotSend for a text that cannot be a key of HDF5 beside others.
+
+    It keeps a hash for each text and for each group, not the texts.
+    """
+    datasets: set[int] = set()
+    groups: set[int] = set()
+
+    def check(text: str) -> None:
+        parts = [part for part in text.split("/") if part not in ("", ".")]
+        path = hash(tuple(parts))
+        above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
         if path in datasets:
-            raise CannotSend(f"line {number}, {line!r:.60}, is a key already")
-        if not path or "\0" in line or path in groups or above & datasets:
-            raise CannotSend(
-                f"line {number}, {line!r:.60}, cannot be a key in HDF5, where a slash makes a group"
-            )
+            raise CannotSend("is a key already")
+        if not parts or "\0" in text or path in groups or above & datasets:
+            raise CannotSend("cannot be a key in HDF5, where a slash makes a group")
         datasets.add(path)
-        groups |= above
+        groups.update(above)
+
+    return check
 
 
 def _write(

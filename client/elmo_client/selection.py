@@ -1,7 +1,7 @@
 """Which vectors a call asks for, and how many bytes its response takes."""
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Final, Literal, TypedDict, Unpack, get_args
@@ -65,11 +65,9 @@ class Selection:
         Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`,
         `mix` or `dtype` is of a wrong type. Values are checked by the server.
         """
-        layers, mix = options.get("layers"), options.get("mix")
-        given = {"layers": layers, "task": options.get("task"), "mix": mix}
-        members: dict[str, Any] = {
-            name: value for name, value in given.items() if value is not None
-        }
+        known = given(options)
+        layers, mix = known.get("layers"), known.get("mix")
+        members = {name: known[name] for name in ("layers", "task", "mix") if name in known}
         if len(members) > 1:
             raise CannotSend(f"{' and '.join(members)} are given; give at most one of them")
         layer_count = None if layers in ("all", "concat") or not members else 1
@@ -81,19 +79,18 @@ class Selection:
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
-        if (normalize := options.get("normalize", False)) is not False:
-            members["normalize"] = normalize
-        if (word_vectors := options.get("word_vectors")) is not None:
-            members["word_vectors"] = word_vectors
-        pooling, dtype = options.get("pooling", "none"), options.get("dtype", "float32")
+        if known.get("normalize", False) is not False:
+            members["normalize"] = known["normalize"]
+        if "word_vectors" in known:
+            members["word_vectors"] = known["word_vectors"]
+        pooling, dtype = known.get("pooling", "none"), known.get("dtype", "float32")
         if not isinstance(dtype, str):
             raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"')
         return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
 
     def with_members(self, **members: Any) -> "Selection":
         """Return a selection with more members in the body; those that are None are left out."""
-        given = {name: value for name, value in members.items() if value is not None}
-        return replace(self, members={**self.members, **given}) if given else self
+        return replace(self, members={**self.members, **given(members)})
 
     def response_bytes(self, tokens: int, dimension: int, model_layers: int) -> int:
         """Return the bytes of the vectors of one sentence of `tokens` tokens."""
@@ -108,31 +105,29 @@ NOTHING = Selection({}, 0, "none", "float32")
 
 def mix_of(mix: Mix) -> dict[str, Any]:
     """Return a mix as the member of a request. Raises CannotSend for one of a wrong type."""
-    if isinstance(mix, Mapping):
-        return dict(mix)
-    expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
-    return {"weights": listed("mix", mix, expected)}
+    members = dict(mix) if isinstance(mix, Mapping) else {"weights": mix}
+    if "weights" in members:
+        expected = 'one weight per layer, or {"weights": [...], "gamma": 1.0}'
+        members["weights"] = listed("mix", members["weights"], expected)
+    return members
 
 
-def checked(options: Mapping[str, Any], known: Any, method: str, *others: str) -> dict[str, Any]:
-    """Return the options of a public method that are not None; `others` are further keywords.
-
-    Raises TypeError, with the method and the nearest keyword, for one that the TypedDict `known`
-    lacks. Python would name the function that the options are passed on to.
-    """
-    names = [*others, *known.__annotations__]
-    for name in options.keys() - names:
-        near = difflib.get_close_matches(name, names, n=1)
-        meant = f"did you mean {near[0]}? There" if near else "there"
-        raise TypeError(f"{method} has no keyword {name}; {meant} are {', '.join(names)}")
-    for name in known.__required_keys__ - options.keys():
-        raise TypeError(f"{method} needs the keyword {name}")
-    return {name: value for name, value in options.items() if value is not None}
+def given(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def listed(name: str, value: object, expected: str) -> list[Any]:
-    """Return a list of numbers. Raises CannotSend, with `name`, for a string or a single number."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    """Return a list of numbers.
+
+    Raises CannotSend, with `name`, for what is no sequence of numbers, and for NaN and infinity, in
+    whose place JSON would have null.
+    """
+    if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
         raise CannotSend(f"{name} is {value!r:.60}; expected {expected}")
     # NumPy scalars become Python numbers, which JSON can hold.
-    return [each.item() if hasattr(each, "item") else each for each in value]
+    numbers = [each.item() if hasattr(each, "item") else each for each in value]
+    for place, number in enumerate(numbers):
+        if isinstance(number, float) and not math.isfinite(number):
+            raise CannotSend(f"number {place} of {name} is {number}; expected a finite one")
+    return numbers

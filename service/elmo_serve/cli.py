@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from typing import Any, Final
 
 import click
@@ -63,7 +64,9 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; end it with a line and an exit code where the input does not fit."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: tell(str(message))
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise  # click ends the command in silence, as for `elmo models | head -1`
         except ElmoError as error:

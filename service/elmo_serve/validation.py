@@ -72,8 +72,8 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
     named = path[-1:] if is_unknown else ()
     place = (*(part for part in path[: len(path) - len(named)] if part not in _TAGS), *named)
     text = _wanted(model, fault, place)
-    if fault["type"] == "list_type" and place[:1] == ("sentences",):
-        text = "must be a list of tokens"
+    if place[:1] == ("sentences",) and fault["type"] == "list_type":
+        text = f"must be a list of {'tokens' if len(place) > 1 else 'sentences, lists of tokens'}"
         if isinstance(fault["input"], str):
             text += "; use `text` for strings that are not split into tokens"
     if is_unknown and len(str(place[-1])) > SHOWN_CHARACTERS:
@@ -91,6 +91,12 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
         return f"is no field; there are {', '.join(known.model_fields)}"
     if fault["type"] == ALLOWED:
         return fault["msg"]
+    if fault["type"] == "list_type" and place:
+        return f"must be a list{_ITEMS.get(place[-1], '')}"
+    if fault["type"] == "model_type" and place:
+        return f"must be an object with {', '.join(_model_at(model, place).model_fields)}"
+    if fault["type"] == "float_type" and fault["input"] is None:
+        return "must be a number; JSON has no NaN, and many programs write null for it"
     return _WORDS.get(fault["type"], "is not allowed").format(**fault.get("ctx", {}))
 
 
@@ -109,6 +115,9 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     found = map(_model_in, get_args(annotation))
     return next((model for model in found if model is not None), None)
 
+
+_ITEMS: Final[dict[int | str, str]] = {"text": " of strings", "weights": " of numbers"}
+"""The items of lists by the name of the field."""
 
 _WORDS: Final = {
     "bool_type": "must be true or false",

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from elmo_client import (
+    AsyncClient,
     CannotSend,
     Client,
     ElmoEmbedder,
@@ -74,33 +75,63 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "misspelt": (
         lambda client: client.embed(SENTENCES, layer="top"),
         TypeError,
-        f"embed or stream has no keyword layer; did you mean layers? There are {OPTIONS}",
+        "embed has no keyword layer; did you mean layers? There are sentences, " + OPTIONS,
     ),
     "misspelt, of texts": (
         lambda client: client.stream_text(["a"], tokeniser="ptb"),
         TypeError,
-        "embed_text or stream_text has no keyword tokeniser; did you mean tokenizer? There are "
+        "stream_text has no keyword tokeniser; did you mean tokenizer? There are texts, "
         f"tokenizer, {OPTIONS}",
     ),
     "of another library": (
         lambda client: client.stream(SENTENCES, batch_size=8),
         TypeError,
-        f"embed or stream has no keyword batch_size; there are {OPTIONS}",
+        f"stream has no keyword batch_size; there are sentences, {OPTIONS}",
+    ),
+    "by position": (
+        lambda client: client.embed(SENTENCES, "top"),
+        TypeError,
+        f"embed takes sentences by position; by name: {OPTIONS}",
+    ),
+    "a description by position": (
+        lambda client: client.put_task("mine", [0.5], 1.0),
+        TypeError,
+        "put_task takes name and weights by position; by name: gamma, layer_norm, description",
+    ),
+    "misspelt, of a task": (
+        lambda client: client.put_task("mine", [0.5], gama=1.0),
+        TypeError,
+        "put_task has no keyword gama; did you mean gamma? There are name, weights, gamma",
     ),
     "of substitutes": (
         lambda client: client.substitutes("a b", [1], top=5),
         TypeError,
-        "substitutes has no keyword top; there are k, direction, tokenizer",
+        "substitutes has no keyword top; there are sentence, positions, k, direction, tokenizer",
     ),
     "of a fit": (
         lambda client: client.fit("mine", [], kind="token", seed=1),
         TypeError,
-        "fit has no keyword seed; did you mean seeds? There are kind, tokenizer",
+        "fit has no keyword seed; did you mean seeds? There are name, examples, model, kind",
     ),
     "without a kind": (
         lambda client: client.fit("mine", []),
         TypeError,
         "fit needs the keyword kind",
+    ),
+    "a mix without a number": (
+        lambda client: client.embed(SENTENCES, mix=[0, float("nan")]),
+        CannotSend,
+        "number 1 of mix is nan; expected a finite one",
+    ),
+    "a mix of one weight": (
+        lambda client: client.embed(SENTENCES, mix={"weights": 1.5}),
+        CannotSend,
+        "mix is 1.5; expected one weight per layer",
+    ),
+    "an infinite weight": (
+        lambda client: client.put_task("mine", [np.float32("inf")]),
+        CannotSend,
+        "number 0 of weights is inf; expected a finite one",
     ),
     "one position": (
         lambda client: client.substitutes("a b", 1),
@@ -155,9 +186,14 @@ def test_a_call_that_does_not_fit_says_what_fits(client_of: str, slip: str) -> N
 
 
 def test_a_misspelt_option_of_a_client_names_the_near_match() -> None:
-    options: dict[str, Any] = {"key": "k"}
-    with pytest.raises(TypeError, match=r"^a client has no keyword key; did you mean api_key\?"):
-        Client("http://localhost:1", **options)
+    for client in (Client, AsyncClient):
+        options: dict[str, Any] = {"key": "k"}
+        with pytest.raises(TypeError, match=r"Client has no keyword key; did you mean api_key\?"):
+            client("http://localhost:1", **options)
+        key: Any = "secret"
+        with pytest.raises(TypeError, match=r"Client takes url by position; by name: api_") as told:
+            client("http://localhost:1", key)  # type: ignore[call-arg]
+        assert key not in str(told.value)
 
 
 def test_a_stream_refuses_wrong_options_before_it_is_read(sdk: Client) -> None:
@@ -229,10 +265,16 @@ def test_a_refusal_carries_its_document(sdk: Client) -> None:
 
 
 def test_a_wrong_key_is_reported_and_never_shown(client_class: Any, narrow: Running) -> None:
-    for key in (None, "sesame"):
+    for key, found in ((None, "401 An API key is needed: Send one"), ("sesame", "is none of the")):
         with client_class(narrow.url, api_key=key) as client, pytest.raises(Unauthorized) as error:
             client.info()
+        assert found in str(error.value)
         assert "sesame" not in repr(client) + str(error.value)
+
+
+def test_the_name_of_a_model_is_no_address(client_class: Any) -> None:
+    with pytest.raises(CannotSend, match=r"^'english' is not the URL .*goes to `model`\)$"):
+        client_class("english")
 
 
 def test_threads_share_a_client(server: Running, elmo: Elmo) -> None:

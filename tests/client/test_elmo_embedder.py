@@ -131,3 +131,14 @@ def test_a_dead_address_fails_at_once_and_is_named() -> None:
 
     with pytest.raises(Unreachable, match=rf"^{url}: .*attempts in [0-5]\.\d s"):
         ElmoEmbedder(url)
+
+
+def test_a_folder_that_is_missing_is_named_before_anything_is_sent(
+    embedder: ElmoEmbedder, tmp_path: Path
+) -> None:
+    output = tmp_path / "none" / "out.hdf5"
+
+    with pytest.raises(CannotSend) as caught:
+        embedder.embed_file(["a\n"], output)
+
+    assert str(caught.value) == f"{output}: there is no folder {output.parent} to write to"

@@ -53,7 +53,7 @@ def test_a_cancelled_fit_raises_where_it_is_waited_for(client_class: Any, closed
 
 
 def test_bad_examples_are_refused_with_their_pointer(sdk: Client) -> None:
-    with pytest.raises(InvalidRequest, match="line 2: has 1 labels for 2 tokens") as refused:
+    with pytest.raises(InvalidRequest, match="/examples/0/labels: has 1 labels") as refused:
         sdk.fit("bad", [{"tokens": ["a", "b"], "labels": ["x"]}], kind="token")
 
     assert refused.value.problem.errors[0].pointer == "/examples/0/labels"
@@ -71,14 +71,14 @@ def test_examples_that_are_no_json_are_not_sent(sdk: Client) -> None:
         sdk.fit("bad", examples, kind="sentence")
 
 
-def test_a_body_has_the_options_first_and_arrays_are_lists() -> None:
+def test_a_body_has_the_options_and_arrays_are_lists() -> None:
     body = fit_body([{"token": np.int64(2)}], kind="token", seeds=None)
 
-    assert body == b'{"kind":"token"}\n{"token":2}'
+    assert body == b'{"kind":"token","examples":[{"token":2}]}'
 
 
 def test_what_is_no_job_and_no_head_is_refused() -> None:
     with pytest.raises(BadAnswer, match="no whole job: KeyError"):
         state_of({})
-    with pytest.raises(BadAnswer, match="no head"):
+    with pytest.raises(BadAnswer, match="the response is not safetensors"):
         head_of(b"nothing of it")

@@ -9,7 +9,7 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 import orjson
 
 from elmo_client.errors import CannotSend
-from elmo_client.selection import Mix, checked, listed, mix_of
+from elmo_client.selection import Mix, given, listed, mix_of
 
 Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
 """A text, a list of tokens, or one of the two with the number of a token in it."""
@@ -138,12 +138,8 @@ def similarity_body(
     pairs: Iterable[tuple[Side, Side]], tokenizer: str | None, centred: bool
 ) -> dict[str, Any]:
     """Return the members of POST /similarity. Raises CannotSend for a pair of another form."""
-    members: dict[str, Any] = {"pairs": [_pair(number, pair) for number, pair in enumerate(pairs)]}
-    if tokenizer is not None:
-        members["tokenizer"] = tokenizer
-    if centred:
-        members["centred"] = True
-    return members
+    every = [_pair(number, pair) for number, pair in enumerate(pairs)]
+    return given({"pairs": every, "tokenizer": tokenizer, "centred": centred or None})
 
 
 def _pair(number: int, pair: object) -> list[dict[str, Any]]:
@@ -173,12 +169,7 @@ def neighbours_body(
     if not isinstance(sentence, str):
         check_sentence(sentence, 0)
     member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
-    members = {
-        **member,
-        "token": token,
-        "k": 10,
-        **checked(options, NeighbourOptions, "neighbours"),
-    }
+    members = {**member, "token": token, "k": 10, **given(options)}
     if "mix" in members:
         members["mix"] = mix_of(members["mix"])
     return members
@@ -194,7 +185,7 @@ def substitutes_body(
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
     places = listed("positions", positions, "a list of the numbers of tokens, such as [1, 4]")
-    return {**member, "positions": [places], **checked(options, SubstituteOptions, "substitutes")}
+    return {**member, "positions": [places], **given(options)}
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
@@ -205,14 +196,15 @@ def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[lis
 
 
 def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions]) -> bytes:
-    """Return the NDJSON of a fit: the options that are given, then an example a line.
+    """Return the JSON of a fit: the options that are given, and the examples.
 
     Raises CannotSend for what is no JSON.
     """
     check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
-    lines = [json_bytes(checked(options, FitOptions, "fit"), "the options")]
+    rows = []
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
-        lines.append(json_bytes(dict(example), f"example {number}"))
-    return b"\n".join(lines)
+        rows.append(json_bytes(dict(example), f"example {number}"))
+    head = json_bytes({**given(options), "examples": []}, "the options")[: -len(b"]}")]
+    return head + b",".join(rows) + b"]}"

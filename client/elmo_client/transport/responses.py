@@ -25,6 +25,7 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
+from elmo_client.token_warning import Answer
 from elmo_client.transport.request_batches import EmbedRequest
 
 MEDIA_TYPE = "application/vnd.safetensors"
@@ -81,24 +82,28 @@ def task_of(found: Mapping[str, Any]) -> Task:
     )
 
 
-def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[Vectors]:
+def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -> Answer[Vectors]:
     """Return one writable array per sentence of `request`.
 
     Raises ModelChanged if a model of another revision than `revision` computed them, BadAnswer for
     a body that is not the safetensors of this request.
     """
-    return _read(response, request, revision)[0]
+    arrays, metadata = _read(response, request, revision)
+    return Answer(arrays, _warning(response, request, metadata))
 
 
 @_lacking("tokens or offsets")
-def texts_of(response: httpx.Response, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+def texts_of(
+    response: httpx.Response, request: EmbedRequest, revision: str
+) -> Answer[EmbeddedText]:
     """Return tokens, offsets and vectors of each text of `request`. Raises as `vectors_of` does."""
     arrays, metadata = _read(response, request, revision)
     tokens, offsets = (orjson.loads(metadata[name]) for name in ("tokens", "offsets"))
-    return [
+    texts = [
         EmbeddedText(text, tuple(own), _offsets(places), array)
         for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
     ]
+    return Answer(texts, _warning(response, request, metadata))
 
 
 @_lacking("tokens")
@@ -171,15 +176,11 @@ def state_of(found: Mapping[str, Any]) -> JobState:
     )
 
 
+@_lacking("head")
 def head_of(body: bytes) -> Head:
     """Return a head of its safetensors. Raises BadAnswer for another body."""
-    try:
-        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
-        tensors = safetensors.numpy.load(body)
-        labels = orjson.loads(header["__metadata__"]["labels"])
-        return Head(tuple(labels), tensors["weight"], tensors["bias"])
-    except Exception as error:  # the errors of the library for damaged bytes share no base class
-        raise BadAnswer(f"the response is no head: {error}") from error
+    tensors, metadata = _tensors(body)
+    return Head(tuple(orjson.loads(metadata["labels"])), tensors["weight"], tensors["bias"])
 
 
 def _offsets(pairs: Sequence[Sequence[int]]) -> tuple[Offset, ...]:
@@ -194,20 +195,38 @@ def _read(
     found = response.headers.get("content-type", "without a media type")
     if found != MEDIA_TYPE:
         raise BadAnswer(f"the response is {found}, not {MEDIA_TYPE}")
-    body = response.content
-    try:
-        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
-        metadata = header["__metadata__"]
+    with _lacking("array"):
+        tensors, metadata = _tensors(response.content)
         computed_by = metadata["revision"]
-        tensors = safetensors.numpy.load(body)
         arrays = [tensors[str(index)] for index in range(len(tensors))]
-    except Exception as error:  # the errors of the library for damaged bytes share no base class
-        raise BadAnswer(f"the response is not safetensors: {error}") from error
     if computed_by != revision:
         raise ModelChanged(f"the server's model changed from {revision} to {computed_by}")
     if len(arrays) != request.count:
         raise BadAnswer(f"{len(arrays)} arrays came for {request.count} sentences")
     return [array if array.flags.writeable else np.array(array) for array in arrays], metadata
+
+
+def _tensors(body: bytes) -> tuple[dict[str, Vectors], dict[str, str]]:
+    """Return the tensors of safetensors and the metadata. Raises BadAnswer."""
+    try:
+        header = orjson.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+        return safetensors.numpy.load(body), header["__metadata__"]
+    except Exception as error:  # the errors of the library for damaged bytes share no base class
+        raise BadAnswer(f"the response is not safetensors: {error}") from error
+
+
+@_lacking("warnings")
+def _warning(response: httpx.Response, request: EmbedRequest, metadata: Mapping[str, str]) -> str:
+    """Return the server's first warning about a token, with its sentence; empty for none."""
+    if "warnings" not in metadata:
+        return ""
+    first, *_ = orjson.loads(metadata["warnings"])
+    _, _, number, *_ = first["pointer"].split("/")
+    place = f"{'text' if request.texts else 'sentence'} {request.first + int(number)}"
+    hint = "; for text, use embed_text" if "white space" in first["detail"] else ""
+    more = int(response.headers["x-warnings"]) - 1
+    others = f" (and {more:,} more in this request)" if more else ""
+    return f"{place}: {first['detail']}{hint}{others}"
 
 
 def _address(response: httpx.Response) -> str:

@@ -10,6 +10,8 @@ import httpx
 
 Outcome = httpx.Response | httpx.HTTPError
 
+NEVER_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
+
 FIRST_CONTACT_SECONDS = 5.0
 """How long connections are tried to a server that has never responded to this client.
 
@@ -26,8 +28,7 @@ _TRY_LATER = (429, 503)
 # Statuses by which a proxy reports that the server of a request was lost: Ray's, and most others.
 _LOST_BEHIND_PROXY = (500, 502)
 _OWN_ERRORS = "application/problem+json"  # the media type of every error of elmo-serve
-_NEVER_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout)
-_NEVER_SENT = (*_NEVER_CONNECTED, httpx.PoolTimeout)
+_NEVER_SENT = (*NEVER_CONNECTED, httpx.PoolTimeout)
 # The connection broke: the server may have processed the request or not.
 _LOST = (httpx.NetworkError, httpx.RemoteProtocolError)
 
@@ -56,7 +57,7 @@ class Attempts:
         self.failures += 1
         pause = self._pause(outcome, repeatable)
         patience = self.patience_seconds
-        if isinstance(outcome, _NEVER_CONNECTED) and not responded:
+        if isinstance(outcome, NEVER_CONNECTED) and not responded:
             patience = min(patience, FIRST_CONTACT_SECONDS)
         if pause is None or now - self.failing_since + pause > patience:
             return None

@@ -22,6 +22,7 @@ from elmo_client.errors import (
     refusal,
 )
 from elmo_client.results import EmbeddedText, Scores, TokenizedText, Vectors
+from elmo_client.token_warning import Answer
 from elmo_client.transport.request_batches import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
@@ -32,7 +33,7 @@ from elmo_client.transport.responses import (
     tokens_of,
     vectors_of,
 )
-from elmo_client.transport.retry import Attempts, Outcome
+from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 
 _Result = TypeVar("_Result")
 
@@ -53,11 +54,10 @@ class Call:
     content: bytes | None = None
     accept: str = "application/json"
     repeatable: bool = True
-    content_type: str = "application/json"
 
     @property
     def headers(self) -> dict[str, str]:
-        content = {} if self.content is None else {"Content-Type": self.content_type}
+        content = {} if self.content is None else {"Content-Type": "application/json"}
         return {"Accept": self.accept, **content}
 
 
@@ -143,20 +143,20 @@ class Session:
             self._info = info_of(response)
         return self._info
 
-    async def embed(self, request: EmbedRequest, revision: str) -> list[Vectors]:
+    async def embed(self, request: EmbedRequest, revision: str) -> Answer[Vectors]:
         """Return the arrays for one request, computed by the model of this `revision`."""
         return await self._embed(vectors_of, request, revision)
 
-    async def embed_text(self, request: EmbedRequest, revision: str) -> list[EmbeddedText]:
+    async def embed_text(self, request: EmbedRequest, revision: str) -> Answer[EmbeddedText]:
         """Likewise for a request with text."""
         return await self._embed(texts_of, request, revision)
 
     async def _embed(
         self,
-        read: Callable[[httpx.Response, EmbedRequest, str], _Result],
+        read: Callable[[httpx.Response, EmbedRequest, str], Answer[_Result]],
         request: EmbedRequest,
         revision: str,
-    ) -> _Result:
+    ) -> Answer[_Result]:
         call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
             response = await self.send(call, request.first)
@@ -166,15 +166,15 @@ class Session:
             self._info = None  # the model or the limits changed: the next call asks again
             raise
 
-    async def tokenize(self, request: EmbedRequest, _revision: str) -> list[TokenizedText]:
+    async def tokenize(self, request: EmbedRequest, _revision: str) -> Answer[TokenizedText]:
         """Return the tokens of the texts of a request; every revision splits them alike."""
         response = await self.send(Call("POST", "/tokenize", request.body), request.first)
-        return tokens_of(json_of(response), request.texts)
+        return Answer(tokens_of(json_of(response), request.texts))
 
-    async def score(self, request: EmbedRequest, _revision: str) -> list[Scores]:
+    async def score(self, request: EmbedRequest, _revision: str) -> Answer[Scores]:
         """Return the scores of the sentences or texts of a request."""
         response = await self.send(Call("POST", "/score", request.body), request.first)
-        return await asyncio.to_thread(lambda: scores_of(json_of(response), request))
+        return Answer(await asyncio.to_thread(lambda: scores_of(json_of(response), request)))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -225,9 +225,12 @@ class Session:
         if isinstance(outcome, httpx.Response):
             return refusal(outcome.status_code, outcome.content, outcome.headers, first)
         why = str(outcome) or type(outcome).__name__
-        if isinstance(outcome, httpx.TimeoutException):
+        hint = ""
+        if isinstance(outcome, NEVER_CONNECTED):
+            hint = "; is the server up, and are http or https, host and port its own?"
+        elif isinstance(outcome, httpx.TimeoutException):
             why = f"no response in time: {why}"
-        error = Unreachable(f"{self.address}: {why}{attempts}")
+        error = Unreachable(f"{self.address}: {why}{attempts}{hint}")
         error.__cause__ = outcome
         return error
 
@@ -246,7 +249,8 @@ def _checked(url: str) -> httpx.URL:
     is_address = parsed.scheme in ("http", "https") and (parsed.port or 0) < 65_536
     if not is_address or not parsed.host or parsed.query:
         raise CannotSend(
-            f"{url!r:.80} is not the URL of a server; expected one such as http://localhost:8000"
+            f"{url!r:.80} is not the URL of a server; expected one such as http://localhost:8000 "
+            "(the name of a model goes to `model`)"
         )
     return parsed
 

@@ -20,7 +20,7 @@ from elmo_client.transport.requests import check_several
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
-from elmo_serve.output import Output, select
+from elmo_serve.output import NAMED, Output, select
 
 _DEFAULT_MODEL: Final = "english"
 
@@ -77,10 +77,11 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
         is_used = self.mix is None and self.task is None
-        if is_used and (not isinstance(self.layers, str | Integral) or self.layers == "all"):
-            raise ValueError(
-                f"layers is {self.layers!r:.60}, expected top, average, sum, concat or a number"
-            )
+        names = [name for name in NAMED if name != "all"]  # its vectors are of several layers
+        is_name = isinstance(self.layers, str) and self.layers in names
+        if is_used and not (is_name or isinstance(self.layers, Integral)):
+            expected = f"{', '.join(names)} or a number"
+            raise ValueError(f"layers is {self.layers!r:.60}, expected {expected}")
         self.fitted_ = True
         return self
 

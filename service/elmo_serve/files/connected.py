@@ -36,7 +36,8 @@ def connected(
         ) as client:
             yield client
     except elmo_client.Unauthorized as error:
+        found = "the key is none of the server's; " if api_key else ""
         wanted = "give a key of the server by --api-key or ELMO_API_KEY"
-        raise ServerError(f"{url}: 401 Unauthorized: {wanted}") from error
+        raise ServerError(f"{url}: 401 Unauthorized: {found}{wanted}") from error
     except elmo_client.ElmoError as error:
         raise ServerError(str(error)) from error

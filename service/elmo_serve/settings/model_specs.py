@@ -12,6 +12,9 @@ NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _NAMED: Final = re.compile(rf"({NAME})=(.+)")
 _ENDINGS: Final = (".safetensors", ".hdf5", ".tar.gz", ".tgz", ".tar", ".zip", ".json")
+_PAIR: Final = ("options.json", "options_file", "weights.hdf5", "weights_file", "model.hdf5")
+"""The usual names of the files of a published pair: the name of the model is that of the folder."""
+
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._:/-]+")
 
 
@@ -29,10 +32,14 @@ class ModelSpec:
 
 
 def spec_of(source: str) -> ModelSpec:
-    """Return the model of a built-in or published name, or of a path: its last part is the name."""
+    """Return the model of a built-in or published name, or of a path.
+
+    The last part of a path is the name; for a file of a published pair it is that of its folder.
+    """
     name = canonical(source)
     if name == source and ("/" in source or Path(source).suffix):
-        name = Path(source).resolve().name
+        place = Path(source).resolve()
+        name = place.parent.name if place.name in _PAIR else place.name
         ending = next((each for each in _ENDINGS if name.endswith(each)), "")
         name = name.removesuffix(ending) or name
     return ModelSpec(_UNFIT.sub("-", name), source)

@@ -5,7 +5,7 @@ string that maps the text of a sentence to its number, to the last one if the te
 sentences as keys there are only the datasets, named by the sentences.
 """
 
-# ruff: noqa: PLC0415 - h5py is imported when a file is written
+# ruff: noqa: PLC0415 - h5py and the client are imported when a file is written
 
 from __future__ import annotations
 
@@ -87,28 +87,16 @@ def dataset_adder(file: h5py.File) -> Callable[[int, NDArray[Any]], None]:
 
 
 def _check_keys(_output: Output) -> Check:
-    """Return a check for keys that HDF5 cannot hold together.
+    """Return a check for keys that HDF5 cannot hold together."""
+    from elmo_client.elmo_embedder import CannotSend, key_check
 
-    It keeps a hash for each text and for each group, not the texts.
-    """
-    datasets: set[int] = set()
-    groups: set[int] = set()
+    check_text = key_check()
 
     def check(sentence: Sentence) -> None:
-        parts = [part for part in sentence.text.split("/") if part not in ("", ".")]
-        path = hash(tuple(parts))
-        above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
-        if not parts or "\0" in sentence.text:
-            raise FileError("cannot be a key in HDF5")
-        if path in datasets:
-            raise FileError("is a key already")
-        if path in groups or above & datasets:
-            raise FileError(
-                "cannot be a key: a slash makes a group in HDF5, and a group and a sentence cannot "
-                "have the same name"
-            )
-        datasets.add(path)
-        groups.update(above)
+        try:
+            check_text(sentence.text)
+        except CannotSend as error:
+            raise FileError(str(error)) from None
 
     return check
 

@@ -212,7 +212,11 @@ class KeyRing:
             return
         name = self.name(scope)
         if name is None:
-            raise Unauthorized("Send one of the server's API keys: `Authorization: Bearer KEY`.")
+            is_sent = headers.first(scope, b"authorization") is not None
+            fault = "The API key that was sent is none of the server's. " if is_sent else ""
+            raise Unauthorized(
+                f"{fault}Send one of the server's API keys: `Authorization: Bearer KEY`."
+            )
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
 

@@ -79,8 +79,8 @@ def test_options_leave_the_index_out_or_use_sentences_as_keys(
     ("lines", "message"),
     [
         (["a", "b", "a"], "in.txt: line 3, 'a', is a key already"),
-        (["a/b", "a"], "in.txt: line 2, 'a', cannot be a key: a slash makes a group"),
-        (["a", "a/b"], "in.txt: line 2, 'a/b', cannot be a key: a slash"),
+        (["a/b", "a"], "in.txt: line 2, 'a', cannot be a key in HDF5, where a slash makes a group"),
+        (["a", "a/b"], "in.txt: line 2, 'a/b', cannot be a key in HDF5, where a slash"),
         (["a//./b", "a/b"], "in.txt: line 2, 'a/b', is a key already"),
         (["/"], "in.txt: line 1, '/', cannot be a key"),
         (["a\0b"], "cannot be a key"),

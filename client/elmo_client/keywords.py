@@ -1,0 +1,50 @@
+"""Arguments of the public methods, which are refused with the names that there are."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any, TypeVar, get_args
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def named_keywords(cls: _Class) -> _Class:
+    """Let the public methods of a class raise a TypeError that names their arguments.
+
+    Python would count positional arguments, and suggest no keyword. A method may have its options
+    as `**options: Unpack[...]` of a TypedDict.
+    """
+    for name, method in list(vars(cls).items()):
+        if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
+            setattr(cls, name, _checked(cls.__name__ if name == "__init__" else name, method))
+    return cls
+
+
+def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    _, *parameters = inspect.signature(method).parameters.values()  # the first one is self
+    positional = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    keywords = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+    required: frozenset[str] = frozenset()
+    for each in parameters:
+        if each.kind is Parameter.VAR_KEYWORD:
+            (known,) = get_args(each.annotation)
+            keywords += known.__annotations__
+            required = known.__required_keys__
+    names = [*positional, *keywords]
+
+    @functools.wraps(method)
+    def call(self: Any, /, *given: Any, **options: Any) -> Any:
+        if len(given) > len(positional):  # not shown: one of them may be a key
+            first = " and ".join(positional) or "no argument"
+            raise TypeError(f"{name} takes {first} by position; by name: {', '.join(keywords)}")
+        for option in options.keys() - names:
+            near = difflib.get_close_matches(option, names, n=1)
+            meant = f"did you mean {near[0]}? There" if near else "there"
+            raise TypeError(f"{name} has no keyword {option}; {meant} are {', '.join(names)}")
+        for option in required - options.keys():
+            raise TypeError(f"{name} needs the keyword {option}")
+        return method(self, *given, **options)
+
+    return call

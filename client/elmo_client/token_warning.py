@@ -1,0 +1,44 @@
+"""Tokens that a model reads otherwise than its user may expect: a warning for each call."""
+
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_Result = TypeVar("_Result")
+
+_OWN = ("elmo_client.", "elmo_serve.")
+
+
+class TokenWarning(UserWarning):
+    """A token is longer than the model reads, or has white space inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[_Result]):
+    """The results of one request, and the server's warning about its tokens; empty for none."""
+
+    results: list[_Result]
+    warning: str = ""
+
+
+class WarnOnce:
+    """Warns of the first odd token of a call; the others of a corpus would only repeat it."""
+
+    def __init__(self) -> None:
+        self._is_done = False
+
+    def results(self, answer: Answer[_Result]) -> list[_Result]:
+        """Return the results of an answer, and warn at the line of the user's call."""
+        if answer.warning and not self._is_done:
+            self._is_done = True
+            warnings.warn(answer.warning, TokenWarning, stacklevel=_level())
+        return answer.results
+
+
+def _level() -> int:
+    """Return the `stacklevel` for the caller: the nearest frame outside of these packages."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_globals.get("__name__", "").startswith(_OWN) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
