@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from dataclasses import asdict
 from itertools import tee
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
@@ -29,14 +29,14 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.selection import NOTHING, EmbedOptions, Selection, given, listed
+from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, listed
 from elmo_client.token_warning import Answer, WarnOnce
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
     FitOptions,
-    NeighbourOptions,
+    Kind,
+    Layer,
     Side,
-    SubstituteOptions,
     check_sentences,
     check_task_name,
     check_texts,
@@ -81,7 +81,11 @@ class AsyncClient:
     def stream(
         self, sentences: Sentences, **options: Unpack[EmbedOptions]
     ) -> AsyncIterator[Vectors]:
-        """Yield one array per sentence. See `Client.stream`."""
+        """Yield the arrays of `embed` one by one, with bounded memory.
+
+        `sentences` may be endless. It is read only as far as requests are in flight; `Client` reads
+        it in the calling thread.
+        """
         check_sentences(sentences)
         selection = Selection.of(**options)
         return self._stream(sentences, RequestBatches, selection, self._session.embed)
@@ -145,7 +149,12 @@ class AsyncClient:
         self,
         sentence: str | Sequence[str],
         token: int,
-        **options: Unpack[NeighbourOptions],
+        *,
+        layers: Layer | None = None,
+        task: str | None = None,
+        mix: Mix | None = None,
+        k: int = 10,
+        tokenizer: str | None = None,
     ) -> Neighbours:
         """Return the uses that are nearest to a token in its sentence, and its static neighbours.
 
@@ -163,6 +172,7 @@ class AsyncClient:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
+        options = {"layers": layers, "task": task, "mix": mix, "k": k, "tokenizer": tokenizer}
         body = neighbours_body(sentence, token, **options)
         return neighbours_of(await self._post("/neighbours", body))
 
@@ -193,7 +203,10 @@ class AsyncClient:
         self,
         sentence: str | Sequence[str],
         positions: Sequence[int],
-        **options: Unpack[SubstituteOptions],
+        *,
+        k: int | None = None,
+        direction: Literal["forward", "backward", "both"] = "both",
+        tokenizer: str | None = None,
     ) -> list[list[Substitute]]:
         """Return the most probable words at places of a sentence, a list for each place.
 
@@ -207,6 +220,7 @@ class AsyncClient:
 
         Raises CannotSend for a sentence of another form, and the other subclasses of ElmoError.
         """
+        options = {"k": k, "direction": direction, "tokenizer": tokenizer}
         body = substitutes_body(sentence, positions, **options)
         return substitutes_of(await self._post("/substitutes", body))
 
@@ -255,11 +269,12 @@ class AsyncClient:
         name: str,
         examples: Iterable[Mapping[str, Any]],
         *,
+        kind: Kind,
         model: str | None = None,
         **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
-        body = fit_body(examples, **options)
+        body = fit_body(examples, kind, **options)
         check_task_name(name)
         path = f"{_path(name)}/fit{query_of(model or self._session.model)}"
         # A second POST would be 409: it is not repeated if the first may have been processed.
@@ -300,17 +315,11 @@ class AsyncClient:
         running: deque[asyncio.Task[Answer[_Result]]] = deque()
         found = WarnOnce()
         try:
-            async for sentence in _asynchronous(sentences):
-                if (request := batches.add(sentence)) is None:
-                    continue
-                embedding = embed(request, info["revision"])
-                running.append(asyncio.create_task(embedding))
+            async for request in _requests(batches, sentences):
+                running.append(asyncio.create_task(embed(request, info["revision"])))
                 while len(running) >= self._session.in_flight or (running and running[0].done()):
                     for array in found.results(await running.popleft()):
                         yield array
-            if (request := batches.rest()) is not None:
-                embedding = embed(request, info["revision"])
-                running.append(asyncio.create_task(embedding))
             while running:
                 for array in found.results(await running.popleft()):
                     yield array
@@ -320,13 +329,18 @@ class AsyncClient:
             await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _asynchronous(sentences: Sentences | Texts) -> AsyncIterator[Sequence[str]]:
-    if isinstance(sentences, AsyncIterable):
-        async for sentence in sentences:
-            yield sentence
-    else:
-        for sentence in sentences:
-            yield sentence
+async def _requests(
+    batches: RequestBatches, sentences: Sentences | Texts
+) -> AsyncIterator[EmbedRequest]:
+    if not isinstance(sentences, AsyncIterable):
+        for request in batches.cut(sentences):
+            yield request
+        return
+    async for sentence in sentences:
+        if (finished := batches.add(sentence)) is not None:
+            yield finished
+    if (finished := batches.rest()) is not None:
+        yield finished
 
 
 def _path(name: str) -> str:

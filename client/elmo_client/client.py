@@ -8,7 +8,7 @@ from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.async_client import AsyncClient
-from elmo_client.event_loop_thread import EventLoopThread, blocking, result
+from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.job import Job
 from elmo_client.keywords import named_keywords
 from elmo_client.results import (
@@ -18,11 +18,10 @@ from elmo_client.results import (
 )
 from elmo_client.selection import EmbedOptions, Selection
 from elmo_client.token_warning import Answer, WarnOnce
-from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
+from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
 from elmo_client.transport.requests import (
     FitOptions,
-    check_sentences,
-    check_texts,
+    Kind,
     checked_records,
 )
 from elmo_client.transport.responses import models_of
@@ -68,17 +67,7 @@ class Client:
         arrays = self.stream(sentences, **options)
         return list(arrays)
 
-    def stream(
-        self, sentences: Iterable[Sequence[str]], **options: Unpack[EmbedOptions]
-    ) -> Iterator[Vectors]:
-        """Yield the arrays of `embed` one by one, with bounded memory.
-
-        `sentences` may be endless. It is read in the calling thread, and only as far as requests
-        are in flight.
-        """
-        check_sentences(sentences)
-        selection = Selection.of(**options)
-        return self._stream(sentences, RequestBatches, selection, self._session.embed)
+    stream = iterating(AsyncClient.stream)
 
     def embed_text(
         self, texts: Iterable[str], *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
@@ -94,20 +83,14 @@ class Client:
         found = self.stream_text(texts, tokenizer=tokenizer, **options)
         return list(found)
 
-    def stream_text(
-        self, texts: Iterable[str], *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
-    ) -> Iterator[EmbeddedText]:
-        """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
-        check_texts(texts)
-        selection = Selection.of(**options).with_members(tokenizer=tokenizer)
-        return self._stream(texts, TextBatches, selection, self._session.embed_text)
+    stream_text = iterating(AsyncClient.stream_text)
 
     def embed_proteins(self, records: Iterable[tuple[str, str]]) -> Iterator[EmbeddedProtein]:
         """Yield id, vectors of the residues and their mean for pairs of an id and a sequence.
 
-        The letters are read in upper case, each as a token; the vectors are sums of all layers, as
-        in SeqVec. Memory is bounded as with `stream`. The server bounds the length of a sequence by
-        its ELMO_MAX_SENTENCE_TOKENS.
+        The letters are read in upper case, each as a token, and white space inside a sequence is
+        left out; the vectors are sums of all layers, as in SeqVec. Memory is bounded as with
+        `stream`. The server bounds the length of a sequence by its ELMO_MAX_SENTENCE_TOKENS.
         """
         ids, sequences = tee(checked_records(records))
         found = self.stream_text(
@@ -148,6 +131,7 @@ class Client:
         name: str,
         examples: Iterable[Mapping[str, Any]],
         *,
+        kind: Kind,
         model: str | None = None,
         **options: Unpack[FitOptions],
     ) -> Job:
@@ -171,7 +155,7 @@ class Client:
         """
         # An iterator is read in the calling thread: it may ask the same client.
         every = list(examples) if isinstance(examples, Iterator) else examples
-        found = self._call(self._async.fit, name, every, model=model, **options)
+        found = self._call(self._async.fit, name, every, kind=kind, model=model, **options)
         return Job(found, self._call)
 
     def job(self, job_id: str) -> Job:

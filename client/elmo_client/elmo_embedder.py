@@ -147,10 +147,7 @@ class ElmoEmbedder(SentenceEmbedder):
         if use_sentence_keys:
             check = key_check()
             for number, line in enumerate(lines, 1):
-                try:
-                    check(line)
-                except CannotSend as error:
-                    raise CannotSend(f"line {number}, {line!r:.60}, {error}") from None
+                check(line, f"line {number}, {line!r:.60}, ")
         arrays = self._client.stream(map(str.split, lines), layers=output_format)
         temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
         try:
@@ -164,22 +161,23 @@ class ElmoEmbedder(SentenceEmbedder):
         self._client.close()
 
 
-def key_check() -> Callable[[str], None]:
-    """Return a check that raises CannotSend for a text that cannot be a key of HDF5 beside others.
+def key_check() -> Callable[[str, str], None]:
+    """Return a check of texts, which raises CannotSend for one that HDF5 cannot have as a key.
 
-    It keeps a hash for each text and for each group, not the texts.
+    The check is called with each text, and with its place for the error. It keeps a hash for each
+    text and for each group, not the texts.
     """
     datasets: set[int] = set()
     groups: set[int] = set()
 
-    def check(text: str) -> None:
+    def check(text: str, place: str) -> None:
         parts = [part for part in text.split("/") if part not in ("", ".")]
         path = hash(tuple(parts))
         above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
         if path in datasets:
-            raise CannotSend("is a key already")
+            raise CannotSend(f"{place}is a key already")
         if not parts or "\0" in text or path in groups or above & datasets:
-            raise CannotSend("cannot be a key in HDF5, where a slash makes a group")
+            raise CannotSend(f"{place}cannot be a key in HDF5, where a slash makes a group")
         datasets.add(path)
         groups.update(above)
 

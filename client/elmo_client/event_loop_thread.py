@@ -4,9 +4,9 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -85,6 +85,16 @@ def blocking(
         return found
 
     return call
+
+
+def iterating(
+    method: Callable[Concatenate[Any, _Arguments], AsyncIterator[_Result]],
+) -> Callable[Concatenate[Any, _Arguments], Iterator[_Result]]:
+    """Return a method of an asynchronous class as one for threads, with its arguments and text.
+
+    The method only checks its arguments; both classes have the `_session` and `_stream` it uses.
+    """
+    return cast("Callable[Concatenate[Any, _Arguments], Iterator[_Result]]", method)
 
 
 async def _serve(session: Session, started: Future[BlockingPortal]) -> None:

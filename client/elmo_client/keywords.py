@@ -26,25 +26,20 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     _, *parameters = inspect.signature(method).parameters.values()  # the first one is self
     positional = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
     keywords = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
-    required: frozenset[str] = frozenset()
     for each in parameters:
         if each.kind is Parameter.VAR_KEYWORD:
-            (known,) = get_args(each.annotation)
-            keywords += known.__annotations__
-            required = known.__required_keys__
+            keywords += get_args(each.annotation)[0].__annotations__
     names = [*positional, *keywords]
 
     @functools.wraps(method)
     def call(self: Any, /, *given: Any, **options: Any) -> Any:
         if len(given) > len(positional):  # not shown: one of them may be a key
-            first = " and ".join(positional) or "no argument"
+            first = " and ".join(positional) or "nothing"
             raise TypeError(f"{name} takes {first} by position; by name: {', '.join(keywords)}")
         for option in options.keys() - names:
             near = difflib.get_close_matches(option, names, n=1)
             meant = f"did you mean {near[0]}? There" if near else "there"
             raise TypeError(f"{name} has no keyword {option}; {meant} are {', '.join(names)}")
-        for option in required - options.keys():
-            raise TypeError(f"{name} needs the keyword {option}")
         return method(self, *given, **options)
 
     return call

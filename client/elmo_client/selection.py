@@ -65,12 +65,12 @@ class Selection:
         Raises CannotSend if more than one of `layers`, `task` and `mix` is given, or if `layers`,
         `mix` or `dtype` is of a wrong type. Values are checked by the server.
         """
-        known = given(options)
-        layers, mix = known.get("layers"), known.get("mix")
-        members = {name: known[name] for name in ("layers", "task", "mix") if name in known}
-        if len(members) > 1:
-            raise CannotSend(f"{' and '.join(members)} are given; give at most one of them")
-        layer_count = None if layers in ("all", "concat") or not members else 1
+        members: dict[str, Any] = {"pooling": "none", "dtype": "float32", **given(options)}
+        exclusive = [name for name in ("layers", "task", "mix") if name in members]
+        if len(exclusive) > 1:
+            raise CannotSend(f"{' and '.join(exclusive)} are given; give at most one of them")
+        layers, mix = members.get("layers"), members.get("mix")
+        layer_count = None if layers in ("all", "concat") or not exclusive else 1
         if isinstance(layers, Integral) and not isinstance(layers, bool):
             members["layers"] = int(layers)  # a NumPy scalar as well, which JSON cannot hold
         elif layers is not None and not isinstance(layers, str):
@@ -79,14 +79,10 @@ class Selection:
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
-        if known.get("normalize", False) is not False:
-            members["normalize"] = known["normalize"]
-        if "word_vectors" in known:
-            members["word_vectors"] = known["word_vectors"]
-        pooling, dtype = known.get("pooling", "none"), known.get("dtype", "float32")
-        if not isinstance(dtype, str):
+        pooling, dtype = members["pooling"], members["dtype"]
+        if not isinstance(members["dtype"], str):
             raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"')
-        return cls({**members, "pooling": pooling, "dtype": dtype}, layer_count, pooling, dtype)
+        return cls(members, layer_count, pooling, dtype)
 
     def with_members(self, **members: Any) -> "Selection":
         """Return a selection with more members in the body; those that are None are left out."""

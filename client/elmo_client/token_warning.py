@@ -22,16 +22,16 @@ class Answer(Generic[_Result]):
     warning: str = ""
 
 
+@dataclass(slots=True)
 class WarnOnce:
     """Warns of the first odd token of a call; the others of a corpus would only repeat it."""
 
-    def __init__(self) -> None:
-        self._is_done = False
+    is_done: bool = False
 
     def results(self, answer: Answer[_Result]) -> list[_Result]:
         """Return the results of an answer, and warn at the line of the user's call."""
-        if answer.warning and not self._is_done:
-            self._is_done = True
+        if answer.warning and not self.is_done:
+            self.is_done = True
             warnings.warn(answer.warning, TokenWarning, stacklevel=_level())
         return answer.results
 

@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from elmo_model.errors import ElmoError
 from elmo_serve.errors import FieldError, pointer, shown
@@ -170,14 +170,23 @@ def select(
             names = ", ".join(NAMED)
             detail = f"there is no layer {shown(layers)}; there are {names} and 0 to {count - 1}"
             raise SelectionError([FieldError(pointer("layers"), detail)])
-        return replace(NAMED[layers](count), pooling=pooling, dtype=dtype, normalize=normalize)
-    stacked = not isinstance(layers, int)
-    numbers = (layers,) if isinstance(layers, int) else tuple(layers)
-    if faults := _layer_faults(numbers, count, stacked=stacked):
+        output = NAMED[layers](count)
+    else:
+        numbers = (layers,) if isinstance(layers, int) else tuple(layers)
+        output = Output(layers=numbers, stacked=not isinstance(layers, int))
+        if faults := _layer_faults(numbers, count, stacked=output.stacked):
+            raise SelectionError(faults)
+    return replace(output, pooling=pooling, dtype=dtype, normalize=normalize)
+
+
+def mixture(mix: Any, layers: int) -> Output:
+    """Return the output of a mix, an object with `weights`, `gamma` and `layer_norm`.
+
+    Raises SelectionError for a mix that is not for a model of `layers` layers.
+    """
+    if faults := mix_faults(mix.weights, mix.gamma, layers, ("mix",)):
         raise SelectionError(faults)
-    return Output(
-        layers=numbers, stacked=stacked, pooling=pooling, dtype=dtype, normalize=normalize
-    )
+    return Output(weights=tuple(mix.weights), gamma=mix.gamma, layer_norm=mix.layer_norm)
 
 
 def with_word_vectors(output: Output, width: int | None) -> Output:
@@ -187,14 +196,12 @@ def with_word_vectors(output: Output, width: int | None) -> Output:
         SelectionError: the output is not one vector of 2P numbers a token, or there are no word
             vectors (`width` is None).
     """
-    detail = None
-    if width is None:
-        detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
-    elif output.stacked or output.concat:
+    if width is not None and not (output.stacked or output.concat):
+        return replace(output, appended=width)
+    detail = "there are no word vectors; ELMO_WORD_VECTORS names a file of them"
+    if width is not None:
         detail = "goes with one vector a token: top, average, sum, one layer, a task or a mix"
-    if width is None or detail is not None:
-        raise SelectionError([FieldError(pointer("word_vectors"), str(detail))])
-    return replace(output, appended=width)
+    raise SelectionError([FieldError(pointer("word_vectors"), detail)])
 
 
 def _layer_faults(numbers: Sequence[int], count: int, *, stacked: bool) -> list[FieldError]:

@@ -72,10 +72,9 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
     named = path[-1:] if is_unknown else ()
     place = (*(part for part in path[: len(path) - len(named)] if part not in _TAGS), *named)
     text = _wanted(model, fault, place)
-    if place[:1] == ("sentences",) and fault["type"] == "list_type":
-        text = f"must be a list of {'tokens' if len(place) > 1 else 'sentences, lists of tokens'}"
-        if isinstance(fault["input"], str):
-            text += "; use `text` for strings that are not split into tokens"
+    is_string = fault["type"] == "list_type" and isinstance(fault["input"], str)
+    if is_string and place[:1] == ("sentences",):
+        text += "; use `text` for strings that are not split into tokens"
     if is_unknown and len(str(place[-1])) > SHOWN_CHARACTERS:
         # A pointer cannot be cut: it points to the object that has the long name.
         text, place = f"{shown(place[-1])} {text}", place[:-1]
@@ -92,7 +91,8 @@ def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str,
     if fault["type"] == ALLOWED:
         return fault["msg"]
     if fault["type"] == "list_type" and place:
-        return f"must be a list{_ITEMS.get(place[-1], '')}"
+        items = _ITEMS.get(place[-1], " of tokens" if place[0] == "sentences" else "")
+        return f"must be a list{items}"
     if fault["type"] == "model_type" and place:
         return f"must be an object with {', '.join(_model_at(model, place).model_fields)}"
     if fault["type"] == "float_type" and fault["input"] is None:
@@ -116,7 +116,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
-_ITEMS: Final[dict[int | str, str]] = {"text": " of strings", "weights": " of numbers"}
+_ITEMS: Final[dict[int | str, str]] = {
+    "sentences": " of sentences, lists of tokens",
+    "text": " of strings",
+    "weights": " of numbers",
+}
 """The items of lists by the name of the field."""
 
 _WORDS: Final = {

@@ -111,12 +111,12 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "of a fit": (
         lambda client: client.fit("mine", [], kind="token", seed=1),
         TypeError,
-        "fit has no keyword seed; did you mean seeds? There are name, examples, model, kind",
+        "fit has no keyword seed; did you mean seeds? There are name, examples, kind, model",
     ),
     "without a kind": (
         lambda client: client.fit("mine", []),
         TypeError,
-        "fit needs the keyword kind",
+        "fit() missing 1 required keyword-only argument: 'kind'",
     ),
     "a mix without a number": (
         lambda client: client.embed(SENTENCES, mix=[0, float("nan")]),

@@ -37,7 +37,7 @@ def selected(**options: Any) -> Selection:
         ({"layers": "concat"}, {"layers": "concat"}, 5 * 3 * 8 * 4),
         ({"layers": "top", "normalize": True}, {"layers": "top", "normalize": True}, 5 * 8 * 4),
         ({"normalize": "no"}, {"normalize": "no"}, 3 * 5 * 8 * 4),  # the server refuses it
-        ({"normalize": False}, {}, 3 * 5 * 8 * 4),
+        ({"normalize": False}, {"normalize": False}, 3 * 5 * 8 * 4),
     ],
 )
 def test_members_and_size(options: Any, members: dict[str, Any], size: int) -> None:

@@ -12,6 +12,8 @@ from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
 
+NULL = "JSON has no NaN, and many programs write null for it"
+
 
 def faults(model: type[BaseModel], body: Any) -> dict[str, str]:
     """Return the faults of a body: its details by pointer."""
@@ -44,10 +46,11 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
     [
         (task(gamma="2"), "/gamma", "must be a number; found '2'"),
         (task(gamma=True), "/gamma", "must be a number; found true"),
-        (task(gamma=None), "/gamma", "must be a number; found null"),
+        (task(gamma=None), "/gamma", f"must be a number; {NULL}; found null"),
+        (task(weights=[None]), "/weights/0", f"must be a number; {NULL}; found null"),
         (task(gamma=1e9), "/gamma", "must be at most 1000; found 1000000000.0"),
         (task(layer_norm=1), "/layer_norm", "must be true or false; found 1"),
-        (task(weights=3), "/weights", "must be a list; found 3"),
+        (task(weights=3), "/weights", "must be a list of numbers; found 3"),
         (task(weights=[]), "/weights", "must not be empty"),
         (task(weights=[0.0] * 257), "/weights", "must have at most 256 numbers; found a list"),
         (task(weights=[0, [1]]), "/weights/1", "must be a number; found a list"),
@@ -84,6 +87,18 @@ def test_a_fault_of_a_task_names_place_value_and_rule(body: Any, pointer: str, d
             "/mix/scale",
             "is no field; there are weights, gamma, layer_norm; found 2",
         ),
+        (
+            embed(mix=[1, 2]),
+            "/mix",
+            "must be an object with weights, gamma, layer_norm; found a list",
+        ),
+        (
+            {"sentences": "a b"},
+            "/sentences",
+            "must be a list of sentences, lists of tokens; use `text` for strings that are not "
+            "split into tokens; found 'a b'",
+        ),
+        ({"text": "a b"}, "/text", "must be a list of strings; found 'a b'"),
         ({"sentences": [["a"], [None]]}, "/sentences/1/0", "must be a string; found null"),
         (embed(pooling="min"), "/pooling", "must be 'none', 'mean' or 'max'; found 'min'"),
     ],

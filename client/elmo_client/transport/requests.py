@@ -4,12 +4,12 @@ A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import orjson
 
 from elmo_client.errors import CannotSend
-from elmo_client.selection import Mix, given, listed, mix_of
+from elmo_client.selection import given, listed, mix_of
 
 Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
 """A text, a list of tokens, or one of the two with the number of a token in it."""
@@ -22,28 +22,9 @@ Kind = Literal["token", "sentence", "pair"]
 _SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
 
 
-class NeighbourOptions(TypedDict, total=False):
-    """Options of `neighbours`; docs and defaults are those of `Client.neighbours`."""
-
-    layers: Layer | None
-    task: str | None
-    mix: Mix | None
-    k: int
-    tokenizer: str | None
-
-
-class SubstituteOptions(TypedDict, total=False):
-    """Options of `substitutes`; docs and defaults are those of `Client.substitutes`."""
-
-    k: int
-    direction: Literal["forward", "backward", "both"]
-    tokenizer: str | None
-
-
 class FitOptions(TypedDict, total=False):
     """Options of `fit`; docs and defaults are those of `Client.fit`."""
 
-    kind: Required[Kind]
     tokenizer: str | None
     validation: float | None
     seeds: int | None
@@ -163,7 +144,7 @@ def _side(number: int, side: Any) -> dict[str, Any]:
 def neighbours_body(
     sentence: str | Sequence[str],
     token: int,
-    **options: Unpack[NeighbourOptions],
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the members of POST /neighbours. Raises CannotSend for arguments of another form."""
     if not isinstance(sentence, str):
@@ -178,7 +159,7 @@ def neighbours_body(
 def substitutes_body(
     sentence: str | Sequence[str],
     positions: Sequence[int],
-    **options: Unpack[SubstituteOptions],
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the members of POST /substitutes. Raises CannotSend for another form."""
     if not isinstance(sentence, str):
@@ -195,7 +176,9 @@ def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[lis
     return every, bool(every) and isinstance(every[0], str)
 
 
-def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions]) -> bytes:
+def fit_body(
+    examples: Iterable[Mapping[str, Any]], kind: Kind, **options: Unpack[FitOptions]
+) -> bytes:
     """Return the JSON of a fit: the options that are given, and the examples.
 
     Raises CannotSend for what is no JSON.
@@ -206,5 +189,7 @@ def fit_body(examples: Iterable[Mapping[str, Any]], **options: Unpack[FitOptions
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
         rows.append(json_bytes(dict(example), f"example {number}"))
-    head = json_bytes({**given(options), "examples": []}, "the options")[: -len(b"]}")]
+    head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
+        : -len(b"]}")
+    ]
     return head + b",".join(rows) + b"]}"

@@ -102,10 +102,8 @@ def missing(name: str) -> str:
             f"this name is fetched by `elmo download {known}`, which prints its path"
         )
     if "://" in name:
-        return (
-            f"{name}: is an address, expected the name or path of a model to compute with here; a "
-            f"server is asked by the option --server, ElmoVectorizer(url=...) or ElmoEmbedder(URL)"
-        )
+        askers = "--server, ElmoEmbedder(URL) and ElmoVectorizer(URL) take an address"
+        return f"{name}: does not exist, expected the name or path of a model; {askers}"
     if "/" in name:  # a path, and no misspelt name
         return f"{name}: does not exist, expected a checkpoint"
     close = difflib.get_close_matches(name.casefold(), _SPELLINGS, n=1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
-from elmo_client.transport.requests import check_several
+from elmo_client.transport.requests import check_sentence, check_several
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
@@ -98,18 +98,15 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.stack(rows).astype(np.float32, copy=False)
 
     def _served(self, sentences: Any) -> list[NDArray[Any]]:
-        options: dict[str, Any] = {"pooling": self.pooling, "normalize": self.normalize}
-        if self.task is not None:
-            options["task"] = self.task
-        elif self.mix is not None:
-            options["mix"] = list(self.mix)
-        else:
-            options["layers"] = self.layers
+        options: dict[str, Any] = {"task": self.task}
+        if self.task is None:
+            options = {"layers": self.layers} if self.mix is None else {"mix": self.mix}
         with Client(str(self.url), api_key=self.api_key, model=self.model) as client:
             info = client.info()
             split = tokenizer(self.tokenizer or info["tokenizer"], info["language"])
             tokens = tokens_of(sentences, split)
-            return client.embed(tokens, **options)
+            shape: Any = {"pooling": self.pooling, "normalize": self.normalize}
+            return client.embed(tokens, **shape, **options)
 
     def _computed(self, sentences: Any) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
@@ -143,17 +140,12 @@ def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:
     one text in place of several and for a table; ValueError for a sentence of another type.
     """
     check_several(sentences, "sentences", "a list of texts or of lists of tokens")
-    found = [_tokens(sentence, split, number) for number, sentence in enumerate(sentences)]
+    found: list[list[str]] = []
+    for number, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            check_sentence(sentence, number)
+        tokens = split(sentence).tokens if isinstance(sentence, str) else sentence
+        found.append(list(map(str, tokens)))
     if empty := found.count([]):
         _log.warning("sentences without tokens, whose vectors are zeros: %d", empty)
     return found
-
-
-def _tokens(sentence: Any, split: Tokenize, number: int) -> list[str]:
-    if isinstance(sentence, str):
-        return list(split(sentence).tokens)
-    if isinstance(sentence, Sequence) or hasattr(sentence, "tolist"):
-        tokens = list(sentence)
-        if all(isinstance(token, str) for token in tokens):
-            return [str(token) for token in tokens]
-    raise ValueError(f"sentence {number} is {sentence!r:.60}, expected a text or a list of tokens")

@@ -14,11 +14,11 @@ from elmo_model.files.system_calls import keep_freed_memory
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.word_vectors.look_up import WordVectors
 from elmo_serve.files.connected import connected
-from elmo_serve.files.inputs import INPUTS, FileError, InputFormat, Rules, input_format
+from elmo_serve.files.inputs import INPUTS, InputFormat, Rules, input_format
 from elmo_serve.files.outputs import OUTPUTS, allennlp
 from elmo_serve.files.outputs.output_format import OutputFormat
 from elmo_serve.files.vectors import LengthSorted, Remote, Source, Stateful, served_model
-from elmo_serve.output import Output, Pooling, SelectionError, select, with_word_vectors
+from elmo_serve.output import Output, Pooling, select, with_word_vectors
 from elmo_serve.workers.messages import ModelInfo
 
 if TYPE_CHECKING:
@@ -104,22 +104,15 @@ class EmbedOptions:
     def output(self, model: ModelInfo) -> Output:
         """Return the selection of vectors.
 
-        Raises FileError for a layer that the model lacks, for word vectors that the server lacks,
-        and for word vectors appended to several layers.
+        Raises SelectionError for a layer that the model lacks, for word vectors that the server
+        lacks, and for word vectors appended to several layers.
         """
-        width = 0
-        if self.word_vectors is not None:
-            if model.word_vectors is None:
-                raise FileError(
-                    "the server has no word vectors; its ELMO_WORD_VECTORS names a file"
-                )
-            width = model.word_vectors.dimension
-        try:
-            pooling: Pooling = "mean" if self.protein else "none"
-            output = select(self.layers, model.layers, pooling=pooling, normalize=self.normalize)
-            return with_word_vectors(output, width) if width else output
-        except SelectionError as error:
-            raise FileError(str(error)) from error
+        pooling: Pooling = "mean" if self.protein else "none"
+        output = select(self.layers, model.layers, pooling=pooling, normalize=self.normalize)
+        if self.word_vectors is None:
+            return output
+        words = model.word_vectors
+        return with_word_vectors(output, None if words is None else words.dimension)
 
     def split(self, model: ModelInfo) -> Tokenize | None:
         """Return the tokenizer that splits the text, None where it has tokens already."""

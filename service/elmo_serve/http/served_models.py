@@ -7,8 +7,11 @@ from typing import Final, Literal
 
 from elmo_model.neighbours.centre import Centre
 from elmo_serve.errors import Unavailable, UnknownModel, shown
+from elmo_serve.http.schemas.embed import EmbedRequest
+from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.server import ModelStatus
 from elmo_serve.neighbours.model_index import ModelIndex
+from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Engine
 from elmo_serve.tasks.file import TaskOwner
 from elmo_serve.tasks.folder import in_folder_thread, open_registry
@@ -102,6 +105,17 @@ class ServedModel:
         Without the paths and the errors of `not_ready_because`.
         """
         return _OPEN_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
+
+    def output(self, asked: EmbedRequest | NeighboursRequest) -> Output:
+        """Return the output that the layers, the task or the mix of a request mean.
+
+        Raises SelectionError for layers or a mix of another model, UnknownTask.
+        """
+        if asked.task is not None:
+            return mixture(self.tasks.get(asked.task), self.info.layers)
+        if asked.mix is not None:
+            return mixture(asked.mix, self.info.layers)
+        return select(asked.layers, self.info.layers)
 
     async def open(self, folder: Path | None, *, is_first: bool) -> None:
         """Wait for the first worker, then read the tasks.

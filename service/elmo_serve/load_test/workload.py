@@ -21,7 +21,7 @@ from elmo_model.neighbours import centre
 from elmo_model.text.files import numbered_lines
 from elmo_serve.http.media_types import ENCODERS
 from elmo_serve.load_test.sender import Request
-from elmo_serve.output import Dtype, Output, select
+from elmo_serve.output import Dtype, Output, mixture, select
 
 MEDIAN_TOKENS = 20
 """Median of the lengths of made sentences, in tokens, without boundaries."""
@@ -105,8 +105,7 @@ class Workload:
             task = next((task for task in client.tasks() if task.name == name), None)
             if task is None:
                 raise WorkloadError(f"the server has no task {name}")
-            mix = Output(weights=task.weights, gamma=task.gamma, layer_norm=task.layer_norm)
-            return replace(mix, **given)
+            return replace(mixture(task, client.info()["layers"]), **given)
         return select(self.fields.get("layers", "all"), client.info()["layers"], **given)
 
     def _source(self, longest: int) -> Callable[[], Sentence]:

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from elmo_client import RequestRefused
+from elmo_model.checkpoints import CheckpointError
 from elmo_model.models.opening import open_model
 from elmo_serve.estimators import ElmoVectorizer, TaskFitter
 from elmo_serve.models.cache import DownloadError
@@ -118,6 +119,11 @@ def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object],
     [
         ({"pooling": "none"}, "pooling is 'none', expected mean or max"),
         ({"layers": "all"}, "layers is 'all', expected top"),
+        ({"layers": "last"}, "layers is 'last', expected top, average, sum, concat or a number$"),
+        (
+            {"url": "english"},
+            r"'english' is not the URL .* \(the name of a model goes to `model`\)",
+        ),
         ({"layers": [0, 2]}, r"layers is \[0, 2\], expected top"),
         ({"task": "ner"}, "task is of a server"),
         ({"mix": [1.0]}, "mix has 1 weights, this model takes 3"),
@@ -126,3 +132,18 @@ def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object],
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         clone(LOCAL).set_params(**options).transform(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: ElmoVectorizer(model="http://localhost:1").transform([["a"]]),
+        lambda: TaskFitter("http://localhost:1").fit([["a"], ["b"]], ["x", "y"]),
+    ],
+    ids=["ElmoVectorizer", "TaskFitter"],
+)
+def test_an_address_is_no_model(use: Callable[[], object]) -> None:
+    with pytest.raises(
+        CheckpointError, match=r"^http://localhost:1: .* ElmoVectorizer\(URL\) take an"
+    ):
+        use()

@@ -3,7 +3,7 @@
 `schemas/` describes each body once, as a pydantic model. `Parsed` is one form for all of them.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -122,55 +122,40 @@ def parse(
     )
 
 
-def refuse_rivals(given: Collection[str]) -> None:
-    """Raise InvalidRequest for a request with more than one of layers, task and mix.
-
-    `given` are the names of its fields.
-    """
+def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> bool:
+    """Tell whether a request has `text`, and not the field `tokenised`. Raises InvalidRequest."""
+    given = set(request.model_fields_set)
+    if given.issuperset((tokenised, "text")):  # an empty list beside the other counts as left out
+        if not request.text:
+            given.discard("text")
+        elif not getattr(request, tokenised):
+            given.discard(tokenised)
     exclusive = [name for name in ("layers", "task", "mix") if name in given]
     if len(exclusive) > 1:
         raise InvalidRequest(
             f"At most one of layers, task and mix is allowed; found {' and '.join(exclusive)}.",
             errors=[FieldError(pointer(name), "excludes the others") for name in exclusive],
         )
+    is_text = "text" in given
+    if is_text == (tokenised in given):
+        detail = f"either `{tokenised}` or `text` is required"
+        found = f"{detail}; found {'both' if is_text else 'neither'}"
+        raise InvalidRequest.of(FieldError(pointer(tokenised), found))
+    if not is_text and "tokenizer" in given:
+        fault = FieldError("/tokenizer", f"splits `text`; `{tokenised}` are split already")
+        raise InvalidRequest.of(fault)
+    return is_text
 
 
 def _of_sentences(request: SentencesRequest) -> _Found:
-    given = _given(request, "sentences")
-    refuse_rivals(given)
-    if "text" in given:
-        if "sentences" in given:
-            raise InvalidRequest(
-                "Either `sentences` or `text` is allowed; found both.",
-                errors=[
-                    FieldError(pointer(name), "excludes the other")
-                    for name in ("sentences", "text")
-                ],
-            )
+    if _is_text(request, "sentences"):
         return _Found("text", request.text)
-    if "tokenizer" in given:
-        raise InvalidRequest(
-            "`tokenizer` splits `text`; `sentences` are lists of tokens already.",
-            errors=[FieldError("/tokenizer", "goes with `text`")],
-        )
-    if "sentences" not in given:
-        raise InvalidRequest(
-            "Either `sentences`, lists of tokens, or `text`, strings, is required.",
-            errors=[FieldError("/sentences", "is required, or `text`")],
-        )
     return _Found("sentences", request.sentences)
 
 
 def _of_neighbours(request: NeighboursRequest) -> _Found:
-    given = _given(request, "tokens")
-    if ("text" in given) == ("tokens" in given):
-        raise InvalidRequest.of(FieldError("", "must have one of text and tokens"))
-    refuse_rivals(given)
-    if "text" in given:
+    if _is_text(request, "tokens"):
         return _Found("text", [request.text], depth=0)
-    if "tokenizer" in given:
-        fault = FieldError("/tokenizer", "splits `text`; `tokens` are split already")
-        raise InvalidRequest.of(fault)
     if not request.tokens:
         raise InvalidRequest.of(FieldError("/tokens", "must not be empty"))
     return _Found("tokens", [request.tokens], depth=0)
@@ -205,20 +190,6 @@ _FINDERS: Final[Mapping[type[BaseModel], Callable[[Any], _Found]]] = {
 
 PARSED_BODIES: Final = tuple(_FINDERS)
 """Every kind of body that `parse` can parse."""
-
-
-def _given(request: SentencesRequest | NeighboursRequest, tokenised: str) -> set[str]:
-    """Return the fields of a request; an empty list beside the other one counts as left out.
-
-    `tokenised` is the field that excludes `text`.
-    """
-    given = set(request.model_fields_set)
-    if given.issuperset((tokenised, "text")):
-        if not request.text:
-            given.discard("text")
-        elif not getattr(request, tokenised):
-            given.discard(tokenised)
-    return given
 
 
 def _check_lengths(found: _Found, limits: RequestLimits) -> None:

@@ -36,6 +36,7 @@ from elmo_serve.errors import (
     UnsupportedMediaType,
     shown,
 )
+from elmo_serve.output import SelectionError
 from elmo_serve.tasks.schema import optional
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -99,6 +100,8 @@ def translated(error: Exception, request: Request) -> ServiceError:
     """Return the error of the API for an exception; log one that is not of the API."""
     if isinstance(error, ServiceError):
         return error
+    if isinstance(error, SelectionError):
+        return InvalidRequest.of(*error.faults)
     if isinstance(error, HTTPException):
         return _of_framework(request, error)
     if is_shortage(error):

@@ -8,8 +8,6 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from elmo_model.network.task import Task
-from elmo_serve.errors import InvalidRequest
 from elmo_serve.http import headers, media_types
 from elmo_serve.http.calls.answer import described
 from elmo_serve.http.calls.call import EmbeddingCall
@@ -19,10 +17,9 @@ from elmo_serve.http.routes import embed_document
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute
-from elmo_serve.output import Output, SelectionError, mix_faults, select, with_word_vectors
+from elmo_serve.output import Output, with_word_vectors
 from elmo_serve.scheduling.engine import Embedded
 from elmo_serve.scheduling.request import cost_of
-from elmo_serve.tasks.schema import Mix
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
@@ -66,42 +63,13 @@ async def embed(request: Request) -> Response:
 
 def _output(asked: EmbedRequest, model: ServedModel) -> Output:
     """Return the output that a request asks `model` for."""
+    output = replace(
+        model.output(asked), pooling=asked.pooling, dtype=asked.dtype, normalize=asked.normalize
+    )
+    if asked.word_vectors is None:
+        return output
     words = model.info.word_vectors
-    try:
-        output = _without_word_vectors(asked, model)
-        if asked.word_vectors is None:
-            return output
-        return with_word_vectors(output, None if words is None else words.dimension)
-    except SelectionError as error:
-        raise InvalidRequest.of(*error.faults) from None
-
-
-def _without_word_vectors(asked: EmbedRequest, model: ServedModel) -> Output:
-    count = model.info.layers
-    if asked.task is not None:
-        return _mixture(asked, model.tasks.get(asked.task))
-    if (mix := asked.mix) is not None:
-        if faults := mix_faults(mix.weights, mix.gamma, count, ("mix",)):
-            raise SelectionError(faults)
-        return _mixture(asked, mix)
-    return select(
-        asked.layers,
-        count,
-        pooling=asked.pooling,
-        dtype=asked.dtype,
-        normalize=asked.normalize,
-    )
-
-
-def _mixture(asked: EmbedRequest, mix: Mix | Task) -> Output:
-    return Output(
-        weights=tuple(mix.weights),
-        gamma=mix.gamma,
-        layer_norm=mix.layer_norm,
-        pooling=asked.pooling,
-        dtype=asked.dtype,
-        normalize=asked.normalize,
-    )
+    return with_word_vectors(output, None if words is None else words.dimension)
 
 
 async def _encoded(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from elmo_model.neighbours.index import NeighbourIndex
-from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask, shown
+from elmo_serve.errors import FieldError, InvalidRequest, UnknownTask
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
 from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
@@ -18,7 +18,7 @@ from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.neighbours import NeighboursRequest, NeighboursResponse
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute
-from elmo_serve.output import mix_faults, select
+from elmo_serve.output import select
 
 router = APIRouter(route_class=PlainRoute, default_response_class=Response, tags=["Vectors"])
 
@@ -85,29 +85,13 @@ def _search(
 
 def _weights(wanted: NeighboursRequest, model: ServedModel) -> tuple[float, ...]:
     """Return the share of each layer in the vectors to compare."""
-    count = model.info.layers
-    if wanted.task is not None:
-        task = model.tasks.get(wanted.task)
-        return _mixed(task.weights, task.layer_norm, "/task")
-    if wanted.mix is not None:
-        mix = wanted.mix
-        if faults := mix_faults(mix.weights, mix.gamma, count, ("mix",)):
-            raise InvalidRequest.of(*faults)
-        return _mixed(mix.weights, mix.layer_norm, "/mix/layer_norm")
-    if wanted.layers == "average":
-        return (1 / count,) * count
-    number = count - 1 if wanted.layers == "top" else wanted.layers
-    if number >= count:
-        detail = f"there is no layer {shown(number)}; there are 0 to {count - 1}"
-        raise InvalidRequest.of(FieldError("/layers", detail))
-    return tuple(float(layer == number) for layer in range(count))
-
-
-def _mixed(weights: Any, layer_norm: bool, at: str) -> tuple[float, ...]:
-    """Return the weights of a mix after the softmax."""
-    if layer_norm:
+    output = model.output(wanted)
+    if output.layer_norm:
+        at = "/task" if wanted.task is not None else "/mix/layer_norm"
         detail = "normalises the layers of each sentence, which an index does not keep"
         raise InvalidRequest.of(FieldError(at, detail))
-    raw = np.asarray(weights, np.float64)
+    if output.layers is not None:
+        return tuple(float(layer in output.layers) for layer in range(model.info.layers))
+    raw = np.asarray(output.weights, np.float64)
     shares = np.exp(raw - raw.max())
     return tuple((shares / shares.sum()).tolist())

@@ -1,6 +1,7 @@
 """/v1: the embeddings and models of OpenAI's API, for the clients that speak it."""
 
 import base64
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -24,7 +25,7 @@ from elmo_serve.http.schemas.clients import (
 )
 from elmo_serve.http.served_models import ServedModel
 from elmo_serve.http.state import PlainRoute, Server, TheServer
-from elmo_serve.output import Output, select
+from elmo_serve.output import Output, mixture, select
 from elmo_serve.scheduling.engine import Embedded
 
 router = APIRouter(tags=["OpenAI"])
@@ -110,18 +111,9 @@ def _chosen(server: Server, name: str | None) -> tuple[ServedModel, Output, str]
         if not of_model or not task:
             raise
         model = server.models.get(of_model)
-    if not task:
-        output = select("average", model.info.layers, pooling="mean", normalize=True)
-        return model, output, model.name
-    mix = model.tasks.get(task)
-    output = Output(
-        weights=tuple(mix.weights),
-        gamma=mix.gamma,
-        layer_norm=mix.layer_norm,
-        pooling="mean",
-        normalize=True,
-    )
-    return model, output, f"{model.name}{TASK_SEPARATOR}{task}"
+    layers, known = model.info.layers, f"{model.name}{TASK_SEPARATOR}{task}"
+    output = mixture(model.tasks.get(task), layers) if task else select("average", layers)
+    return model, replace(output, pooling="mean", normalize=True), known if task else model.name
 
 
 def _names(server: Server) -> list[str]:

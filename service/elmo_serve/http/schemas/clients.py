@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from elmo_serve.http.schemas.embed import Usage
 from elmo_serve.http.schemas.text import Text, Tokenizer, Tokens, Vector
 from elmo_serve.tasks.schema import (
     ALLOWED,
@@ -280,13 +281,6 @@ class SimilarityRequest(BaseModel):
     )
 
 
-class SimilarityUsage(BaseModel):
-    """The size of the request."""
-
-    sentences: int
-    tokens: int
-
-
 class SimilarityResponse(BaseModel):
     """The cosine of each pair, by layer."""
 
@@ -295,4 +289,4 @@ class SimilarityResponse(BaseModel):
         description="One number a pair for each layer, `0` to `L`, and for `average`, their mean. "
         "It is 0 where a vector is zero."
     )
-    usage: SimilarityUsage
+    usage: Usage

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from elmo_model.neighbours.index import MAX_NEIGHBOURS
-from elmo_serve.http.schemas.clients import SimilarityUsage
-from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber
+from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber, Usage
 from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Int64, Text, Tokenizer, Tokens
 from elmo_serve.tasks.schema import (
     NAME,
@@ -137,4 +136,4 @@ class NeighboursResponse(BaseModel):
         "sees no sentence. The word itself is left out."
     )
     index: IndexedText
-    usage: SimilarityUsage
+    usage: Usage

@@ -122,7 +122,10 @@ def test_null_and_an_empty_list_beside_the_other_count_as_left_out(
         ({"sentences": None}, "is required"),
         ({"sentences": None, "text": None}, "is required"),
         ({"text": ["a"], "sentences": [["a"]]}, "found both"),
-        ({"text": [], "sentences": [["a"]], "tokenizer": "ptb"}, "`tokenizer` splits `text`"),
+        (
+            {"text": [], "sentences": [["a"]], "tokenizer": "ptb"},
+            "/tokenizer: splits `text`; `sentences` are",
+        ),
         ({"sentences": [None]}, "must be a list of tokens; found null"),
     ],
 )

@@ -143,8 +143,8 @@ def test_many_searches_at_once_find_what_each_finds_alone(searcher: httpx.Client
 @pytest.mark.parametrize(
     ("body", "pointer", "text"),
     [
-        ({"token": 0}, "", "must have one of text and tokens"),
-        ({"token": 0, "text": "a", "tokens": ["a"]}, "", "must have one of text and tokens"),
+        ({"token": 0}, "/tokens", "either `tokens` or `text` is required; found neither"),
+        ({"token": 0, "text": "a", "tokens": ["a"]}, "/tokens", "required; found both"),
         ({"tokens": ["a"]}, "/token", "is required"),
         ({"tokens": ["a"], "token": 1}, "/token", "there is no token 1; there are 0 to 0"),
         ({"tokens": ["a"], "token": 10**99}, "/token", "no token 1000000000"),
