@@ -153,9 +153,7 @@ class Client:
 
         Raises CannotSend for examples that are no JSON, and the other subclasses of ElmoError.
         """
-        # An iterator is read in the calling thread: it may ask the same client.
-        every = list(examples) if isinstance(examples, Iterator) else examples
-        found = self._call(self._async.fit, name, every, kind=kind, model=model, **options)
+        found = self._call(self._async.fit, name, examples, kind=kind, model=model, **options)
         return Job(found, self._call)
 
     def job(self, job_id: str) -> Job:
@@ -201,4 +199,6 @@ class Client:
     def _call(
         self, function: Callable[..., Awaitable[_Result]], *arguments: Any, **options: Any
     ) -> _Result:
-        return result(self._loop.start(partial(function, **options), *arguments))
+        # Iterators are read in this thread: they may ask the same client.
+        read = [list(each) if isinstance(each, Iterator) else each for each in arguments]
+        return result(self._loop.start(partial(function, **options), *read))

@@ -75,13 +75,11 @@ def blocking(
     """Return a method of an asynchronous class as one for threads, with its arguments and text.
 
     An object that has it holds one of that class in `_async`, and runs coroutines by `_call`.
-    Iterators are read in the calling thread: they may ask the same client.
     """
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
-        read = [list(each) if isinstance(each, Iterator) else each for each in arguments]
-        found: _Result = self._call(method, self._async, *read, **options)
+        found: _Result = self._call(method, self._async, *arguments, **options)
         return found
 
     return call

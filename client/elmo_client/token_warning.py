@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 _Result = TypeVar("_Result")
 
-_OWN = ("elmo_client.", "elmo_serve.")
-
 
 class TokenWarning(UserWarning):
     """A token is longer than the model reads, or has white space inside."""
@@ -38,7 +36,7 @@ class WarnOnce:
 
 def _level() -> int:
     """Return the `stacklevel` for the caller: the nearest frame outside of these packages."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_globals.get("__name__", "").startswith(_OWN) and frame.f_back is not None:
+    frame, level, own = sys._getframe(1), 1, ("elmo_client.", "elmo_serve.")
+    while frame.f_globals.get("__name__", "").startswith(own) and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     return level

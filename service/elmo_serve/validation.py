@@ -116,12 +116,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
-_ITEMS: Final[dict[int | str, str]] = {
+_ITEMS: Final[dict[int | str, str]] = {  # of lists, by the name of the field
     "sentences": " of sentences, lists of tokens",
     "text": " of strings",
     "weights": " of numbers",
 }
-"""The items of lists by the name of the field."""
 
 _WORDS: Final = {
     "bool_type": "must be true or false",

@@ -77,11 +77,11 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
         is_used = self.mix is None and self.task is None
-        names = [name for name in NAMED if name != "all"]  # its vectors are of several layers
-        is_name = isinstance(self.layers, str) and self.layers in names
+        is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
         if is_used and not (is_name or isinstance(self.layers, Integral)):
-            expected = f"{', '.join(names)} or a number"
-            raise ValueError(f"layers is {self.layers!r:.60}, expected {expected}")
+            raise ValueError(
+                f"layers is {self.layers!r:.60}, expected top, average, sum, concat or a number"
+            )
         self.fitted_ = True
         return self
 

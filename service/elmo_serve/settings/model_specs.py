@@ -13,8 +13,6 @@ NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _NAMED: Final = re.compile(rf"({NAME})=(.+)")
 _ENDINGS: Final = (".safetensors", ".hdf5", ".tar.gz", ".tgz", ".tar", ".zip", ".json")
 _PAIR: Final = ("options.json", "options_file", "weights.hdf5", "weights_file", "model.hdf5")
-"""The usual names of the files of a published pair: the name of the model is that of the folder."""
-
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._:/-]+")
 
 
@@ -32,9 +30,9 @@ class ModelSpec:
 
 
 def spec_of(source: str) -> ModelSpec:
-    """Return the model of a built-in or published name, or of a path.
+    """Return the model of a known name, or of a path: the name is its last part.
 
-    The last part of a path is the name; for a file of a published pair it is that of its folder.
+    For a file of a published pair it is the name of the folder.
     """
     name = canonical(source)
     if name == source and ("/" in source or Path(source).suffix):
