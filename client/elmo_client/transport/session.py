@@ -225,12 +225,11 @@ class Session:
         if isinstance(outcome, httpx.Response):
             return refusal(outcome.status_code, outcome.content, outcome.headers, first)
         why = str(outcome) or type(outcome).__name__
-        hint = ""
         if isinstance(outcome, NEVER_CONNECTED):
-            hint = "; is the server up, and are http or https, host and port its own?"
+            why += "; is the server up, and are http or https, host and port its own?"
         elif isinstance(outcome, httpx.TimeoutException):
             why = f"no response in time: {why}"
-        error = Unreachable(f"{self.address}: {why}{attempts}{hint}")
+        error = Unreachable(f"{self.address}: {why}{attempts}")
         error.__cause__ = outcome
         return error
 

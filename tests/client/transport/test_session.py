@@ -155,14 +155,14 @@ def test_retries_end_with_the_patience(client_class: Any, scripted: ScriptedServ
     assert 2 <= len(scripted.requests) <= 5
 
 
-LOOK = r"is the server up, and are http or https, host and port its own\?$"
+LOOK = r"is the server up, and are http or https, host and port its own\?"
 
 
 def test_a_dead_address_is_named(client_class: Any, nobody: str) -> None:
     url = nobody.replace("//", "//user:secret@")
     with (
         client_class(url, patience_seconds=0.3) as client,
-        pytest.raises(Unreachable, match=rf"^{nobody}: .*attempts in \d\.\d s\); {LOOK}") as error,
+        pytest.raises(Unreachable, match=rf"^{nobody}: .*{LOOK} \(.*attempts in \d\.\d s") as error,
     ):
         client.info()
 

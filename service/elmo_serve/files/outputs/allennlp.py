@@ -88,7 +88,6 @@ def dataset_adder(file: h5py.File) -> Callable[[int, NDArray[Any]], None]:
 
 def _check_keys(_output: Output) -> Check:
     """Return a check for keys that HDF5 cannot hold together."""
-    from elmo_client import CannotSend
     from elmo_client.elmo_embedder import key_check
 
     check_text = key_check()
@@ -96,7 +95,7 @@ def _check_keys(_output: Output) -> Check:
     def check(sentence: Sentence) -> None:
         try:
             check_text(sentence.text, "")
-        except CannotSend as error:
+        except ValueError as error:
             raise FileError(str(error)) from None
 
     return check

@@ -138,9 +138,9 @@ def _is_text(request: SentencesRequest | NeighboursRequest, tokenised: str) -> b
         )
     is_text = "text" in given
     if is_text == (tokenised in given):
-        detail = f"either `{tokenised}` or `text` is required"
-        found = f"{detail}; found {'both' if is_text else 'neither'}"
-        raise InvalidRequest.of(FieldError(pointer(tokenised), found))
+        found = "both" if is_text else "neither"
+        detail = f"either `{tokenised}` or `text` is required; found {found}"
+        raise InvalidRequest.of(FieldError(pointer(tokenised), detail))
     if not is_text and "tokenizer" in given:
         fault = FieldError("/tokenizer", f"splits `text`; `{tokenised}` are split already")
         raise InvalidRequest.of(fault)

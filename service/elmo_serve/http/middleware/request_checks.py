@@ -213,9 +213,9 @@ class KeyRing:
         name = self.name(scope)
         if name is None:
             is_sent = headers.first(scope, b"authorization") is not None
-            fault = "The API key that was sent is none of the server's. " * is_sent
+            why = "The API key that was sent is none of the server's. " * is_sent
             wanted = "Send one of the server's API keys: `Authorization: Bearer KEY`."
-            raise Unauthorized(fault + wanted)
+            raise Unauthorized(why + wanted)
         scope["state"]["client"] = f"key {name}"
         scope["state"]["log_fields"]["key"] = name
 
