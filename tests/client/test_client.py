@@ -327,7 +327,7 @@ def test_an_unknown_model_is_named_with_those_there_are(
 ) -> None:
     with (
         client_class(two_models.url, model="five") as client,
-        pytest.raises(NotFound, match="Unknown model 'five'; there are 'small', 'four'"),
+        pytest.raises(NotFound, match="No model 'five'; there are 'small', 'four'"),
     ):
         client.embed([["a"]])
 

@@ -244,10 +244,11 @@ class AllOfTheQueue:
     is_measured = is_known = True
     seconds_per_token = 1e-3
     seconds_per_step = 0.0
+    interactive_size = 1_024
 
     def __init__(self) -> None:
         self.tokens = 0
-        self.throughput = self
+        self.throughput = self.pool = self
 
     def tokens_before(self, virtual_time: float) -> float:
         return self.tokens if virtual_time > 0 else 0

@@ -61,6 +61,8 @@ def train(options: TrainOptions) -> int:
             )
         if processes.first:
             folder.begin(plan, vocabulary)
+            if options.heldout is None:
+                output().print("Without --heldout no perplexity is measured", markup=False)
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":
             torch.set_float32_matmul_precision("high")

@@ -182,4 +182,4 @@ class ServedModels:
             if model.pool.info is not None and model.pool.info.name == name:
                 return model
         names = ", ".join(repr(model.name) for model in self._models)
-        raise UnknownModel(f"Unknown model {shown(name)}; there are {names}")
+        raise UnknownModel(f"No model {shown(name)}; there are {names}")

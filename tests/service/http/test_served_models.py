@@ -49,7 +49,7 @@ def test_an_unknown_model_is_refused_with_the_names(several: Running) -> None:
 
     assert answer.status_code == 404
     assert answer.json()["type"] == "urn:elmo-serve:error:unknown-model"
-    assert answer.json()["detail"] == "Unknown model 'five'; there are 'small', 'four', 'gone'"
+    assert answer.json()["detail"] == "No model 'five'; there are 'small', 'four', 'gone'"
 
 
 def test_a_model_that_fails_to_load_fails_alone(several: Running) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from shutil import copytree
 
 import httpx
 import pytest
@@ -54,11 +55,14 @@ def test_a_model_that_cannot_be_ends_the_server_with_one_line(tmp_path: Path) ->
 
 
 def test_without_workers_it_is_not_ready_until_one_is_back(tmp_path: Path) -> None:
-    with running(tmp_path, model=SMALL) as server:
+    model, away = copytree(SMALL, tmp_path / "model"), tmp_path / "away"
+    with running(tmp_path, model=model) as server:
         (worker,) = children(server.pid)["worker"]
+        model.rename(away)  # no other worker starts meanwhile
         os.kill(worker, signal.SIGKILL)
         server.until(lambda: status(server, "ready") == 503)
         assert status(server, "live") == 200
+        away.rename(model)
         server.until(lambda: status(server, "ready") == 200)
         answer = httpx.post(server.url + "/embed", json={"sentences": [["back"]]})
         assert answer.status_code == 200

@@ -107,11 +107,11 @@ def test_tokens_that_are_cut_are_named_and_counted(client: httpx.Client) -> None
     ("body", "status", "words"),
     [
         ({"text": ["a"], "tokenizer": "spacy"}, 422, "must be 'ptb', 'moses', 'whitespace' or"),
-        ({"text": "a"}, 422, "/text: must be a list; found 'a'"),
+        ({"text": "a"}, 422, "/text: must be a list of strings; found 'a'"),
         ({"text": [1]}, 422, "/text/0: must be a string; found 1"),
         ({}, 422, "/text: is required"),
         ({"text": [], "sentences": []}, 422, "is no field; there are text, tokenizer, model"),
-        ({"text": ["a"], "model": "nowhere"}, 404, "Unknown model 'nowhere'"),
+        ({"text": ["a"], "model": "nowhere"}, 404, "No model 'nowhere'"),
         ({"text": ["DOTMULTI"], "tokenizer": "moses"}, 422, "the tokenizer changed 'DOTMULTI'"),
         ({"text": ["a "] * 10_001}, 413, "10001 texts and at most 10000 are allowed"),
         ({"text": ["a " * 1_001]}, 413, "1001 words and at most 1000 tokens are allowed"),
