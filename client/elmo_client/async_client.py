@@ -30,7 +30,6 @@ from elmo_client.results import (
     Vectors,
 )
 from elmo_client.selection import NOTHING, EmbedOptions, Mix, Selection, given, listed
-from elmo_client.token_warning import Answer, WarnOnce
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches, TextBatches
 from elmo_client.transport.requests import (
     FitOptions,
@@ -58,6 +57,7 @@ from elmo_client.transport.responses import (
     task_of,
 )
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
+from elmo_client.transport.token_warning import Answer, WarnOnce
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]

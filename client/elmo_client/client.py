@@ -17,7 +17,6 @@ from elmo_client.results import (
     Vectors,
 )
 from elmo_client.selection import EmbedOptions, Selection
-from elmo_client.token_warning import Answer, WarnOnce
 from elmo_client.transport.request_batches import EmbedRequest, RequestBatches
 from elmo_client.transport.requests import (
     FitOptions,
@@ -26,6 +25,7 @@ from elmo_client.transport.requests import (
 )
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
+from elmo_client.transport.token_warning import Answer, WarnOnce
 
 _Result = TypeVar("_Result")
 

@@ -25,8 +25,8 @@ from elmo_client.results import (
     TokenizedText,
     Vectors,
 )
-from elmo_client.token_warning import Answer
 from elmo_client.transport.request_batches import EmbedRequest
+from elmo_client.transport.token_warning import Answer
 
 MEDIA_TYPE = "application/vnd.safetensors"
 

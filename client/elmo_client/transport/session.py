@@ -22,7 +22,6 @@ from elmo_client.errors import (
     refusal,
 )
 from elmo_client.results import EmbeddedText, Scores, TokenizedText, Vectors
-from elmo_client.token_warning import Answer
 from elmo_client.transport.request_batches import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
@@ -34,6 +33,7 @@ from elmo_client.transport.responses import (
     vectors_of,
 )
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
+from elmo_client.transport.token_warning import Answer
 
 _Result = TypeVar("_Result")
 

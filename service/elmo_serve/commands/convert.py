@@ -86,7 +86,6 @@ def convert(
     if refusal := _refusal(destination, native, force):
         fail(refusal, code=2)
     from elmo_model.checkpoints import conversion
-    from elmo_model.checkpoints.conversion import warmed
     from elmo_model.models.opening import find_softmax, open_model
 
     with steps() as step:
@@ -99,7 +98,7 @@ def convert(
             idle = ("softmax",) if softmax == "int8" else ()
             refuse_given(f"has no effect: {owner} has no softmax", "softmax_words", *idle)
         if warm_start is not None:
-            elmo = warmed(elmo, warm_start)
+            elmo = conversion.warmed(elmo, warm_start)
         if name is not None:
             elmo.origin = dataclasses.replace(elmo.origin, name=name)
         kept = stored.read() if stored is not None and native else None
