@@ -135,8 +135,11 @@ async def test_a_link_stalls_in_one_direction_and_breaks() -> None:
         writer.write(b"!")
         received.put_nowait(await reader.read())
         writer.close()
+        await writer.wait_closed()
+        ended.set()
 
     received: asyncio.Queue[bytes] = asyncio.Queue()
+    ended = asyncio.Event()
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server, asyncio.timeout(GUARD_SECONDS):
         link = Link(server.sockets[0].getsockname()[1])
@@ -156,6 +159,8 @@ async def test_a_link_stalls_in_one_direction_and_breaks() -> None:
         assert await reader.read() == b""
         link.close()
         writer.close()
+        await writer.wait_closed()
+        await ended.wait()
 
 
 @pytest.mark.skipif(compiled(Path("/nowhere"))[1] == "there is no gcc", reason="needs gcc")

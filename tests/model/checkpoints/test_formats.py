@@ -64,7 +64,9 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
         file.writestr("a.jpg", "")
 
-    for name in ("empty", "notes.txt", "photos.zip"):
+    with pytest.raises(CheckpointError, match=r"empty: is an empty folder, expected a checkpoint$"):
+        load(tmp_path / "empty")
+    for name in ("notes.txt", "photos.zip"):
         with pytest.raises(CheckpointError, match=r"is of no known format, expected"):
             load(tmp_path / name)
     with pytest.raises(CheckpointError, match=r"nowhere: does not exist, expected a checkpoint$"):

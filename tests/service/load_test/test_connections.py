@@ -54,11 +54,17 @@ async def serving(*responses: bytes, is_open: bool = True) -> AsyncIterator[Byte
             pass
         finally:
             writer.close()
+            await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.append(asyncio.create_task(serve(reader, writer)))
+
+    handlers: list[asyncio.Task[None]] = []
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     async with server:
         found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield found
+    await asyncio.gather(*handlers)
 
 
 async def test_bodies_with_a_length_and_in_chunks_arrive_over_one_connection() -> None:
