@@ -14,7 +14,6 @@ from collections.abc import (
 from dataclasses import asdict
 from itertools import tee
 from typing import Any, Literal, Self, TypeVar, Unpack
-from urllib.parse import quote
 
 from elmo_client.job import AsyncJob
 from elmo_client.keywords import named_keywords
@@ -37,12 +36,12 @@ from elmo_client.transport.requests import (
     Layer,
     Side,
     check_sentences,
-    check_task_name,
     check_texts,
     checked_records,
     fit_body,
     json_bytes,
     neighbours_body,
+    path_of,
     scored_kind,
     similarity_body,
     substitutes_body,
@@ -251,17 +250,16 @@ class AsyncClient:
         description: str = "",
     ) -> Task:
         """Register a task, or replace the one of this name, and return it."""
-        check_task_name(name)
+        path = path_of("/tasks", name) + query_of(self._session.model)
         weights = listed("weights", weights, "one number per layer")
         task = Task(name, tuple(weights), gamma, layer_norm, description)
         body = json_bytes(asdict(task), f"task {name!r:.60}")
-        path = _path(name) + query_of(self._session.model)
         return task_of(await self._json(Call("PUT", path, body)))
 
     async def delete_task(self, name: str) -> None:
         """Delete a task. Raises NotFound if there is none of this name."""
         # A second DELETE would be 404: it is not repeated if the first may have been processed.
-        path = _path(name) + query_of(self._session.model)
+        path = path_of("/tasks", name) + query_of(self._session.model)
         await self._session.send(Call("DELETE", path, repeatable=False))
 
     async def fit(
@@ -274,9 +272,8 @@ class AsyncClient:
         **options: Unpack[FitOptions],
     ) -> AsyncJob:
         """Queue a fit of a task on the server, and return its job. See `Client.fit`."""
+        path = f"{path_of('/tasks', name)}/fit{query_of(model or self._session.model)}"
         body = fit_body(examples, kind, **options)
-        check_task_name(name)
-        path = f"{_path(name)}/fit{query_of(model or self._session.model)}"
         # A second POST would be 409: it is not repeated if the first may have been processed.
         call = Call("POST", path, body, repeatable=False)
         return self.job(state_of(await self._json(call)).id)
@@ -341,7 +338,3 @@ async def _requests(
             yield finished
     if (finished := batches.rest()) is not None:
         yield finished
-
-
-def _path(name: str) -> str:
-    return f"/tasks/{quote(name, safe='')}"

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from elmo_client.client import Client
 from elmo_client.errors import CannotSend
@@ -81,7 +81,12 @@ class ElmoEmbedder(SentenceEmbedder):
     """ELMo vectors of tokenised sentences, from a server."""
 
     def __init__(
-        self, url: str, *files: object, api_key: str | None = None, model: str | None = None
+        self,
+        url: str = "",
+        *files: object,
+        api_key: str | None = None,
+        model: str | None = None,
+        **named_files: Never,
     ) -> None:
         """Connect to a server.
 
@@ -90,12 +95,16 @@ class ElmoEmbedder(SentenceEmbedder):
             *files: those of AllenNLP's signature, which are refused.
             api_key: one of the server's keys, if it requires one.
             model: one of the server's models; None for the first one.
+            **named_files: likewise refused.
 
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
         """
-        if files or not str(url).startswith(("http://", "https://")):
-            found = ", ".join(f"{str(each)!r:.80}" for each in (url, *files))
+        if files or named_files or not str(url).startswith(("http://", "https://")):
+            named: dict[str, object] = dict(named_files)
+            given = [f"{str(each)!r:.80}" for each in (url, *files) if each != ""]
+            given += [f"{name}={str(each)!r:.80}" for name, each in named.items()]
+            found = ", ".join(given) or "no address"
             raise CannotSend(
                 f"{found}: expected the URL of a server, whose models are called by name, such as "
                 "model='original'; elmo_serve.ElmoEmbedder takes files"

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
-from elmo_client.errors import FitFailed
+from elmo_client.errors import CannotSend, FitFailed
 from elmo_client.event_loop_thread import blocking
+from elmo_client.keywords import named_keywords
 from elmo_client.results import Head, JobState
+from elmo_client.transport.requests import path_of
 from elmo_client.transport.responses import MEDIA_TYPE, head_of, json_of, state_of
 from elmo_client.transport.session import Call, Session
 
@@ -15,13 +16,14 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
+@named_keywords
 class AsyncJob:
     """A fit, for coroutines. `AsyncClient.fit` returns it."""
 
     def __init__(self, session: Session, job_id: str) -> None:
         self.id = job_id
         self._session = session
-        self._path = f"/jobs/{quote(job_id, safe='')}"
+        self._path = path_of("/jobs", job_id, "the id of the job", "the one that fit returned")
 
     async def state(self) -> JobState:
         """Ask the server for the state of the job."""
@@ -34,6 +36,9 @@ class AsyncJob:
         FitFailed if it fails or is cancelled. There is no limit: a fit at low priority may take
         hours on a busy server.
         """
+        if not callable(on_progress):
+            expected = "a function of a number from 0 to 1; wait has no time limit"
+            raise CannotSend(f"on_progress is {on_progress!r:.60}; expected {expected}")
         pause = _FIRST_PAUSE_SECONDS
         while not (found := await self.state()).has_ended:
             on_progress(found.progress)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
+import numpy as np
+
 from elmo_client.errors import CannotSend
 
 LayerName = Literal["all", "top", "average", "sum", "concat"]
@@ -29,7 +31,7 @@ class EmbedOptions(TypedDict, total=False):
     mix: weights of such a mix: one raw number per layer, before the softmax; or
         {"weights": [...], "gamma": 1.0, "layer_norm": False}.
     pooling: "mean" or "max" over the tokens of a sentence; "none" for a vector per token.
-    dtype: "float32" or "float16".
+    dtype: "float32" or "float16", or the type of NumPy of that name.
     normalize: scale every vector to length 1, after pooling.
     word_vectors: "append" joins the server's static word vector of each token to its vector, for
         selections of shape (n, 2P); the arrays are as much wider.
@@ -39,7 +41,7 @@ class EmbedOptions(TypedDict, total=False):
     task: str | None
     mix: Mix | None
     pooling: Pooling
-    dtype: Dtype
+    dtype: Dtype | type[np.floating[Any]] | np.dtype[Any]
     normalize: bool
     word_vectors: WordVectors | None
 
@@ -79,10 +81,12 @@ class Selection:
             layer_count = len(members["layers"])
         if mix is not None:
             members["mix"] = mix_of(mix)
-        pooling, dtype = members["pooling"], members["dtype"]
-        if not isinstance(members["dtype"], str):
-            raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"')
-        return cls(members, layer_count, pooling, dtype)
+        dtype = members["dtype"]
+        try:
+            members["dtype"] = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        except TypeError:
+            raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"') from None
+        return cls(members, layer_count, members["pooling"], members["dtype"])
 
     def with_members(self, **members: Any) -> "Selection":
         """Return a selection with more members in the body; those that are None are left out."""

@@ -124,6 +124,19 @@ def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
         )
 
 
+def test_files_by_name_are_refused_likewise() -> None:
+    files: Any = {"options_file": "o.json", "weight_file": "w.hdf5", "cuda_device": 0}
+
+    with pytest.raises(CannotSend) as caught:
+        ElmoEmbedder(**files)
+
+    assert str(caught.value) == (
+        "options_file='o.json', weight_file='w.hdf5', cuda_device='0': expected the URL of a "
+        "server, whose models are called by name, such as model='original'; "
+        "elmo_serve.ElmoEmbedder takes files"
+    )
+
+
 def test_a_dead_address_fails_at_once_and_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,5 +1,6 @@
 """Fits through the client: queued, waited for, cancelled, and their heads."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,29 @@ def test_a_body_has_the_options_and_arrays_are_lists() -> None:
     body = fit_body([{"token": np.int64(2)}], kind="token", seeds=None)
 
     assert body == b'{"kind":"token","examples":[{"token":2}]}'
+
+
+def test_labels_that_are_whole_numbers_are_text() -> None:
+    examples: list[dict[str, Any]] = [
+        {"label": np.int64(1)},
+        {"labels": np.array([0, 1])},
+        {"labels": ["x", 2]},
+    ]
+
+    body = json.loads(fit_body(examples, kind="token"))
+
+    assert body["examples"] == [{"label": "1"}, {"labels": ["0", "1"]}, {"labels": ["x", "2"]}]
+
+
+def test_wait_takes_a_function_and_no_limit() -> None:
+    with Client("http://127.0.0.1:1") as client:
+        job = client.job("1")
+        wrong: Any = 3
+        with pytest.raises(CannotSend, match=r"on_progress is 3; expected a function .* no time l"):
+            job.wait(wrong)
+        options: Any = {"timeout": 3}
+        with pytest.raises(TypeError, match="wait has no keyword timeout; there are on_progress"):
+            job.wait(**options)
 
 
 def test_what_is_no_job_and_no_head_is_refused() -> None:

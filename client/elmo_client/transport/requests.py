@@ -4,8 +4,11 @@ A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Sized
+from numbers import Integral
 from typing import Any, Literal, TypedDict, Unpack
+from urllib.parse import quote
 
+import numpy as np
 import orjson
 
 from elmo_client.errors import CannotSend
@@ -96,14 +99,19 @@ def check_lines(lines: object) -> None:
     check_several(lines, "input_file", "an open file, such as open(path), or a list of lines")
 
 
-def check_task_name(name: str) -> None:
-    """Raise CannotSend for a name whose path would be that of another route.
+def path_of(
+    route: str,
+    name: str,
+    called: str = "the name of the task",
+    rule: str = "1 to 64 of A-Z a-z 0-9 . _ - and a letter or a digit first",
+) -> str:
+    """Return the path of a task or a job of a name. The server refuses other wrong names.
 
-    The server tells what is wrong with any other name.
+    Raises CannotSend for no string, and for a name whose path would be that of another route.
     """
-    if not name or "/" in name:
-        rule = "1 to 64 of A-Z a-z 0-9 . _ - and a letter or a digit first"
-        raise CannotSend(f"the name of the task is {name!r:.60}; expected {rule}")
+    if not isinstance(name, str) or not name or "/" in name:
+        raise CannotSend(f"{called} is {name!r:.60}; expected {rule}")
+    return f"{route}/{quote(name, safe='')}"
 
 
 def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -181,15 +189,24 @@ def fit_body(
 ) -> bytes:
     """Return the JSON of a fit: the options that are given, and the examples.
 
-    Raises CannotSend for what is no JSON.
+    Labels that are whole numbers are sent as text. Raises CannotSend for what is no JSON.
     """
     check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
     rows = []
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
-        rows.append(json_bytes(dict(example), f"example {number}"))
+        rows.append(json_bytes(_with_text_labels(example), f"example {number}"))
     head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
         : -len(b"]}")
     ]
     return head + b",".join(rows) + b"]}"
+
+
+def _with_text_labels(example: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(example)
+    if isinstance(found.get("label"), Integral):
+        found["label"] = str(found["label"])
+    if isinstance(labels := found.get("labels"), list | tuple | np.ndarray):
+        found["labels"] = [str(each) if isinstance(each, Integral) else each for each in labels]
+    return found
