@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_model.network.task import Task
 from elmo_model.text.batches import by_length
-from elmo_serve.errors import SentenceFailed, TryLater
+from elmo_serve.errors import SentenceFailed, TryLater, Unavailable
 from elmo_serve.jobs.bulk_queue import BulkQueue, Piece, WorkFailedError
 from elmo_serve.jobs.child import FitChild, ScratchFile, SpawnFit
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitPlan, Fits, Scored, Train, Trained
@@ -183,7 +183,10 @@ class FitRun:
         }
         measure = trained.scored["measure"]
         fit = {**trained.fit, "job": self.id, "measure": measure, "scores": mixtures}
-        self.registry.put(task, fit, self.folder.artefacts(self.id))
+        artefacts = self.folder.artefacts(self.id)
+        if not artefacts.is_dir():  # its volume may come back, and a fit is worth waiting for that
+            raise Unavailable("The task folder is missing", retry_after=10)
+        self.registry.put(task, fit, artefacts)
         return members(task, self.registry.owner)
 
 

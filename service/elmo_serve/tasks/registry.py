@@ -42,6 +42,7 @@ _LOCK: Final = ".lock"
 _NAMES_SHOWN: Final = 5
 _NAME: Final = re.compile(TASK_NAME)
 _TRANSIENT: Final = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)  # of network file systems
+_MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 _log = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class TaskRegistry:
 
         Raises:
             InvalidRequest: the task is impossible for this model; each fault is listed.
-            Conflict: no task of this name can be kept here.
+            Conflict: no task of this name can be kept here, or the folder is missing or read-only.
             Unavailable: the folder cannot be read or written at present.
         """
         data = encode(task, self.owner, fit)
@@ -158,9 +159,9 @@ class TaskRegistry:
                 with locked_file(self.folder / _LOCK):
                     atomic_files.remove(path)
                     _delete_fit(self.folder, name)
-            except FileNotFoundError:
-                raise UnknownTask(self._unknown(name)) from None
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and self.folder.is_dir():
+                    raise UnknownTask(self._unknown(name)) from None
                 raise unwritable(path, error) from error
             finally:
                 self._files = self._with(name, self._read(path, name))
@@ -171,7 +172,7 @@ class TaskRegistry:
             with self._lock:
                 try:
                     self._refresh(self.folder)
-                except Unavailable:
+                except (Conflict, Unavailable):
                     return  # it is in the log; tasks that are known stay known
 
     def watch(self) -> None:
@@ -198,6 +199,8 @@ class TaskRegistry:
             if self._is_readable:
                 _log.error("The task folder cannot be read: %s", error)
             self._is_readable = False
+            if error.errno in _MISSING:
+                raise _unchangeable("missing") from error
             raise Unavailable("The task folder cannot be read", retry_after=5) from error
         self._is_readable = True
         files = {name: self._read(folder / (name + _SUFFIX), name) for name in names}
@@ -321,10 +324,17 @@ def unwritable(path: Path, error: OSError) -> ServiceError:
     if isinstance(error, BlockingIOError):
         return Unavailable(str(error), retry_after=10)
     _log.error("The task folder cannot be written: %s", error)
+    if error.errno in _MISSING:
+        return _unchangeable("missing")
     if error.errno in _READ_ONLY:
-        return Conflict(
-            f"Tasks cannot be changed here: the task folder ({variable('tasks')}) is read-only"
-        )
+        return _unchangeable("read-only")
     if error.errno == errno.ENOTEMPTY:
         return Conflict(f"{path.name} in the task folder is a folder that is not empty")
     return Unavailable("The task folder cannot be written", retry_after=60)
+
+
+def _unchangeable(state: str) -> Conflict:
+    """Return the error for a task folder that only another folder or mount makes usable."""
+    return Conflict(
+        f"Tasks cannot be changed here: the task folder ({variable('tasks')}) is {state}"
+    )

@@ -217,6 +217,13 @@ def test_so_many_ended_jobs_are_kept(tmp_path: Path, open_folder: Callable[[], J
     assert len(folder.list()) == MOST_KEPT + 1
 
 
+def test_a_task_folder_that_is_gone_is_named_by_its_setting(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "gone")
+
+    with pytest.raises(Conflict, match=r"the task folder \(ELMO_TASKS\) is missing"):
+        folder.create(job_of(folder))
+
+
 def test_a_folder_that_cannot_be_written_is_an_error(
     tmp_path: Path, open_folder: Callable[[], JobFolder]
 ) -> None:
