@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from elmo_model.tasks.comparison import split
@@ -35,7 +37,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: on the mixed vectors.
         validation: the part of the sentences, from 0 to 1, that decides when to stop.
         rounds: the most rounds of training.
-        random_state: seed of the validation part and of the training.
+        random_state: seed of the validation part and of the training, a whole number; None, or a
+            RandomState of NumPy, draws one for each `fit`.
 
     After `fit`: `weights_` (L + 1 raw scalars, as task files hold them), `gamma_`, `shares_` (the
     weights after the softmax), `classes_` and `validation_score_`.
@@ -52,7 +55,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.0,
         validation: float = 0.1,
         rounds: int = 20,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.model = model
         self.precision = precision
@@ -81,11 +84,10 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = list(labels)
         examples = self._examples(sentences, labels)
         examples.check("training examples")
-        kept, held = split(examples, self.validation, self.random_state)
+        seed = _seed(self.random_state)
+        kept, held = split(examples, self.validation, seed)
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
-            self.fitted_ = fit_once(
-                features.take(kept), features.take(held), options, self.random_state
-            )
+            self.fitted_ = fit_once(features.take(kept), features.take(held), options, seed)
         self.kind_ = examples.kind
         self._given = _by_text(labels)
         self.classes_ = np.unique([self._given[each] for each in self.fitted_.classes])
@@ -140,6 +142,17 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _tokens(self, sentences: Any) -> list[list[str]]:
         network = network_of(self.model, self.precision)
         return tokens_of(sentences, network.tokenizer(self.tokenizer))
+
+
+def _seed(random_state: Any) -> int:
+    """Return the number itself, or a seed that is drawn by the rules of scikit-learn."""
+    try:
+        source = check_random_state(random_state)
+    except ValueError as error:
+        expected = "None, a RandomState or a whole number from 0 to 4294967295"
+        raise ValueError(f"random_state is {random_state!r:.60}, expected {expected}") from error
+    drawn = random_state if isinstance(random_state, Integral) else source.randint(2**31 - 1)
+    return int(drawn)
 
 
 def _refuse_missing(labels: list[Any]) -> None:

@@ -6,7 +6,8 @@ Also the sentences and the networks that the estimators share.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
 from typing import Any, Final, Self
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from elmo_client import Client
+from elmo_client.selection import Selection
 from elmo_client.transport.requests import check_sentence, check_several
 from elmo_model.text.tokenizers import Tokenize, tokenizer
+from elmo_model.validation import validated
 from elmo_serve.files.vectors import LengthSorted
 from elmo_serve.models.opening import InProcess, open_network
-from elmo_serve.output import NAMED, Output, select
+from elmo_serve.output import NAMED, Output, mixture, select
+from elmo_serve.tasks.schema import Mix
 
 _DEFAULT_MODEL: Final = "english"
 
@@ -36,7 +40,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ELMO_CACHE, ELMO_MIRROR and ELMO_OFFLINE. With a url the name of one of the server's
             models, by default its first.
         layers: "top", "average", "sum", "concat" or one layer number.
-        mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, in place of `layers`.
+        mix: L + 1 raw weights of a mix, such as `TaskFitter.weights_`, or an object with
+            `weights`, `gamma` and `layer_norm`; in place of `layers`.
         task: the name of a task of the server in place of `layers`.
         pooling: "mean" or "max" over the tokens of a sentence.
         normalize: scale every vector to length 1.
@@ -51,7 +56,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         model: str | None = None,
         layers: str | int = "average",
-        mix: Sequence[float] | None = None,
+        mix: Mapping[str, Any] | Sequence[float] | None = None,
         task: str | None = None,
         pooling: str = "mean",
         normalize: bool = False,
@@ -72,18 +77,32 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, sentences: Any, labels: Any = None) -> Self:
         """Check the options; there is nothing to learn. Raises ValueError."""
+        self._members()
+        self.fitted_ = True
+        return self
+
+    def _members(self) -> dict[str, Any]:
+        """Return the options as `Client.embed` has them. Raises ValueError for wrong ones."""
         if self.pooling not in ("mean", "max"):
             raise ValueError(f"pooling is {self.pooling!r}, expected mean or max")
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
+        if not isinstance(self.normalize, bool | np.bool_):
+            raise ValueError(f"normalize is {self.normalize!r:.60}, expected True or False")
         is_used = self.mix is None and self.task is None
         is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
         if is_used and not (is_name or isinstance(self.layers, Integral)):
             raise ValueError(
                 f"layers is {self.layers!r:.60}, expected top, average, sum, concat or a number"
             )
-        self.fitted_ = True
-        return self
+        # The default of `layers` gives way to a task or a mix.
+        layers = self.layers if is_used or self.layers != "average" else None
+        shape: Any = {"pooling": self.pooling, "normalize": bool(self.normalize)}
+        selected: Any = {"layers": layers, "task": self.task, "mix": self.mix}
+        members = dict(Selection.of(**selected, **shape).members)
+        if "mix" in members:
+            validated(Mix, members["mix"], "mix")
+        return members
 
     def transform(self, sentences: Any) -> NDArray[np.float32]:
         """Return the vectors of the sentences, (n, width).
@@ -91,40 +110,36 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises ValueError for wrong options, CheckpointError for a model that cannot be read, and
         ElmoError for a server that does not respond or refuses.
         """
-        self.fit(sentences)
-        rows = self._served(sentences) if self.url is not None else self._computed(sentences)
+        members = self._members()
+        embed = self._computed if self.url is None else self._served
+        rows = embed(sentences, members)
         if not rows:
             return np.empty((0, 0), np.float32)
         return np.stack(rows).astype(np.float32, copy=False)
 
-    def _served(self, sentences: Any) -> list[NDArray[Any]]:
-        options: dict[str, Any] = {"task": self.task}
-        if self.task is None:
-            options = {"layers": self.layers} if self.mix is None else {"mix": self.mix}
+    def _served(self, sentences: Any, members: dict[str, Any]) -> list[NDArray[Any]]:
         with Client(str(self.url), api_key=self.api_key, model=self.model) as client:
             info = client.info()
             split = tokenizer(self.tokenizer or info["tokenizer"], info["language"])
             tokens = tokens_of(sentences, split)
-            shape: Any = {"pooling": self.pooling, "normalize": self.normalize}
-            return client.embed(tokens, **shape, **options)
+            return client.embed(tokens, **members)
 
-    def _computed(self, sentences: Any) -> list[NDArray[Any]]:
+    def _computed(self, sentences: Any, members: dict[str, Any]) -> list[NDArray[Any]]:
         network = network_of(self.model or _DEFAULT_MODEL, self.precision)
         tokens = tokens_of(sentences, network.tokenizer(self.tokenizer))
-        return LengthSorted(network, self._output(network.info.layers)).embed(tokens)
-
-    def _output(self, count: int) -> Output:
-        pooling: Any = self.pooling
-        if self.mix is None:
-            return select(self.layers, count, pooling=pooling, normalize=self.normalize)
-        weights = tuple(float(weight) for weight in self.mix)
-        if len(weights) != count:
-            raise ValueError(f"mix has {len(weights)} weights, this model takes {count}")
-        return Output(weights=weights, pooling=pooling, normalize=self.normalize)
+        return LengthSorted(network, _output(members, network.info.layers)).embed(tokens)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell that nothing has to be learned before `transform`."""
         return True
+
+
+def _output(members: dict[str, Any], count: int) -> Output:
+    if "mix" in members:
+        output = mixture(validated(Mix, members["mix"], "mix"), count)
+    else:
+        output = select(members["layers"], count)
+    return replace(output, pooling=members["pooling"], normalize=members["normalize"])
 
 
 @lru_cache(maxsize=2)

@@ -110,6 +110,22 @@ def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object],
     check("TaskFitter", TaskFitter())
 
 
+def test_a_seed_is_drawn_as_in_scikit_learn() -> None:
+    state = np.random.RandomState(3)
+    drawn = [clone(FITTER).set_params(random_state=state) for _ in range(2)]
+    for each in drawn:
+        each.fit(SENTENCES, LABELS)
+    first = clone(FITTER).set_params(random_state=np.random.RandomState(3)).fit(SENTENCES, LABELS)
+
+    assert not np.array_equal(drawn[0].weights_, drawn[1].weights_)
+    np.testing.assert_array_equal(drawn[0].weights_, first.weights_)
+    clone(FITTER).set_params(random_state=None).fit(SENTENCES, LABELS)
+    clone(FITTER).set_params(random_state=2**32 - 1).fit(SENTENCES, LABELS)
+    for wrong in ("a", 1.5, -1, 2**32):
+        with pytest.raises(ValueError, match=rf"^random_state is {wrong!r}, expected None, a Rand"):
+            clone(FITTER).set_params(random_state=wrong).fit(SENTENCES, LABELS)
+
+
 def test_wrong_input_is_refused() -> None:
     with pytest.raises(NotFittedError):
         TaskFitter().predict([["a"]])

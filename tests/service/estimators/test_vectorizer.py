@@ -66,7 +66,11 @@ def test_a_pipeline_a_grid_search_and_cross_validation_work() -> None:
 
 
 def test_a_server_gives_the_same_vectors(server: Running) -> None:
-    for options in ({}, {"layers": 1, "normalize": True}, {"mix": [1.0, 2.0, 3.0]}):
+    for options in (
+        {},
+        {"layers": 1, "normalize": True},
+        {"mix": {"weights": [1, 2, 3], "gamma": 2}},
+    ):
         here = clone(LOCAL).set_params(**options).transform(SENTENCES)
         there = ElmoVectorizer(server.url, **options).transform(SENTENCES)
         np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
@@ -126,12 +130,38 @@ def test_it_keeps_the_conventions_of_scikit_learn(check: Callable[[str, object],
         ),
         ({"layers": [0, 2]}, r"layers is \[0, 2\], expected top"),
         ({"task": "ner"}, "task is of a server"),
-        ({"mix": [1.0]}, "mix has 1 weights, this model takes 3"),
+        ({"mix": [1.0]}, "weights has 1 numbers, this model takes 3"),
+        ({"mix": {"weights": [0, 0, 0], "gamma": 2000}}, "mix.gamma is 2000, expected"),
+        ({"mix": {"weight": [0, 0, 0]}}, "mix.weights is missing"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         clone(LOCAL).set_params(**options).transform(SENTENCES)
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"], ids=["here", "there"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mix": [0, 0, 0], "layers": "top"}, "layers and mix are given; give at most one"),
+        ({"mix": "average"}, "mix is 'average'; expected one weight per layer"),
+        ({"mix": 3}, "mix is 3; expected one weight per layer"),
+        ({"mix": ["a", 0, 0]}, r"mix.weights.0 is 'a', expected a number"),
+        ({"normalize": "x"}, "normalize is 'x', expected True or False"),
+    ],
+)
+def test_options_are_checked_alike_here_and_for_a_server(
+    url: str | None, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        clone(LOCAL).set_params(url=url, **options).fit(SENTENCES)
+
+
+def test_a_task_goes_with_neither_mix_nor_layers() -> None:
+    for options in ({"mix": [0, 0, 0]}, {"layers": "top"}):
+        with pytest.raises(ValueError, match=r"task( and mix)? are given; give at most one"):
+            ElmoVectorizer("http://127.0.0.1:1", task="ner", **options).fit(SENTENCES)
 
 
 @pytest.mark.parametrize(
