@@ -1,5 +1,6 @@
 """Schema errors of request bodies, in words that name the bad value and the allowed ones."""
 
+import difflib
 from typing import Any, Final, TypeVar, get_args
 
 import orjson
@@ -58,6 +59,8 @@ def without_nulls(body: bytes | memoryview) -> bytes:
 def _refusal(model: type[BaseModel], faults: list[ErrorDetails]) -> MalformedBody | InvalidRequest:
     if faults[0]["type"] == "json_invalid":
         return MalformedBody(f"The body is not JSON: {faults[0]['ctx']['error']}.")
+    if faults[0]["type"] == "missing":  # an unknown field may be that one, misspelt
+        faults.sort(key=lambda fault: fault["type"] != "extra_forbidden")
     errors = [_field_error(model, fault) for fault in faults[:_MOST_FAULTS]]
     more = f" (the first {_MOST_FAULTS} are listed)" if len(faults) > _MOST_FAULTS else ""
     first = f"{errors[0].pointer or 'the body'}: {errors[0].detail}"
@@ -86,8 +89,10 @@ def _field_error(model: type[BaseModel], fault: ErrorDetails) -> FieldError:
 
 def _wanted(model: type[BaseModel], fault: ErrorDetails, place: tuple[int | str, ...]) -> str:
     if fault["type"] == "extra_forbidden":
-        known = _model_at(model, place[:-1])
-        return f"is no field; there are {', '.join(known.model_fields)}"
+        known = list(_model_at(model, place[:-1]).model_fields)
+        near = difflib.get_close_matches(str(place[-1])[:SHOWN_CHARACTERS], known, n=1)
+        meant = f"did you mean {near[0]}? There" if near else "there"
+        return f"is no field; {meant} are {', '.join(known)}"
     if fault["type"] == ALLOWED:
         return fault["msg"]
     if fault["type"] == "list_type" and place:

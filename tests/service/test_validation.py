@@ -61,8 +61,8 @@ def test_a_body_that_is_not_json_is_malformed() -> None:
         (
             task(wieghts=[1]),
             "/wieghts",
-            "is no field; there are weights, gamma, layer_norm, name, model, revision, "
-            "description; found a list",
+            "is no field; did you mean weights? There are weights, gamma, layer_norm, name, model, "
+            "revision, description; found a list",
         ),
     ],
 )
@@ -108,6 +108,14 @@ def test_only_the_branch_of_the_union_that_was_meant_is_reported(
 ) -> None:
     """`layers` is a name, a number or a list: pydantic would report a fault for each branch."""
     assert faults(EmbedRequest, body) == {pointer: detail}
+
+
+def test_a_misspelt_field_is_named_before_the_one_that_is_missing() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        validated(TaskBody, b'{"weight": [1, 2, 3], "gamma": "x"}')
+
+    assert caught.value.detail.startswith("/weight: is no field; did you mean weights? There are")
+    assert [each.pointer for each in caught.value.errors] == ["/weight", "/weights", "/gamma"]
 
 
 def test_at_most_twenty_faults_are_listed() -> None:

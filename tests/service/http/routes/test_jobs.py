@@ -156,7 +156,7 @@ BAD: list[tuple[dict[str, Any], int, str, str]] = [
         {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x", "lable": "y"}]},
         422,
         "/examples/0/lable",
-        "is no field; there are tokens, text, token, labels, label, pair, test",
+        "is no field; did you mean label? There are tokens, text, token, labels, label, pair, test",
     ),
     (
         {"kind": "pair", "examples": [{"pair": [{"tokens": ["a"]}], "label": "x"}]},

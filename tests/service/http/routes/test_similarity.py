@@ -85,7 +85,11 @@ def test_no_pairs_have_no_cosines(client: httpx.Client) -> None:
         ({"pairs": [[{"text": 3}, {"text": "b"}]]}, "/pairs/0/0/text", "must be a string"),
         ({"pairs": [[{"txt": "a"}, {"text": "b"}]]}, "/pairs/0/0", "text or tokens, and token"),
         ({"pairs": [], "tokenizer": "x"}, "/tokenizer", "must be 'ptb', 'moses'"),
-        ({"pairs": [], "centered": True}, "/centered", "is no field; there are pairs"),
+        (
+            {"pairs": [], "centered": True},
+            "/centered",
+            "is no field; did you mean centred? There are pairs",
+        ),
     ],
 )
 def test_a_faulty_request_names_the_place(
