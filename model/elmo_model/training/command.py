@@ -6,8 +6,9 @@ import math
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import torch
 from elmo_model.errors import OptionError
 from elmo_model.files.locks import only_writer
 from elmo_model.files.system_calls import keep_freed_memory, usable_cores
+from elmo_model.network.config import ElmoConfig
+from elmo_model.network.elmo import Elmo
 from elmo_model.progress import output
 from elmo_model.steps import OnStep, ignore
 from elmo_model.training import TrainingError
@@ -38,7 +41,7 @@ def train(options: TrainOptions) -> int:
     them. Raises ElmoError for faults of options, text and files, and OSError.
     """
     options.check()
-    device = options.chosen_device()
+    device, folder = options.chosen_device(), Folder(options.run)
     keep_freed_memory()
     with ExitStack() as stack, process_group(device) as processes:
         network = options.network()
@@ -47,13 +50,13 @@ def train(options: TrainOptions) -> int:
         if processes.first:
             busy = "another elmo train writes this run; wait for its end, or name another folder"
             stack.enter_context(only_writer(options.run, TrainingError(f"{options.run}: {busy}")))
+            _refuse_other_run(folder, options, shards, config, network)
             _encode(options, shards)
         processes.wait()
         corpus = _encode(options, shards)
-        folder = Folder(options.run)
         chosen, size = options.vocabulary, options.vocabulary_size
         vocabulary = corpus.vocabulary(size) if chosen is None else Vocabulary.read(chosen)
-        plan = options.plan(corpus, len(vocabulary), config, network)
+        plan = options.plan(shards, corpus.pairs, len(vocabulary), config, network)
         if plan.recipe.rows % processes.count:
             raise OptionError(
                 f"--rows is {plan.recipe.rows}, expected a multiple of the {processes.count} "
@@ -61,8 +64,6 @@ def train(options: TrainOptions) -> int:
             )
         if processes.first:
             folder.begin(plan, vocabulary)
-            if options.heldout is None:
-                output().print("Without --heldout no perplexity is measured", markup=False)
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":
             torch.set_float32_matmul_precision("high")
@@ -112,6 +113,25 @@ def perplexity(
     return "\n".join(lines)
 
 
+def _refuse_other_run(
+    folder: Folder,
+    options: TrainOptions,
+    shards: Sequence[Path],
+    config: ElmoConfig,
+    network: Elmo | None,
+) -> None:
+    """Raise TrainingError for the run of another plan, whose encoded text would be replaced.
+
+    The words and the steps of epochs are known only after encoding.
+    """
+    if not folder.plan.exists():
+        return
+    known = folder.read_plan()
+    plan = options.plan(shards, 0, known.words, config, network)
+    has_steps = options.steps is not None or options.tokens is not None
+    folder.check(plan if has_steps else replace(plan, steps=known.steps))
+
+
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
     console = output()
     workers = options.workers or min(len(shards), usable_cores())
@@ -124,7 +144,10 @@ def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
 
 
 def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
-    if options.heldout is None or not processes.first:
+    if not processes.first:
+        return []
+    if options.heldout is None:
+        output().print("Without --heldout no perplexity is measured", markup=False)
         return []
     sentences = sentences_of(options.heldout)
     return list(islice(sentences, options.heldout_sentences))

@@ -1,6 +1,6 @@
 """The options of `elmo train`, checked, and the plan of a run that follows from them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo
 from elmo_model.text.alphabets import Utf8Alphabet
-from elmo_model.training.corpus import Corpus
 from elmo_model.training.recipe import DEFAULT_SHAPE, RECIPES, SHAPES, Recipe, Shape
 from elmo_model.training.run import Plan
 
@@ -106,10 +105,16 @@ class TrainOptions:
         return replace(config, lstm=replace(config.lstm, cell=cell, projection=projection))
 
     def plan(
-        self, corpus: Corpus, words: int, config: ElmoConfig, network: Elmo | None = None
+        self,
+        shards: Sequence[Path],
+        pairs: int,
+        words: int,
+        config: ElmoConfig,
+        network: Elmo | None = None,
     ) -> Plan:
-        """Return the plan of a run on `corpus`; its vocabulary has `words` words.
+        """Return the plan of a run on the text of `shards`.
 
+        An epoch of them has `pairs` predictions a direction; the vocabulary has `words` words.
         `config` and `network` are those of the functions above. Raises OptionError for a sample
         that is larger than the vocabulary.
         """
@@ -117,7 +122,7 @@ class TrainOptions:
         if self.tokens is not None:
             steps = max(1, self.tokens // recipe.tokens_per_step)
         else:
-            steps = self.steps or recipe.steps_of(corpus.pairs)
+            steps = self.steps or recipe.steps_of(pairs)
         mixed = recipe.mixed and self.chosen_device() == "cuda"
         return Plan(
             name=self.name or self.run.resolve().name,
@@ -127,7 +132,7 @@ class TrainOptions:
             steps=steps,
             seed=self.seed,
             precision=self.precision or ("bfloat16" if mixed else "float32"),
-            text=tuple((shard.name, shard.bytes) for shard in corpus.shards),
+            text=tuple((path.name, path.stat().st_size) for path in shards),
             weights=None if network is None else network.origin.revision,
         )
 

@@ -95,7 +95,7 @@ class Folder:
         not below the steps that are done. Raises TrainingError for a run with another plan.
         """
         if self.plan.exists():
-            self._check(plan)
+            self.check(plan)
             if Vocabulary.read(self.vocabulary) != vocabulary:
                 raise TrainingError(
                     f"{self.vocabulary}: holds other words than this text and size give"
@@ -105,7 +105,8 @@ class Folder:
             vocabulary.write(self.vocabulary)
         write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
-    def _check(self, plan: Plan) -> None:
+    def check(self, plan: Plan) -> None:
+        """Raise TrainingError unless `plan` may take the place of that of the run here."""
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
         del given["name"]  # by default that of the folder, which may be renamed

@@ -15,7 +15,6 @@ from elmo_model.network.elmo import Elmo
 from elmo_model.training.command import train
 from tests.support import golden
 from tests.support.checkpoints import write_pair, write_word_pair
-from tests.support.corpora import corpus_of
 from tests.support.training_runs import options
 
 
@@ -96,11 +95,10 @@ def test_wrong_options_are_found_before_the_text_is_read(tmp_path: Path) -> None
 
 
 def test_a_plan_takes_steps_from_tokens_and_sizes_from_options(tmp_path: Path) -> None:
-    corpus = corpus_of([["a", "b"]])
     chosen = options(tmp_path, "run", steps=None, tokens=110, shape="tiny", cell=6, projection=4)
-    plan = chosen.plan(corpus, 30, chosen.config())
+    plan = chosen.plan((), 3, 30, chosen.config())
     assert plan.steps == 5  # 20 tokens a step
     assert (plan.config.lstm.cell, plan.config.lstm.projection) == (6, 4)
     whole = options(tmp_path, "run", softmax="full", fresh=False)
-    recipe = whole.plan(corpus, 30, plan.config).recipe
+    recipe = whole.plan((), 3, 30, plan.config).recipe
     assert recipe.samples == 0 and not recipe.fresh

@@ -20,7 +20,6 @@ from elmo_model.training.run import Folder, Plan, trained_model
 from elmo_model.training.snapshot import Snapshot, latest, step_of
 from tests.support import reference
 from tests.support.checkpoints import read_pair, write_pair
-from tests.support.corpora import corpus_of
 from tests.support.training_runs import SENTENCES, last_snapshot, options, with_changes
 
 
@@ -33,6 +32,25 @@ def test_another_plan_is_refused_in_a_folder_that_has_one(tmp_path: Path) -> Non
         train(replace(chosen, steps=3))
     with pytest.raises(ElmoError, match=r"has done 2 steps, found --steps 1"):
         train(replace(chosen, steps=1))
+
+
+@pytest.mark.parametrize("change", [{}, {"vocabulary_size": 29}])
+def test_a_refused_command_changes_nothing(
+    copied: TrainOptions, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    def contents() -> dict[Path, bytes]:
+        files = (path for path in copied.run.rglob("*") if path.is_file())
+        return {path: path.read_bytes() for path in files if path.name != ".lock"}
+
+    before = contents()
+    other = tmp_path / "other.txt"
+    other.write_text("Other words altogether .\n" * 9)
+    text = copied.text if change else (str(other),)
+
+    with pytest.raises(ElmoError, match="expected the same, or another folder"):
+        train(replace(copied, text=text, **change))
+
+    assert contents() == before
 
 
 def test_a_folder_that_was_renamed_is_continued(tmp_path: Path) -> None:
@@ -111,7 +129,7 @@ def test_lines_after_the_snapshot_are_dropped(tmp_path: Path) -> None:
 
 def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     chosen = options(tmp_path, "run")
-    plan = chosen.plan(corpus_of([["a"]]), 30, chosen.config())
+    plan = chosen.plan((), 2, 30, chosen.config())
     figures = Figures(plan, 2, 10.0)
     figures.add(torch.tensor([1.0, 3.0]), torch.tensor(4.0))
     figures.add(torch.tensor([3.0, 5.0]), torch.tensor(6.0))
