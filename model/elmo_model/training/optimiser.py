@@ -116,11 +116,16 @@ class WeightAverage(Generic[_Model]):
         self.model = deepcopy(trained) if decay else trained
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Take the weights after `step` steps into the average, where an update is due."""
+    def update(self, step: int, *, last: bool = False) -> None:
+        """Take the weights after `step` steps into the average, where an update is due.
+
+        The last step of a run is always in it. A run that is stopped waits for the next interval,
+        so that it goes on with the average of an unbroken run.
+        """
         interval = _INTERVAL if step >= _INTERVAL else 1
-        if not self._decay or step % interval:
+        if not self._decay or (step % interval and not last):
             return
+        interval = step % interval or interval
         decay = min(self._decay, (1 + step) / (10 + step)) ** interval
         pairs = zip(self.model.parameters(), self._trained.parameters(), strict=True)
         for average, weight in pairs:

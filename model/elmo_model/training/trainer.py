@@ -111,7 +111,7 @@ class Trainer:
                 losses, norm = self._move(batch.to(self._device))
                 figures.add(losses, norm)
                 self._step += 1
-                self._average.update(self._step)
+                self._average.update(self._step, last=self._step == self._plan.steps)
                 self._seconds = time.perf_counter() - begin
                 shows.advance(self._step)
                 self._report(figures, log, shows)

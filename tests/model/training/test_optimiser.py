@@ -98,6 +98,31 @@ def test_an_update_takes_the_share_that_the_decay_leaves() -> None:
     assert average.state_dict()["weight"].flatten().tolist() == pytest.approx([expected] * 2)
 
 
+def test_the_last_step_of_a_run_is_in_the_average() -> None:
+    model = constant(0.0)
+    average = WeightAverage(model, 0.5)
+    average.update(1008)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    average.update(1010)
+    assert average.model.weight.tolist() == [[0.0, 0.0]]
+    average.update(1010, last=True)  # two steps after the last update
+    expected = 1 - 0.5**2
+    assert average.model.weight.flatten().tolist() == pytest.approx([expected] * 2)
+
+
+def test_a_run_that_is_lengthened_within_an_interval_exports_its_last_steps(tmp_path: Path) -> None:
+    run, shape = tmp_path / "run", write_pair(tmp_path / "shape")
+    options = ["--shape", shape, "--rows", 4, "--unroll", 5, "--samples", 8, "--device", "cpu"]
+    options += ["--text", golden.FOLDER / "train.txt", "--vocabulary-size", 30, "--average", 0.99]
+    exported = []
+    for steps in (12, 14):
+        assert elmo("train", run, *options, "--steps", steps).exit_code == 0
+        exported.append(load(run / "model.safetensors").state_dict())
+
+    assert not any(value.equal(exported[0][name]) for name, value in exported[1].items())
+
+
 def test_the_first_weights_are_forgotten_early() -> None:
     model = constant(5.0)
     average = WeightAverage(model, 0.9999)
