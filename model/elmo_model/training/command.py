@@ -25,7 +25,7 @@ from elmo_model.steps import OnStep, ignore
 from elmo_model.training import TrainingError
 from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import TrainOptions
-from elmo_model.training.perplexity import Perplexity, bilm_tf, per_token
+from elmo_model.training.perplexity import ROWS, Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
 from elmo_model.training.run import Folder, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
@@ -79,14 +79,15 @@ def train(options: TrainOptions) -> int:
 def perplexity(
     name: str | Path,
     text: tuple[str, ...],
-    rows: int,
+    rows: int | None,
     sentences: int | None,
     as_json: bool,
     on_step: OnStep = ignore,
 ) -> str:
     """Measure the last snapshot of a run, or a model with a softmax; return the text to print.
 
-    Raises ElmoError for faults of the model and the text, and OSError.
+    Without `rows` bilm-tf's figure has `ROWS`, or one for each sentence of a shorter text. Raises
+    ElmoError for faults of the model and the text, and OSError.
     """
     if Folder(Path(name)).plan.is_file():
         model, vocabulary = trained_model(Folder(Path(name)))
@@ -102,6 +103,7 @@ def perplexity(
     if sentences is None:
         with tempfile.TemporaryDirectory(prefix="elmo-perplexity-") as folder:
             corpus = encode(shards, Path(folder) / "corpus", 1, lambda _: None)
+            rows = rows or min(ROWS, corpus.sentences)
             carried = bilm_tf(model, vocabulary, corpus, rows, on_step=on_step)
     if as_json:
         figures = {"per_token": _figures(served), "bilm_tf": carried and _figures(carried)}

@@ -90,9 +90,11 @@ def log_line(line: Mapping[str, Any], steps: int) -> str:
     The time is that at the speed of the line; held-out perplexity takes some more.
     """
     tokens = line["tokens"] / line["step"] * (steps - line["step"])
-    minutes = math.ceil(tokens / max(line["tokens_per_second"], 0.1) / 60)
+    seconds = math.ceil(tokens / max(line["tokens_per_second"], 0.1))
+    minutes = math.ceil(seconds / 60)
     hours = f"{minutes // 60:,} h " if minutes >= 60 else ""
-    left = f"  {hours}{minutes % 60} min left" if minutes else ""
+    time = f"{hours}{minutes % 60} min" if seconds >= 60 else f"{seconds} s"
+    left = f"  {time} left" if seconds else ""
     return (
         f"{line['tokens_per_second']:,.0f} tokens/s  loss {line['loss']:.3f}  perplexity "
         f"{line['perplexity_forward']:.1f} forward {line['perplexity_backward']:.1f} backward{left}"

@@ -18,6 +18,9 @@ from elmo_model.training.language_model import LanguageModel
 from elmo_model.training.row_stream import Rows, RowStream
 from elmo_model.training.vocabulary import Vocabulary
 
+ROWS = 256
+"""Rows of bilm-tf's figure where none are asked for: those of the published figures."""
+
 _POSITIONS = 8192  # characters, or tokens, of a batch; bounds memory
 
 
@@ -87,9 +90,11 @@ def bilm_tf(
 
     Rows are full: a row takes the next sentence when its own ends. State is carried for ever, and
     the last words that do not fill all rows are left out, so the figure depends on `rows`. bilm-tf
-    reads one step at a time; here `block` steps are read at once. Raises OptionError where the
-    text does not fill the rows once.
+    reads one step at a time; here `block` steps are read at once. Raises OptionError for more rows
+    than sentences, of which each row begins with one.
     """
+    if rows > corpus.sentences:
+        raise OptionError(f"--rows is {rows}, expected at most the {corpus.sentences} sentences")
     cnn = model.elmo.config.char_cnn
     assert cnn is not None
     characters = CharacterTable(corpus, vocabulary, model.elmo.alphabet, cnn, _POSITIONS)
@@ -105,8 +110,6 @@ def bilm_tf(
                 on_step("As bilm-tf", steps * rows, corpus.pairs)
     finally:
         model.train(training)
-    if not steps:
-        raise OptionError(f"--rows is {rows}, expected fewer: the text does not fill them once")
     forward, backward = (totals / steps).tolist()
     return Perplexity(forward, backward, steps * rows)
 

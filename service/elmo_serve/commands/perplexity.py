@@ -15,8 +15,7 @@ from elmo_serve.commands.terminal import steps
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
-    default=256,
-    show_default=True,
+    show_default="256, or the sentences of a shorter text",
     help="Streams of sentences side by side in bilm-tf's figure: its batch size.",
 )
 @click.option(
@@ -26,7 +25,7 @@ from elmo_serve.commands.terminal import steps
 )
 @json_option()
 def perplexity(
-    model: str, text: tuple[str, ...], rows: int, sentences: int | None, as_json: bool
+    model: str, text: tuple[str, ...], rows: int | None, sentences: int | None, as_json: bool
 ) -> None:
     """Measure the perplexity of a training run, or of a model with a softmax, on text.
 

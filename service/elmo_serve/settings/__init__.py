@@ -320,12 +320,12 @@ class Settings(BaseModel):
             raise ValueError("an entry is empty")
         return parts
 
-    @field_validator("word_vectors")
+    @field_validator("word_vectors", "softmax", "warm_start", mode="before")
     @classmethod
-    def _check_word_vectors(cls, value: Path | None) -> Path | None:
+    def _check_file(cls, value: Any) -> Any:
         try:
             if value is not None:
-                value.stat()  # the file, or the folder of its map
+                Path(value).stat()  # the file; of word vectors also the folder of its map
         except OSError as error:
             raise ValueError(error.strerror) from None
         return value

@@ -21,8 +21,9 @@ def test_perplexity_of_a_run_is_the_figure_of_its_log(whole: TrainOptions) -> No
     # the softmax lies beside the model that is served
     served = perplexity(whole.run / "model.safetensors", (str(HELDOUT),), 2, None, True)
     assert json.loads(served) == found
-    with pytest.raises(ElmoError, match="--rows is 500, expected fewer"):
-        perplexity(whole.run, (str(HELDOUT),), 500, None, False)
+    with pytest.raises(ElmoError, match="--rows is 26, expected at most the 25 sentences"):
+        perplexity(whole.run, (str(HELDOUT),), 26, None, False)
+    assert "bilm-tf, 25 rows" in perplexity(whole.run, (str(HELDOUT),), None, None, False)
 
 
 @pytest.fixture(autouse=True)

@@ -141,6 +141,8 @@ def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     assert shown.startswith("20 tokens/s  loss 3.000  perplexity 7.4 forward")
     assert shown.endswith(" backward  6 min left")
     assert log_line(line, 7_500).endswith("  2 h 5 min left")
+    assert log_line(line, 63).endswith(" backward  59 s left")
+    assert log_line(line, 64).endswith(" backward  1 min left")
     assert log_line(line, 4).endswith(" backward")
     figures.restart(4, 12.0)
     figures.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
