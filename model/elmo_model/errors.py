@@ -21,6 +21,13 @@ class ElmoError(ValueError):
         return (str(self),)
 
 
+def shown(value: object, limit: int = 80) -> str:
+    """Return a value as messages show it; `...` stands for what is beyond `limit` characters."""
+    text = value if isinstance(value, str) else repr(value)
+    cut = text if len(text) <= limit else f"{text[:limit]}..."
+    return repr(cut) if isinstance(value, str) else cut
+
+
 class OptionError(ElmoError):
     """Options that are wrong, or do not fit each other, the machine or the input."""
 

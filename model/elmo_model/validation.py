@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from elmo_model.errors import shown
+
 _Kind = TypeVar("_Kind")
 
 _RULE: Final = "rule"
@@ -117,7 +119,7 @@ def described(error: ValidationError, kind: Any, section: str = "") -> str:
         owner = ".".join(map(str, place[:-1])) or "it"
         known = ", ".join(sorted(_keys(kind, fault["loc"][:-1])))
         return f"{owner} has {place[-1]}, expected only {known}"
-    return f"{key} is {fault['input']!r:.80}, expected {_expected(fault)}"
+    return f"{key} is {shown(fault['input'])}, expected {_expected(fault)}"
 
 
 def _expected(fault: ErrorDetails) -> str:

@@ -16,6 +16,7 @@ from elmo_model.checkpoints.options import Clip, OptionsFile
 from elmo_model.checkpoints.pickles import read_state
 from elmo_model.checkpoints.source import FolderSource, Source, json_object, only, source_at
 from elmo_model.checkpoints.state_dict import Stored, bilm_of, char_cnn_of, projection_of
+from elmo_model.errors import shown
 from elmo_model.network.config import (
     Activation,
     CharCNNConfig,
@@ -97,17 +98,17 @@ def _settings(source: Source) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     config_file = _file(source, "config.json")
     named, label = _object(source, config_file).get("config_path"), source.label(config_file)
     if not isinstance(named, str) or not named:
-        raise CheckpointError(f"{label}: config_path is {named!r:.80}, expected a file's name")
+        raise CheckpointError(f"{label}: config_path is {shown(named)}, expected a file's name")
     folder = PurePosixPath(config_file).parent
     for candidate in (PurePosixPath(named), PurePosixPath(named.replace("\\", "/")).name):
         file = str(folder / candidate)
         if _is_there(source, file):
             return _object(source, file), source.label(file), ()
     note = (
-        f"{label}: config_path is {named!r:.80}, which does not exist; the settings of the "
+        f"{label}: config_path is {shown(named)}, which does not exist; the settings of the "
         f"released models were assumed"
     )
-    return dict(_RELEASED), f"the released settings in place of {named!r:.80}", (note,)
+    return dict(_RELEASED), f"the released settings in place of {shown(named)}", (note,)
 
 
 def _is_there(source: Source, file: str) -> bool:
@@ -229,7 +230,7 @@ def _dictionary(source: Source, name: str) -> dict[str, int]:
         text, _, digits = line.rstrip("\r").rpartition("\t")
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 9:
             raise CheckpointError(
-                f"{label}: line {number} is {line!r:.80}, expected a text, a TAB and an id"
+                f"{label}: line {number} is {shown(line)}, expected a text, a TAB and an id"
             )
         ids[text if text.strip() else _IDEOGRAPHIC_SPACE] = int(digits)
     if not ids:

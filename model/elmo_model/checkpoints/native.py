@@ -28,6 +28,7 @@ from elmo_model.checkpoints.checkpoint import (
     shapes,
 )
 from elmo_model.checkpoints.source import head, json_object
+from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.network.config import ConfigError, ElmoConfig
 from elmo_model.network.elmo import Elmo
@@ -110,12 +111,12 @@ def _config_and_alphabet(path: Path, header: Mapping[str, str]) -> tuple[ElmoCon
     """Read configuration and alphabet from the header, and compare their sizes."""
     if header.get("format") != _FORMAT:
         raise CheckpointError(
-            f"{path}: header format is {header.get('format')!r:.80}, expected {_FORMAT!r}"
+            f"{path}: header format is {shown(header.get('format'))}, expected {_FORMAT!r}"
         )
     if header.get("format_version") != _VERSION:
         found = header.get("format_version")
         raise CheckpointError(
-            f"{path}: header format_version is {found!r:.80}, expected {_VERSION!r}"
+            f"{path}: header format_version is {shown(found)}, expected {_VERSION!r}"
         )
     try:
         config = ElmoConfig.from_dict(_object(path, header, "config"))
@@ -154,8 +155,8 @@ def _tasks(path: Path, header: Mapping[str, str], layers: int) -> tuple[Task, ..
     for task in tasks:
         if len(task.weights) != layers or not all(map(math.isfinite, (*task.weights, task.gamma))):
             raise CheckpointError(
-                f"{path}: header tasks: {task.name!r:.80} has the weights {task.weights!r:.80} and "
-                f"gamma {task.gamma}, expected {layers} finite numbers and one"
+                f"{path}: header tasks: {shown(task.name)} has the weights {shown(task.weights)} "
+                f"and gamma {task.gamma}, expected {layers} finite numbers and one"
             )
     return tasks
 

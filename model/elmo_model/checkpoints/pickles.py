@@ -57,7 +57,8 @@ def read(stream: BinaryIO, label: str) -> Any:
         return torch.load(stream, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged or hostile file can raise almost anything
         raise CheckpointError(
-            f"{label}: is not a pickle of tensors alone: {_reason(error)}"
+            f"{label}: is not a pickle of tensors alone: {_reason(error)}; expected tensors "
+            f"that torch.save wrote"
         ) from error
 
 

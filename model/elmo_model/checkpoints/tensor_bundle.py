@@ -17,6 +17,7 @@ from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.layout import Arrays
 from elmo_model.checkpoints.leveldb_table import masked_crc32c, pairs, varint
 from elmo_model.checkpoints.source import Source
+from elmo_model.errors import shown
 
 ENDING = ".index"
 
@@ -150,7 +151,7 @@ def _dimension(content: int | bytes) -> int:
         raise ValueError("a dimension is no message")
     size = dict(_fields(content)).get(1, 0)
     if not isinstance(size, int) or size >= 1 << 40:
-        raise ValueError(f"a dimension is {size!r:.40}")
+        raise ValueError(f"a dimension is {shown(size, 40)}")
     return size
 
 

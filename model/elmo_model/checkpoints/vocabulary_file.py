@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from elmo_model.checkpoints.checkpoint import CheckpointError
 from elmo_model.checkpoints.source import Source, bounded, only
+from elmo_model.errors import shown
 from elmo_model.text.alphabets import AlphabetError, WordVocabulary
 
 _MAX_SIZE = 64 << 20  # bytes; the published vocabulary of 793,471 words has 8 MB
@@ -73,7 +74,7 @@ def text_of(words: Sequence[str]) -> str:
     text = "".join(f"{word}\n" for word in words)
     if lines(text) != list(words):
         wrong = next(word for word in words if lines(f"{word}\n") != [word])
-        raise CheckpointError(f"vocab.txt: {wrong!r:.80} cannot stand on a line of its own")
+        raise CheckpointError(f"vocab.txt: {shown(wrong)} cannot stand on a line of its own")
     return text
 
 

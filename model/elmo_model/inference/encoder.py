@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.errors import shown
 from elmo_model.inference.batch_run import BLOCK_STEPS, BatchRun
 from elmo_model.inference.bilm import InferenceBiLM
 from elmo_model.inference.caches import InputProjectionCache, WordCache
@@ -236,7 +237,8 @@ def _refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
     for number, sentence in enumerate(sentences):
         if isinstance(sentence, str):
             raise ValueError(
-                f"sentence {number} is the string {sentence!r:.60}; expected a list of its tokens"
+                f"sentence {number} is the string {shown(sentence, 60)}; expected a list of its "
+                "tokens"
             )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints import softmax
-from elmo_model.checkpoints.checkpoint import revision
+from elmo_model.checkpoints.checkpoint import CheckpointError, revision
 from elmo_model.models.catalogue import canonical
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo, Origin
@@ -91,3 +91,15 @@ def find_softmax(
     if found is None:
         return None
     return found.of_network(elmo.config.lstm.projection, elmo.origin.revision, words)
+
+
+def needed_softmax(
+    name_or_path: str | Path, elmo: Elmo, file: Path | None = None, words: int | None = None
+) -> softmax.StoredSoftmax:
+    """Return the softmax that `find_softmax` finds. Raises CheckpointError as well for none."""
+    if (found := find_softmax(name_or_path, elmo, file, words)) is None:
+        raise CheckpointError(
+            f"{name_or_path}: has no softmax with its vocabulary; expected a run of `elmo train`, "
+            f"or a model with one beside it (docs/models.md)"
+        )
+    return found

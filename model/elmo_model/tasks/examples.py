@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, shown
 
 Kind = Literal["token", "sentence", "pair"]
 
@@ -114,7 +114,7 @@ class Examples:
         if len(counts := Counter(self.labels)) < 2:
             (label,) = counts
             raise FitError(
-                f"{part}: all {len(self)} examples have the label {label!r:.40}, "
+                f"{part}: all {len(self)} examples have the label {shown(label, 40)}, "
                 "expected two labels or more"
             )
 

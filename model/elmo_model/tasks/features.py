@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_model.errors import shown
 from elmo_model.files.arrays import mapped_array
 from elmo_model.inference.encoder import Encoder
 from elmo_model.network.scalar_mix import layer_norm as normalise_layers
@@ -181,7 +182,7 @@ def _inside(layers: Tensor, sentence: Sequence[str], *, layer_norm: bool) -> Ten
     layers = layers.float().cpu()
     inside = (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
     if not inside.isfinite().all():
-        raise FitError(f"the vectors of {' '.join(sentence)!r:.60} are not finite")
+        raise FitError(f"the vectors of {shown(' '.join(sentence), 60)} are not finite")
     return inside
 
 

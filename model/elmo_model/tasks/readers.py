@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from elmo_model.errors import shown
 from elmo_model.tasks.examples import Examples, FitError, Kind, Side
 from elmo_model.text import conllu
 from elmo_model.text.files import lines_of
@@ -53,8 +54,8 @@ class Row:
                 values = value if isinstance(value, list) else [value]
                 if any(isinstance(each, list | dict) for each in values):
                     raise FitError(
-                        f"{self.place}: {column} is {value!r:.40}, expected text, a number or a "
-                        "list of them"
+                        f"{self.place}: {column} is {shown(value, 40)}, expected text, a number or "
+                        "a list of them"
                     )
                 return "" if value is None else " ".join(map(str, values))
         found = ", ".join(self.fields)
@@ -72,8 +73,8 @@ class Row:
         index = self.field(column)
         if not index.isdecimal() or int(index) >= len(tokens):
             raise FitError(
-                f"{self.place}: {column} is {index!r:.20}, expected from 0 to {len(tokens) - 1}: "
-                f"the sentence has {len(tokens)} tokens"
+                f"{self.place}: {column} is {shown(index, 20)}, expected from 0 to "
+                f"{len(tokens) - 1}: the sentence has {len(tokens)} tokens"
             )
         return int(index)
 
@@ -155,7 +156,7 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
     """
     if label not in _CONLLU_COLUMNS:
         raise FitError(
-            f"{path}: label is {label!r:.40}, expected one of {', '.join(_CONLLU_COLUMNS)}"
+            f"{path}: label is {shown(label, 40)}, expected one of {', '.join(_CONLLU_COLUMNS)}"
         )
     column = _CONLLU_COLUMNS[label]
     try:
@@ -177,8 +178,8 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
             tokens, labels = [], []
         elif len(fields) == 1 or not fields[0] or not fields[-1]:
             raise FitError(
-                f"{path}:{number}: found {line.strip()!r:.60}, expected a token, a TAB and its "
-                "label, or a blank line"
+                f"{path}:{number}: found {shown(line.strip(), 60)}, expected a token, a TAB and "
+                "its label, or a blank line"
             )
         elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
             tokens.append(fields[0])
@@ -230,7 +231,7 @@ def _json_rows(path: Path) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise FitError(f"{path}:{number}: is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise FitError(f"{path}:{number}: found {line.strip()!r:.60}, expected an object")
+            raise FitError(f"{path}:{number}: found {shown(line.strip(), 60)}, expected an object")
         yield Row(f"{path}:{number}", found)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, shown
 
 FORM = 1
 """Column of the form of a word, counted from 0."""
@@ -33,8 +33,8 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
             word = text.split("\t")
             if len(word) < columns or not word[FORM]:
                 raise ConlluError(
-                    f"line {number} is {text!r:.60}: it has {len(word)} columns, expected an id, a "
-                    f"TAB and a form, {columns} columns in all"
+                    f"line {number} is {shown(text, 60)}, {len(word)} of {columns} columns, "
+                    f"expected an id, a TAB and a form"
                 )
             is_inside = True
             if "-" not in word[0] and "." not in word[0]:

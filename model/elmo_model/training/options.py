@@ -9,7 +9,7 @@ import torch
 
 from elmo_model import checkpoints
 from elmo_model.checkpoints.layout import FORGET_BIAS
-from elmo_model.errors import OptionError
+from elmo_model.errors import OptionError, shown
 from elmo_model.models.opening import open_model
 from elmo_model.network.config import CharCNNConfig, ElmoConfig, LSTMConfig
 from elmo_model.network.elmo import Elmo
@@ -172,6 +172,6 @@ def _of_a_run(option: str, given: str, elmo: Elmo) -> Elmo:
     else:
         return elmo
     raise OptionError(
-        f"{option} is {given!r:.80}, which {fault}; expected a network that reads UTF-8 characters "
-        f"alone, without an alignment, with lstm.forget_bias {FORGET_BIAS}"
+        f"{option} is {shown(given)}, which {fault}; expected a network that reads UTF-8 "
+        f"characters alone, without an alignment, with lstm.forget_bias {FORGET_BIAS}"
     )

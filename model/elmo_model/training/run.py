@@ -8,10 +8,11 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from elmo_model.checkpoints import CheckpointError, allennlp, native, softmax
+from elmo_model.checkpoints import allennlp, native, softmax
 from elmo_model.checkpoints.checkpoint import revision
+from elmo_model.errors import shown
 from elmo_model.files.atomic import write_bytes
-from elmo_model.models.opening import find_softmax, open_model
+from elmo_model.models.opening import needed_softmax, open_model
 from elmo_model.network.config import ElmoConfig, flat
 from elmo_model.network.elmo import Elmo, Origin
 from elmo_model.network.initialise import initialise
@@ -123,8 +124,8 @@ class Folder:
             if known.get(key) != value:
                 hint = "; a run with --schedule constant-decay can be lengthened"
                 raise TrainingError(
-                    f"{self.path}: the run here has {key} {known.get(key)!r:.80}, found "
-                    f"{value!r:.80}; expected the same, or another folder"
+                    f"{self.path}: the run here has {key} {shown(known.get(key))}, found "
+                    f"{shown(value)}; expected the same, or another folder"
                     f"{hint if key == 'steps' else ''}"
                 )
 
@@ -189,13 +190,7 @@ def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
 def language_model(model: str) -> tuple[LanguageModel, Vocabulary]:
     """Return a model by its name or path with its softmax. Raises CheckpointError without one."""
     elmo = open_model(model)
-    stored = find_softmax(model, elmo)
-    if stored is None:
-        raise CheckpointError(
-            f"{model}: has no softmax with its vocabulary; expected a run of `elmo train`, or a "
-            f"model with one beside it (docs/models.md)"
-        )
-    found = stored.read()
+    found = needed_softmax(model, elmo).read()
     layer = Softmax(*found.weight.shape)
     layer.load_state_dict({"weight": found.rows(slice(None)), "bias": found.bias})
     return LanguageModel(elmo, layer, 0.0).eval(), Vocabulary(tuple(found.vocabulary.words))

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from elmo_model.errors import shown
 from elmo_model.files.atomic import replacing
 from elmo_model.network.state import State
 from elmo_model.training import TrainingError
@@ -78,7 +79,7 @@ class Snapshot:
             raise TrainingError(f"{path}: is damaged or no snapshot: {error}") from error
         version = content.get("version") if isinstance(content, dict) else None
         if version != _VERSION:
-            raise TrainingError(f"{path}: version is {version!r:.80}, expected {_VERSION}")
+            raise TrainingError(f"{path}: version is {shown(version)}, expected {_VERSION}")
         try:
             return cls._of(content)
         except (KeyError, TypeError) as error:

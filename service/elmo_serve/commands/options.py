@@ -37,13 +37,18 @@ _ENVIRONMENT: Final = "ELMO_MODEL"
 
 
 def sort_options(command: click.Command) -> None:
-    """Bring the options of a command into the one order; arguments keep theirs, before them."""
+    """Bring the options of a command into the one order; arguments keep theirs, before them.
+
+    A number with bounds is called a number in messages: click calls it an "integer range".
+    """
 
     def place(each: click.Parameter) -> int:
         is_ordered = isinstance(each, click.Option) and each.name in ORDER
         return 1 + ORDER.index(str(each.name)) if is_ordered else 0
 
     command.params.sort(key=place)
+    for each in command.params:
+        each.type.name = each.type.name.removesuffix(" range")
 
 
 def model_option(text: str = "Name or path of the model.") -> Callable[[Command], Command]:

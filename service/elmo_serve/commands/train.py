@@ -34,7 +34,7 @@ def _checked_shape(_context: click.Context, _option: click.Parameter, value: str
 
 _SOFTMAX = click.Choice(("sampled", "full"))
 _NAMES = ("modern", "reference")
-_file = click.Path(path_type=Path)
+_folder = click.Path(path_type=Path, file_okay=False)
 _existing = click.Path(path_type=Path, exists=True, dir_okay=False)
 _COUNT = click.IntRange(min=1)
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -60,7 +60,7 @@ def _both(name: str) -> str:
 
 
 @click.command(context_settings={"show_default": True})
-@click.argument("run", type=_file)
+@click.argument("run", type=_folder)
 @click.option(
     "--text", multiple=True, required=True, help="Text: a path or a pattern; may be repeated."
 )
@@ -184,7 +184,7 @@ def _both(name: str) -> str:
     "--workers", type=_COUNT, show_default="one per core", help="Processes that encode the text."
 )
 @click.option(
-    "--encoded", type=_file, show_default="RUN/corpus", help="Folder for the encoded text."
+    "--encoded", type=_folder, show_default="RUN/corpus", help="Folder for the encoded text."
 )
 @click.pass_context
 def train(ctx: click.Context, /, **values: object) -> None:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from elmo_model.errors import shown
 from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import encode_by, features_of
@@ -160,7 +161,7 @@ def _refuse_missing(labels: list[Any]) -> None:
     for number, label in enumerate(labels):
         for each in label if _is_list(label) else [label]:
             if str(each) in _MISSING and not isinstance(each, str):
-                raise FitError(f"label {number} is {label!r:.60}, expected no None and no NaN")
+                raise FitError(f"label {number} is {shown(label, 60)}, expected no None and no NaN")
 
 
 def _by_text(labels: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from elmo_client import Client
 from elmo_client.selection import Selection
 from elmo_client.transport.requests import check_sentence, check_several
+from elmo_model.errors import shown
 from elmo_model.text.tokenizers import Tokenize, tokenizer
 from elmo_model.validation import validated
 from elmo_serve.files.vectors import LengthSorted
@@ -93,7 +94,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
         if is_used and not (is_name or isinstance(self.layers, Integral)):
             raise ValueError(
-                f"layers is {self.layers!r:.60}, expected top, average, sum, concat or a number"
+                f"layers is {shown(self.layers, 60)}, expected top, average, sum, concat or a "
+                "number"
             )
         # The default of `layers` gives way to a task or a mix.
         layers = self.layers if is_used or self.layers != "average" else None

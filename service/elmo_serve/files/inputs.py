@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import orjson
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, shown
 from elmo_model.text import conllu, fasta
 from elmo_model.text.files import COMPRESSIONS
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
@@ -102,7 +102,7 @@ class Rules:
             try:
                 found = Sentence(self._text(header), list(self._letters(sequence)))
             except FileError as error:
-                raise FileError(f"record {number}, {header!r:.60}, {error}") from error
+                raise FileError(f"record {number}, {shown(header, 60)}, {error}") from error
             yield found
 
     def _text(self, header: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, shown
 from elmo_model.text.files import TextError, numbered_lines
 from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
@@ -213,7 +213,7 @@ def surveyed(texts: Iterable[Text], check: Check, skipped: Container[int] = froz
             try:
                 check(sentence)
             except FileError as error:
-                place = f"{text.name}: {text.form.unit} {number}, {sentence.text!r:.60},"
+                place = f"{text.name}: {text.form.unit} {number}, {shown(sentence.text, 60)},"
                 raise FileError(f"{place} {error}") from error
             sentences += 1
             tokens += len(sentence.tokens)

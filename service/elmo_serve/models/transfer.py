@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 
 import httpx
 
+from elmo_model.errors import shown
 from elmo_model.models.published import File
 from elmo_serve.models.cache import DownloadError
 from elmo_serve.models.checks import check_size
@@ -106,7 +107,7 @@ class Transfer:
             raise DownloadError(f"{self.url}: the server answered {status}, expected 200")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity":
-            raise DownloadError(f"{self.url}: came as {encoding!r:.40}, expected it as it is")
+            raise DownloadError(f"{self.url}: came as {shown(encoding, 40)}, expected it as it is")
 
     def _span(self, response: httpx.Response, have: int) -> tuple[int, int | None]:
         """Return the first byte that the response holds, and the size of the whole file."""

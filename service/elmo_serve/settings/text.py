@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from elmo_model.errors import shown
 from elmo_serve.settings import Settings, SettingsError, option, variable
 
 REMOVED: Final[Mapping[str, str]] = {
@@ -21,7 +22,6 @@ REMOVED: Final[Mapping[str, str]] = {
 entry after the release that follows its own removal."""
 
 _SECRET: Final = frozenset({"api_keys"})
-_SHOWN_CHARACTERS: Final = 80
 
 
 def from_strings(
@@ -113,7 +113,7 @@ def _refusal(name: str, called: str, text: str, fault: Mapping[str, Any]) -> str
         return f"{called} (its value is not shown) is not allowed: {wanted}"
     if name == "port" and text.startswith("tcp://"):
         wanted += " (Kubernetes sets this for a Service called elmo: set enableServiceLinks: false)"
-    return f"{called}={_short(text)} is not allowed: {wanted}"
+    return f"{called}={shown(text)} is not allowed: {wanted}"
 
 
 def _bounds(field: FieldInfo) -> str:
@@ -127,11 +127,6 @@ def _bounds(field: FieldInfo) -> str:
         return f"of at least {limits['ge']:,}"
     low = f"above {limits['gt']:,}, up to" if "gt" in limits else f"from {limits['ge']:,} to"
     return f"{low} {limits['le']:,}"
-
-
-def _short(text: str) -> str:
-    cut = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
-    return repr(cut)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,10 @@ import orjson
 import torch
 from torch import Tensor
 
-from elmo_model.checkpoints import CheckpointError
 from elmo_model.checkpoints.softmax import StoredSoftmax
 from elmo_model.inference.encoder import Encoder
 from elmo_model.inference.scorer import Scorer
-from elmo_model.models.opening import find_softmax, open_model
+from elmo_model.models.opening import needed_softmax, open_model
 from elmo_serve.output import Scores, Substitutes, Wanted
 from elmo_serve.workers.messages import SoftmaxInfo
 
@@ -58,8 +57,7 @@ class LanguageModel:
         Raises CheckpointError without one, ValueError for a device that is not there.
         """
         elmo = open_model(model)
-        if (stored := find_softmax(model, elmo, file, words)) is None:
-            raise CheckpointError(f"{model}: has no softmax with its vocabulary")
+        stored = needed_softmax(model, elmo, file, words)
         return cls(Encoder.of(elmo.to(torch.device(device))), stored)
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:

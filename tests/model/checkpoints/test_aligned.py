@@ -98,7 +98,9 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     inside = np.array([[Trap(mark)] * 8] * 8, dtype=object)
     for number, matrix in enumerate((Trap(mark), inside)):
         folder = aligned(tmp_path / str(number), matrix)
-        with pytest.raises(CheckpointError, match=r"align\.pth: is not a pickle of tensors alone"):
+        with pytest.raises(
+            CheckpointError, match=r"align\.pth: is not a pickle of tensors alone.*torch\.save"
+        ):
             load(folder)
     assert not mark.exists()
 

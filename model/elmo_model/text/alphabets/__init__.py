@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from elmo_model.errors import shown
 from elmo_model.text.alphabets.alphabet import Alphabet, AlphabetError, WordAlphabet
 from elmo_model.text.alphabets.lexicon import Lexicon
 from elmo_model.text.alphabets.utf8 import Utf8Alphabet
@@ -20,7 +21,7 @@ def from_dict(values: Mapping[str, Any]) -> Alphabet:
     """Return the alphabet that `to_dict` described. Raises AlphabetError for other values."""
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in ALPHABETS:
-        raise AlphabetError(f"alphabet kind is {kind!r:.80}, expected {' or '.join(ALPHABETS)}")
+        raise AlphabetError(f"alphabet kind is {shown(kind)}, expected {' or '.join(ALPHABETS)}")
     rest = {key: value for key, value in values.items() if key != "kind"}
     try:
         return validated(ALPHABETS[kind], rest, "alphabet")
