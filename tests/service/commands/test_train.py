@@ -149,6 +149,8 @@ def test_minutes_count_this_sitting_only(tmp_path: Path, small: list[object]) ->
         ("--recipe", "new", "reference"),
         ("--state", "odd", "carried"),
         ("--softmax", "half", "sampled"),
+        ("--schedule", "linear", "'constant-decay'"),
+        ("--device", "tpu", "--device is 'tpu', expected auto, cpu or cuda"),
     ],
 )
 def test_an_unknown_choice_is_refused_before_the_text_is_read(
@@ -210,25 +212,6 @@ def test_a_disk_that_is_full_at_a_snapshot_is_one_line(tmp_path: Path, small: li
 
     assert refused.exit_code == 1 and "File too large" in refused.stderr, refused.output
     assert refused.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "expected"),
-    [
-        ("--recipe", "new", "'reference', 'modern'"),
-        ("--shape", "huge", "'huge' is none of tiny"),
-        ("--precision", "int4", "'float32', 'bfloat16'"),
-        ("--schedule", "linear", "'constant-decay'"),
-        ("--device", "tpu", "--device is 'tpu', expected auto, cpu or cuda"),
-    ],
-)
-def test_a_wrong_choice_is_found_before_the_text_is_read(
-    tmp_path: Path, option: str, value: str, expected: str
-) -> None:
-    refused = elmo("train", tmp_path / "run", "--text", TEXT, option, value)
-
-    assert refused.exit_code == 2 and expected in refused.stderr, refused.output
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_help_shows_the_shapes_and_the_defaults_of_both_recipes() -> None:
