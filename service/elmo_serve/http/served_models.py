@@ -100,7 +100,7 @@ class ServedModel:
 
     @property
     def open_reason(self) -> str | None:
-        """Why no request to the model can be answered now, as the open probes say it.
+        """Why no request to the model can be answered now, as probes and refusals say it.
 
         Without the paths and the errors of `not_ready_because`.
         """
@@ -143,10 +143,9 @@ class ServedModel:
             self._tasks.close()
 
     def unavailable(self) -> Unavailable:
-        """Return the error of a request to the model, while `not_ready_because` has a reason."""
+        """Return the error of a request to the model, while `open_reason` has a reason."""
         seconds = _RETRY_SECONDS if self.fault is None else _FAILED_RETRY_SECONDS
-        reason = f"{self.name!r} is not ready: {self.not_ready_because()}."
-        return Unavailable(reason, retry_after=seconds)
+        return Unavailable(f"{self.name!r} is not ready: {self.open_reason}.", retry_after=seconds)
 
 
 class ServedModels:

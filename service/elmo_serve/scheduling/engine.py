@@ -120,7 +120,9 @@ class Engine:
             SentenceFailed: the model failed on one of the sentences by itself.
         """
         model = model or self.default
-        if (reason := self.unavailable_reason(model)) is not None:
+        if self.unavailable_reason(model) is not None:
+            # That of a pool may have a path of the server.
+            reason = "the server is draining" if self._is_draining else "none of its workers is up"
             raise Unavailable(f"{model!r} is not ready: {reason}.", retry_after=1)
         dispatcher = self._dispatchers[model]
         is_over = asyncio.get_running_loop().create_future()

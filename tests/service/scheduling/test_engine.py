@@ -293,6 +293,8 @@ async def test_sentences_that_wait_for_a_new_worker_are_dropped_with_their_reque
         await until(lambda: len(b.workers[0].queue) == 2)
         b.workers[0].die("was killed by SIGKILL")
         await until(lambda: b.engine.unavailable_reason() is not None)
+        with pytest.raises(Unavailable, match=r"is not ready: none of its workers is up\.$"):
+            await b.ask([["late"]])
         assert b.queue.sentences == 12, "the batch that waited with the worker is replayed"
         for task in tasks:
             task.cancel()
@@ -312,7 +314,7 @@ async def test_draining_answers_every_admitted_request_and_no_other() -> None:
         await turns()
         drained = asyncio.ensure_future(b.engine.drain(5))
         await turns()
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match=r"is not ready: the server is draining\.$"):
             await b.ask([["late"]])
 
         assert b.engine.unavailable_reason() == "the server is draining"
