@@ -182,11 +182,14 @@ def key_check() -> Callable[[str, str], None]:
     def check(text: str, place: str) -> None:
         parts = [part for part in text.split("/") if part not in ("", ".")]
         path = hash(tuple(parts))
-        above = {hash(tuple(parts[:depth])) for depth in range(1, len(parts))}
+        above = [hash(tuple(parts[:depth])) for depth in range(1, len(parts))]
         if path in datasets:
             raise CannotSend(f"{place}is a key already")
-        if not parts or "\0" in text or path in groups or above & datasets:
-            raise CannotSend(f"{place}cannot be a key in HDF5, where a slash makes a group")
+        taken = next((depth for depth, key in enumerate(above, 1) if key in datasets), 0)
+        if not parts or "\0" in text or path in groups or taken:
+            other = f": {'/'.join(parts[:taken])!r} is a key already" if taken else ""
+            other = f": a key begins with {text + '/'!r}" if path in groups else other
+            raise CannotSend(f"{place}cannot be a key in HDF5, where a slash makes a group{other}")
         datasets.add(path)
         groups.update(above)
 

@@ -23,9 +23,11 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
-from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
+from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, is_fasta
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
+from elmo_serve.files.proteins import begins_as_fasta
+from elmo_serve.files.text import Corpus
 from elmo_serve.output import NAMED
 
 BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
@@ -88,7 +90,7 @@ class Options:
         """Whether INPUT is FASTA, by --input-format, by a layout of proteins or by its name."""
         if self.input_format is not None or self.output_format in LAYOUTS:
             return self.input_format in {None, "fasta"}
-        return input_format(self.input) == "fasta"
+        return is_fasta(self.input)
 
     @property
     def layout(self) -> str | None:
@@ -223,7 +225,9 @@ def _check(options: Options) -> None:
     # A file without a format, which needs no layers in some, is refused by the run.
     has_format = options.to_folder or options.output_format or output_format(options.output)
     if len(options.layers) > 1 or (has_format and not (options.layers or options.layout)):
-        names = ", ".join(f"--{name}" for name in NAMED)
+        source, names = Path(options.input), ", ".join(f"--{name}" for name in NAMED)
+        if not options.layers and any(map(is_fasta, Corpus(source).files)):
+            fail(f"{source} holds FASTA: name a --layout, such as seqvec", code=2)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
     _check_source(options)
     if options.to_folder:
@@ -257,6 +261,9 @@ def _check_proteins(options: Options) -> None:
     if not options.is_fasta:
         if name in LAYOUTS:
             fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
+        if options.input_format is None and begins_as_fasta(options.input):
+            wanted = "name --input-format fasta, or plain for text"
+            fail(f"{options.input} begins with '>', as FASTA does: {wanted}", code=2)
         refuse_given("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
         return
     if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):

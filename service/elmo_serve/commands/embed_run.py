@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
+_SEQVEC_ENDING: Final = ".npy"  # of FASTA alone
 
 
 def write_vectors(options: Options) -> None:
@@ -201,7 +202,8 @@ def _format_of_file(options: Options) -> str:
     if name is None and is_stream(output):
         fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
     if name is None:
-        fail(f"{output} ends in none of {', '.join(_ENDINGS)}: name its --format", code=2)
+        endings = [*_ENDINGS, *([_SEQVEC_ENDING] if options.is_fasta else [])]
+        fail(f"{output} ends in none of {', '.join(endings)}: name its --format", code=2)
     if is_stream(output) and name not in _STREAMS:
         fail(
             f"{name} cannot be written to {output}: HDF5 is no stream; name a file, or take "

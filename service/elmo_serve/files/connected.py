@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, OptionError
 
 if TYPE_CHECKING:
     from elmo_client import Client
@@ -26,14 +26,19 @@ def connected(
     """Yield a client of a server.
 
     `patience_seconds` is the time for which a request is repeated while the server is busy or
-    restarts. Raises ServerError in place of the client's own errors.
+    restarts. Raises OptionError for a URL or a key that cannot be one, and ServerError in place of
+    the client's other errors.
     """
     import elmo_client  # noqa: PLC0415 - `elmo --help` must not wait for it
 
     try:
-        with elmo_client.Client(
+        opened = elmo_client.Client(
             url, api_key=api_key, model=model, patience_seconds=patience_seconds
-        ) as client:
+        )
+    except elmo_client.CannotSend as error:
+        raise OptionError(str(error).replace("`model`", "--model")) from error
+    try:
+        with opened as client:
             yield client
     except elmo_client.Unauthorized as error:
         found = "the key is none of the server's; " if api_key else ""

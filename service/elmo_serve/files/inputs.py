@@ -111,9 +111,10 @@ class Rules:
         whole = header.replace(">", "").strip()
         fields = whole.split(self.split_char)
         if self.field >= len(fields):
+            count = f"{len(fields)} field{'s' * (len(fields) > 1)}"
             raise FileError(
-                f"has no field {self.field} between {self.split_char!r}, expected 0 to "
-                f"{len(fields) - 1}; --id -1 takes the whole header"
+                f"has {count} between {self.split_char!r}, so --id {self.field} does not exist; "
+                "--id 0 takes the first field, --id -1 the whole header"
             )
         return whole if self.field < 0 else fields[self.field]
 
@@ -166,6 +167,11 @@ def input_format(path: str) -> str:
     if name.suffix in COMPRESSIONS:
         name = name.with_suffix("")
     return next((key for key, form in INPUTS.items() if name.suffix in form.endings), "plain")
+
+
+def is_fasta(path: str) -> bool:
+    """Tell whether a file is FASTA by its ending."""
+    return input_format(path) == "fasta"
 
 
 def format_of(path: str) -> InputFormat:

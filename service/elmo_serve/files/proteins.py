@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
+from elmo_model.text.files import TextError, lines_of
 from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
     INPUTS,
@@ -19,10 +22,10 @@ from elmo_serve.files.inputs import (
     Rules,
     Sentence,
     Unknown,
-    input_format,
+    is_fasta,
 )
 from elmo_serve.files.outputs.output_format import OutputFormat, Repeats
-from elmo_serve.files.text import Corpus, Survey, Text, digest_of, surveyed
+from elmo_serve.files.text import STDIN, Corpus, Survey, Text, digest_of, surveyed
 from elmo_serve.output import Output
 
 _LETTERS_SHOWN = 10  # letters that a note names; the others are counted
@@ -102,10 +105,26 @@ class Records:
         return self.texts[0].digest() if len(self.texts) == 1 else digest_of(self.texts)
 
 
+def begins_as_fasta(name: str) -> bool:
+    """Tell whether a file or standard input begins with the `>` of a header; nothing is consumed.
+
+    False for a terminal and for other pipes and devices, which cannot be read twice.
+    """
+    if name == STDIN:
+        stdin = sys.stdin.buffer
+        if not isinstance(stdin, io.BufferedReader) or stdin.isatty():
+            return False
+        return stdin.peek(1).startswith(b">")
+    try:
+        return Path(name).is_file() and next(lines_of(Path(name)), "").startswith(">")
+    except TextError:  # the run says so
+        return False
+
+
 def fasta_files(folder: Path) -> list[Text]:
     """Return the files of FASTA below a folder, by their endings or with `fasta` in their names."""
     corpus = Corpus(folder)
-    names = (name for name in corpus.files if input_format(name) == "fasta" or "fasta" in name)
+    names = (name for name in corpus.files if is_fasta(name) or "fasta" in name)
     found = [replace(corpus.text(name), name=str(folder / name)) for name in names]
     if not found:
         endings = ", ".join(INPUTS["fasta"].endings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from elmo_model.checkpoints import load
 from elmo_serve.commands.embed_run import is_stream
+from elmo_serve.files.proteins import begins_as_fasta
 from elmo_serve.models.opening import InProcess
 from tests.support.embedding_runs import (
     COMMAND,
@@ -209,6 +211,34 @@ def test_options_that_exclude_each_other_are_refused(
     assert message in refused(text, tmp_path / "out.hdf5", *flags, code=2)
 
 
+def test_fasta_under_another_name_is_refused_with_the_option_that_reads_it(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.h5"
+    text.write_text(">P1\nMKV\n")
+    packed = tmp_path / "packed.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    expected = "begins with '>', as FASTA does: name --input-format fasta, or plain for text"
+
+    for source in (text, packed):
+        for flags in ([], ["--top"]):
+            assert refused(source, output, *flags, code=2) == f"elmo: {source} {expected}"
+    with text.open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert begins_as_fasta("-")
+        assert stdin.read().startswith(">P1")  # nothing was taken from it
+    done(text, tmp_path / "plain.h5", "--top", *PLAIN)
+
+
+def test_a_folder_of_fasta_without_layers_names_the_layouts(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.fasta").write_text(">P1\nMKV\n")
+
+    line = refused(tmp_path / "in", tmp_path / "out", code=2)
+
+    assert f"{tmp_path / 'in'} holds FASTA: name a --layout, such as seqvec" in line
+
+
 def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     latin = tmp_path / "latin.txt"
@@ -220,14 +250,16 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     assert unknown in refused(text, tmp_path / "out.csv", "--top", code=2)
     (tmp_path / "a.fasta").write_text(">a\nMKV\n")
     fasta = refused(tmp_path / "a.fasta", tmp_path / "out.csv", "--model", "random-small", code=2)
-    assert unknown in fasta
+    assert "out.csv ends in none of .hdf5, .h5, .npz, .parquet, .npy: name its --form" in fasta
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
     assert "latin.txt, line 1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")
     assert "cuda:99" in refused(text, output, "--top", "--device", "cuda:99", code=2)
-    assert "not the URL" in refused(text, output, "--top", "--server", "localhost")
+    assert "http://localhost:8000 (the name of a model goes to --model)" in refused(
+        text, output, "--top", "--server", "localhost", code=2
+    )
     assert "out.hdf5" in refused(text, tmp_path / "missing" / "out.hdf5", "--top")
     assert "http://127.0.0.1:9: " in refused(text, output, "--top", *SERVER)
     assert not output.exists()

@@ -165,7 +165,7 @@ def test_options_that_do_not_fit_are_refused(
     tmp_path: Path, name: str, flags: tuple[str, ...], message: str
 ) -> None:
     source = tmp_path / name
-    source.write_text(">x|P1\nAC\n")
+    source.write_text(">x|P1\nAC\n" if "fasta" in name else "A C\n")
 
     assert message in refused(source, tmp_path / "out.h5", *flags, code=2)
 
