@@ -14,6 +14,7 @@ the same, in this process, to reproduce vectors that AllenNLP computed.
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from elmo_serve.models.transfer import OnProgress
 
 _ORIGINAL = "original"  # the model that AllenNLP fetched by default
+
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+/?")
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ class ElmoEmbedder(SentenceEmbedder):
         source = str(options_file)
         self._backend: _Remote | _InProcess
         if not source.startswith(("http://", "https://")):
+            if _HOST_AND_PORT.fullmatch(source):
+                raise CannotSend(f"{source}: the URL of a server begins with http:// or https://")
             if model is not None:
                 raise CannotSend(f"model={model!r} chooses a model of a server; {source} is none")
             self._backend = _InProcess(_open(source, weight_file, cuda_device), stateful)

@@ -131,6 +131,8 @@ def test_arguments_that_exclude_each_other_are_refused() -> None:
         ElmoEmbedder(weight_file="w.hdf5")
     with pytest.raises(CannotSend, match="keeps no state"):
         ElmoEmbedder("http://127.0.0.1:8000", stateful=True)
+    with pytest.raises(CannotSend, match=r"^localhost:8000: the URL .* begins with http://"):
+        ElmoEmbedder("localhost:8000")
 
 
 def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
@@ -144,6 +146,8 @@ def test_the_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=str(weights)):
         ElmoEmbedder(options, weights)
     weights.write_bytes((SMALL / "weights.hdf5").read_bytes())
+    with pytest.raises(CheckpointError, match=rf"^{weights}: holds HDF5, expected an options file"):
+        ElmoEmbedder(weights, options)
     options.write_text("nonsense")
     with pytest.raises(CheckpointError, match=str(options)):
         ElmoEmbedder(options, weights)

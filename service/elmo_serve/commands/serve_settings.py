@@ -80,15 +80,17 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
         UserIndexes(settings.index, called["index"])
     hardware = Hardware.here(os.environ.get(VISIBLE))
     if settings.devices != "auto":
-        hardware.check(settings.devices, called["devices"])
-    return with_word_vectors(with_resolved_models(with_cache(settings))), hardware
+        hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
+    resolved = with_resolved_models(with_cache(settings), called["models"])
+    return with_word_vectors(resolved), hardware
 
 
-def with_resolved_models(settings: Settings) -> Settings:
+def with_resolved_models(settings: Settings, called: str = variable("models")) -> Settings:
     """Return settings whose models are resolved as by `resolve_model`.
 
     One of several models that does not exist or cannot be had is kept with its `fault`, for the
-    others are served all the same. The command ends where none is left.
+    others are served all the same; a line names it and `called`, the setting of several models. The
+    command ends where none is left.
     """
     specs = []
     for spec in settings.specs:
@@ -100,7 +102,8 @@ def with_resolved_models(settings: Settings) -> Settings:
             continue
         fault = None if source in BUILT_IN else path_fault(source)
         specs.append(replace(spec, source=source, fault=fault or ""))
-    faults = [spec.fault for spec in specs if spec.fault]
+    place = f"{called}: model {{}}: " if len(specs) > 1 else ""
+    faults = [place.format(spec.name) + spec.fault for spec in specs if spec.fault]
     for fault in faults[: -1 if len(faults) == len(specs) else None]:
         tell(fault)
     if len(faults) == len(specs):

@@ -86,8 +86,10 @@ def _servers(phases: Sequence[Phase]) -> Iterator[str]:
             yield (
                 f"{phase.name} at the peak need at most {count:,} such server{'s' * (count != 1)}, "
                 f"each used to {TARGET_UTILIZATION:.0%} of {most:,.0f} tokens/s, the most measured "
-                "here (--clients 64 fills batches)."
+                "here."
             )
+    if most and all(phase.rate is not None for phase in phases):
+        yield "No load filled the batches: add --clients 64, and fewer servers may be enough."
 
 
 def servers(phase: Phase, tokens_per_second: float) -> int | None:

@@ -151,9 +151,9 @@ class Admission:
         if alone > timeout_seconds and backlog.throughput.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
-                f"The request takes about {alone:.1f} s by itself and {timeout_seconds:.3g} s are "
-                "allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or shorter "
-                "sentences."
+                f"The request takes about {_figure(alone)} s by itself and {timeout_seconds:.3g} s "
+                "are allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or "
+                "shorter sentences."
             )
         refusal = self.refusal(cost, timeout_seconds, model, is_bulk=is_bulk)
         if refusal is not None:
@@ -276,6 +276,10 @@ def _tokens_until_in_time(
             break
         tokens = needed
     return tokens
+
+
+def _figure(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2g}"
 
 
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:

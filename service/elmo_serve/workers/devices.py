@@ -48,8 +48,8 @@ class Hardware:
         """Return every CUDA device, or the CPU where there is none."""
         return self._cuda() or ("cpu",)
 
-    def check(self, names: Sequence[str], setting: str) -> None:
-        """Check that devices exist; `setting` is the user's name for the setting that lists them.
+    def check(self, names: Sequence[str], given: str) -> None:
+        """Check that devices exist; `given` is the setting that lists them, as the user wrote it.
 
         Raises:
             SettingsError: one of them is not here.
@@ -58,8 +58,7 @@ class Hardware:
         for name in names:
             if name not in here:
                 raise SettingsError(
-                    f"{setting}={','.join(names)!r} is not allowed: {name}: {self._cause()}; "
-                    f"there is {', '.join(here)}"
+                    f"{given} is not allowed: {name}: {self._cause()}; there is {', '.join(here)}"
                 )
 
     def slice_of(self, name: str) -> str:

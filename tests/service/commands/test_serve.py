@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from elmo_serve.commands.serve_settings import with_resolved_models
 from elmo_serve.settings import Settings, option, variable
-from elmo_serve.settings.text import allowed
+from elmo_serve.settings.text import allowed, from_strings
 from elmo_serve.workers.devices import Hardware
 from tests.support.command_line import elmo
 from tests.support.servers import SMALL
@@ -42,6 +43,23 @@ def test_a_wrong_variable_or_option_stops_the_start_with_one_line(name: str) -> 
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"elmo: {called}")
         assert "is not allowed: " in line
+
+
+def test_one_of_several_models_that_is_not_there_is_named_with_the_setting(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = from_strings({"models": "random-small,a=/nope"})
+
+    assert [bool(spec.fault) for spec in with_resolved_models(settings, "--models").specs] == [0, 1]
+    missing = "/nope: does not exist, expected a checkpoint\n"
+    assert capsys.readouterr().err == f"elmo: --models: model a: {missing}"
+    assert elmo("serve", "--model", "/nope").stderr == f"elmo: {missing}"
+
+
+def test_a_device_that_is_not_here_is_shown_as_it_was_given() -> None:
+    result = elmo("serve", ELMO_DEVICES="cpu,CUDA:63")
+
+    assert result.stderr.startswith("elmo: ELMO_DEVICES='cpu,CUDA:63' is not allowed: cuda:63: ")
 
 
 def test_an_option_wins_over_its_variable() -> None:

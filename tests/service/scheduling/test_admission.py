@@ -122,6 +122,8 @@ def test_a_request_that_takes_longer_than_its_timeout_by_itself_is_too_large() -
     )
     with pytest.raises(TooLarge, match=said):
         admission_of().admit([8] * 60, 0.5)
+    with pytest.raises(TooLarge, match=r"about 0\.01 s by itself and 0\.000641 s are allowed"):
+        admission_of().admit([8], 0.000641)
 
 
 def test_a_long_sentence_is_refused_by_the_pace_of_a_single_one() -> None:

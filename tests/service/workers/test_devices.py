@@ -16,8 +16,8 @@ def test_there_is_a_device() -> None:
     names = hardware.available()
 
     assert names == ("cpu",) or all(name.startswith("cuda:") for name in names)
-    hardware.check(names, "ELMO_DEVICES")
-    hardware.check(("cpu",), "ELMO_DEVICES")
+    hardware.check(names, "ELMO_DEVICES='...'")
+    hardware.check(("cpu",), "ELMO_DEVICES='cpu'")
 
 
 def test_every_gpu_that_the_driver_shows_is_used() -> None:
@@ -70,9 +70,9 @@ def test_a_device_that_is_not_here_is_named_with_those_that_are(
     hardware: devices.Hardware, cause: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES")
+        hardware.check(("cpu", "cuda:1"), "ELMO_DEVICES='CPU,cuda:1'")
 
-    assert str(caught.value) == f"ELMO_DEVICES='cpu,cuda:1' is not allowed: {cause}"
+    assert str(caught.value) == f"ELMO_DEVICES='CPU,cuda:1' is not allowed: {cause}"
 
 
 @pytest.mark.parametrize(

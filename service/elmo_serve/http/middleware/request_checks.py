@@ -212,8 +212,10 @@ class KeyRing:
             return
         name = self.name(scope)
         if name is None:
-            is_sent = headers.first(scope, b"authorization") is not None
-            why = "The API key that was sent is none of the server's. " * is_sent
+            sent = headers.first(scope, b"authorization")
+            why = "" if sent is None else "The API key that was sent is none of the server's. "
+            if sent is not None and not sent.lower().startswith("bearer "):
+                why = "The header Authorization does not begin with `Bearer `. "
             wanted = "Send one of the server's API keys: `Authorization: Bearer KEY`."
             raise Unauthorized(why + wanted)
         scope["state"]["client"] = f"key {name}"

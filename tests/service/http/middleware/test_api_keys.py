@@ -25,7 +25,9 @@ def test_without_a_key_the_response_is_401(narrow: Running, path: str, value: st
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["instance"] == answer.headers["x-request-id"]
     assert KEY not in answer.text
-    fault = "" if value is None else "The API key that was sent is none of the server's. "
+    fault = "" if value is None else "The header Authorization does not begin with `Bearer `. "
+    if value is not None and value.startswith("Bearer "):
+        fault = "The API key that was sent is none of the server's. "
     wanted = "Send one of the server's API keys: `Authorization: Bearer KEY`."
     assert answer.json()["detail"] == fault + wanted
 
