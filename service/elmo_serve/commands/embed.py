@@ -23,7 +23,7 @@ from elmo_serve.commands.options import (
 )
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail
-from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, is_fasta
+from elmo_serve.files.inputs import INPUTS, UNKNOWN, Unknown, input_format
 from elmo_serve.files.outputs import OUTPUTS, PARTS, output_format
 from elmo_serve.files.outputs.proteins import LAYOUTS, seqvec_layout
 from elmo_serve.files.proteins import begins_as_fasta
@@ -90,7 +90,7 @@ class Options:
         """Whether INPUT is FASTA, by --input-format, by a layout of proteins or by its name."""
         if self.input_format is not None or self.output_format in LAYOUTS:
             return self.input_format in {None, "fasta"}
-        return is_fasta(self.input)
+        return input_format(self.input) == "fasta"
 
     @property
     def layout(self) -> str | None:
@@ -226,7 +226,7 @@ def _check(options: Options) -> None:
     has_format = options.to_folder or options.output_format or output_format(options.output)
     if len(options.layers) > 1 or (has_format and not (options.layers or options.layout)):
         source, names = Path(options.input), ", ".join(f"--{name}" for name in NAMED)
-        if not options.layers and any(map(is_fasta, Corpus(source).files)):
+        if not options.layers and "fasta" in map(input_format, Corpus(source).files):
             fail(f"{source} holds FASTA: name a --layout, such as seqvec", code=2)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
     _check_source(options)

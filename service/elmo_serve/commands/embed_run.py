@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
-_SEQVEC_ENDING: Final = ".npy"  # of FASTA alone
 
 
 def write_vectors(options: Options) -> None:
@@ -202,7 +201,7 @@ def _format_of_file(options: Options) -> str:
     if name is None and is_stream(output):
         fail(f"{output} has no ending: name its --format, {', '.join(_STREAMS)}", code=2)
     if name is None:
-        endings = [*_ENDINGS, *([_SEQVEC_ENDING] if options.is_fasta else [])]
+        endings = [*_ENDINGS, ".npy"] if options.is_fasta else _ENDINGS
         fail(f"{output} ends in none of {', '.join(endings)}: name its --format", code=2)
     if is_stream(output) and name not in _STREAMS:
         fail(

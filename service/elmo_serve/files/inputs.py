@@ -169,11 +169,6 @@ def input_format(path: str) -> str:
     return next((key for key, form in INPUTS.items() if name.suffix in form.endings), "plain")
 
 
-def is_fasta(path: str) -> bool:
-    """Tell whether a file is FASTA by its ending."""
-    return input_format(path) == "fasta"
-
-
 def format_of(path: str) -> InputFormat:
     """Return the format of a file by its ending."""
     return INPUTS[input_format(path)]

@@ -22,7 +22,7 @@ from elmo_serve.files.inputs import (
     Rules,
     Sentence,
     Unknown,
-    is_fasta,
+    input_format,
 )
 from elmo_serve.files.outputs.output_format import OutputFormat, Repeats
 from elmo_serve.files.text import STDIN, Corpus, Survey, Text, digest_of, surveyed
@@ -124,8 +124,8 @@ def begins_as_fasta(name: str) -> bool:
 def fasta_files(folder: Path) -> list[Text]:
     """Return the files of FASTA below a folder, by their endings or with `fasta` in their names."""
     corpus = Corpus(folder)
-    names = (name for name in corpus.files if is_fasta(name) or "fasta" in name)
-    found = [replace(corpus.text(name), name=str(folder / name)) for name in names]
+    names = (name for name in corpus.files if input_format(name) == "fasta" or "fasta" in name)
+    found = [*map(corpus.text, names)]
     if not found:
         endings = ", ".join(INPUTS["fasta"].endings)
         raise FileError(f"{folder}: holds no FASTA, expected files that end in one of {endings}")

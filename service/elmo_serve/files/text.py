@@ -244,7 +244,7 @@ class Corpus:
     def text(self, file: str) -> Text:
         """Return the text of one of the files."""
         path = self.root if self.root.is_file() else self.root / file
-        return Text(path, file, self.form(file), self.keep_blank)
+        return Text(path, str(path), self.form(file), self.keep_blank)
 
     def part(self, part: Part) -> Text:
         """Return the text of a part."""
@@ -254,11 +254,12 @@ class Corpus:
     def parts(self, most: int) -> Iterator[Part]:
         """Yield the parts of all files, as `Text.parts`."""
         for file in self.files:
-            yield from self.text(file).parts(most)
+            for part in self.text(file).parts(most):
+                yield replace(part, file=file)
 
     def digest(self) -> str:
         """Return the SHA-256 of the names and the bytes of all files."""
-        return digest_of(map(self.text, self.files))
+        return digest_of(replace(self.text(file), name=file) for file in self.files)
 
 
 def digest_of(texts: Iterable[Text]) -> str:

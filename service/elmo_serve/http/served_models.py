@@ -87,22 +87,17 @@ class ServedModel:
 
     @property
     def status(self) -> ModelStatus:
-        """The state of the model, as responses show it."""
-        reason = self.not_ready_because() or ""
+        """The state of the model, as /info shows it: the reason may have paths and errors."""
+        reason = self.fault or self._engine.unavailable_reason(self.name)
+        if reason is None:
+            reason = "the tasks are being read" if self._tasks is None else ""
         return ModelStatus(model=self.name, state=self.state, reason=reason)
-
-    def not_ready_because(self) -> str | None:
-        """Return why no request to the model can be answered now; None when it can."""
-        if self.fault is not None:
-            return self.fault
-        reason = self._engine.unavailable_reason(self.name)
-        return "the tasks are being read" if reason is None and self._tasks is None else reason
 
     @property
     def open_reason(self) -> str | None:
         """Why no request to the model can be answered now, as probes and refusals say it.
 
-        Without the paths and the errors of `not_ready_because`.
+        Without the paths and the errors of `status`.
         """
         return _OPEN_REASONS.get(self.state) or self._engine.unavailable_reason(self.name)
 

@@ -151,7 +151,7 @@ class Admission:
         if alone > timeout_seconds and backlog.throughput.is_known:
             # Not DeadlineExceeded: clients send a 504 again, and this request is never in time.
             raise TooLarge(
-                f"The request takes about {_figure(alone)} s by itself and {timeout_seconds:.3g} s "
+                f"The request takes about {alone:.3g} s by itself and {timeout_seconds:.3g} s "
                 "are allowed (ELMO_REQUEST_TIMEOUT_SECONDS, X-Request-Timeout): send fewer or "
                 "shorter sentences."
             )
@@ -276,10 +276,6 @@ def _tokens_until_in_time(
             break
         tokens = needed
     return tokens
-
-
-def _figure(seconds: float) -> str:
-    return f"{seconds:.1f}" if seconds >= 1 else f"{seconds:.2g}"
 
 
 def _virtual_duration(alone: float, timeout_seconds: float) -> float:

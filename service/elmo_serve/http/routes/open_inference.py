@@ -65,7 +65,7 @@ async def server_ready(server: TheServer) -> OpenInferenceReady:
 async def model_ready(name: str, server: TheServer) -> OpenInferenceModelReady:
     """Return 200 while this model can answer, else 503 with the reason."""
     model = server.models.get(name)
-    if model.not_ready_because() is not None:
+    if model.open_reason is not None:
         raise model.unavailable()
     return OpenInferenceModelReady(name=model.name, ready=True)
 
