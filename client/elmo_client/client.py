@@ -1,13 +1,22 @@
 """The client for threads: the asynchronous one, on an event loop in a thread of its own."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future
 from functools import partial
 from itertools import tee
 from typing import Any, Self, TypeVar, Unpack
 
 from elmo_client.async_client import AsyncClient
+from elmo_client.errors import CannotSend
 from elmo_client.event_loop_thread import EventLoopThread, blocking, iterating, result
 from elmo_client.job import Job
 from elmo_client.keywords import named_keywords
@@ -180,6 +189,8 @@ class Client:
         selection: Selection,
         embed: Callable[[EmbedRequest, str], Awaitable[Answer[_Result]]],
     ) -> Iterator[_Result]:
+        if isinstance(sentences, AsyncIterable):
+            raise CannotSend("an async iterable is read by AsyncClient; expected another iterable")
         info = self.info()
         selection = selection.with_members(model=self._session.model)
         batches = cut(info, selection, self._session.in_flight)

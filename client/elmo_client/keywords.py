@@ -13,8 +13,8 @@ _Class = TypeVar("_Class", bound=type)
 def named_keywords(cls: _Class) -> _Class:
     """Let the public methods of a class raise a TypeError that names their arguments.
 
-    Python would count positional arguments, and suggest no keyword. A method may have its options
-    as `**options: Unpack[...]` of a TypedDict.
+    Python would count positional arguments, suggest no keyword, and call a method of `Client` one
+    of `AsyncClient`. A method may have its options as `**options: Unpack[...]` of a TypedDict.
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
@@ -30,6 +30,7 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if each.kind is Parameter.VAR_KEYWORD:
             keywords += get_args(each.annotation)[0].__annotations__
     names = [*positional, *keywords]
+    needed = [each.name for each in parameters if each.default is each.empty and each.name in names]
 
     @functools.wraps(method)
     def call(self: Any, /, *given: Any, **options: Any) -> Any:
@@ -40,6 +41,9 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             near = difflib.get_close_matches(option, names, n=1)
             meant = f"did you mean {near[0]}? There" if near else "there"
             raise TypeError(f"{name} has no keyword {option}; {meant} are {', '.join(names)}")
+        passed = {*options, *positional[: len(given)]}
+        if absent := [each for each in needed if each not in passed]:
+            raise TypeError(f"{name} needs {' and '.join(absent)}; there are {', '.join(names)}")
         return method(self, *given, **options)
 
     return call

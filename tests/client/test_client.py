@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,17 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "without a kind": (
         lambda client: client.fit("mine", []),
         TypeError,
-        "fit() missing 1 required keyword-only argument: 'kind'",
+        "fit needs kind; there are name, examples, kind, model",
+    ),
+    "without weights": (
+        lambda client: client.put_task("mine"),
+        TypeError,
+        "put_task needs weights; there are name, weights, gamma, layer_norm, description",
+    ),
+    "without a name and weights": (
+        lambda client: client.put_task(gamma=1.0),
+        TypeError,
+        "put_task needs name and weights; there are",
     ),
     "a mix without a number": (
         lambda client: client.embed(SENTENCES, mix=[0, float("nan")]),
@@ -184,6 +194,16 @@ def test_a_misspelt_option_of_a_client_names_the_near_match() -> None:
         with pytest.raises(TypeError, match=r"Client takes url by position; by name: api_") as told:
             client("http://localhost:1", key)  # type: ignore[call-arg]
         assert key not in str(told.value)
+
+
+def test_an_async_iterable_is_for_the_other_client() -> None:
+    async def sentences() -> AsyncIterator[list[str]]:
+        yield ["a"]
+
+    with Client("http://localhost:1", patience_seconds=0) as client:
+        given: Any = sentences()
+        with pytest.raises(CannotSend, match="an async iterable is read by AsyncClient"):
+            client.embed(given)
 
 
 def test_a_stream_refuses_wrong_options_before_it_is_read(sdk: Client) -> None:

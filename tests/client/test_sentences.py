@@ -40,7 +40,7 @@ def test_other_things_than_lists_of_strings_are_refused(sentence: Any, message: 
     ],
 )
 def test_other_things_than_several_sentences_are_refused(sentences: Any, found: str) -> None:
-    expected = "expected a list of sentences, each a list of tokens"
+    expected = "expected an iterable of sentences, each a list of tokens"
     with pytest.raises(CannotSend, match=rf"^sentences is {found}; {expected}.*text\.split\(\)"):
         check_sentences(sentences)
 

@@ -58,7 +58,9 @@ def check_several(items: object, name: str, expected: str) -> None:
 
 def check_sentences(sentences: object) -> None:
     """Raise CannotSend for anything other than several sentences."""
-    check_several(sentences, "sentences", f"a list of sentences, each a list of tokens: {_SPLIT}")
+    check_several(
+        sentences, "sentences", f"an iterable of sentences, each a list of tokens: {_SPLIT}"
+    )
 
 
 def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
