@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
+
+SHOWN_CHARACTERS: Final = 64
+"""Characters of a user's value that a message quotes."""
 
 
 class ElmoError(ValueError):
@@ -32,3 +35,12 @@ class OptionError(ElmoError):
     """Options that are wrong, or do not fit each other, the machine or the input."""
 
     exit_code = 2
+
+
+def shown(value: object) -> str:
+    """Return a user's value for a message: quoted, on one line, cut after 64 characters by `...`"""
+    # Cut before it is quoted, because escaping a string of megabytes takes long.
+    text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:SHOWN_CHARACTERS]}...{text[-1]}"  # the last one closes the quote

@@ -43,9 +43,6 @@ from typing import Any, ClassVar, Self
 TYPE_PREFIX = "urn:elmo-serve:error:"
 """A problem type is this prefix and a slug. It is a name, the same on every server; no link."""
 
-SHOWN_CHARACTERS = 64
-"""Longest quote of a client's value in a message, in characters."""
-
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -208,14 +205,6 @@ class DeadlineExceeded(ServerError, status=504, title="The deadline passed"): ..
 def pointer(*parts: str | int) -> str:
     """Return the JSON pointer (RFC 6901) of a place: ("sentences", 0, 3) -> "/sentences/0/3"."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-
-
-def shown(value: object) -> str:
-    """Return a client's value for a message: quoted, on one line, at most 64 characters long."""
-    # Cut before it is quoted, because escaping a string of megabytes takes long.
-    head = value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value
-    text = repr(head)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 
 def _restore(

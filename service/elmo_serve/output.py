@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from elmo_model.errors import ElmoError
-from elmo_serve.errors import FieldError, pointer, shown
+from elmo_model.errors import ElmoError, shown
+from elmo_serve.errors import FieldError, pointer
 
 Pooling = Literal["none", "mean", "max"]
 Dtype = Literal["float32", "float16"]

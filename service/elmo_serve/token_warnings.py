@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from elmo_serve.errors import shown
+from elmo_model.errors import shown
 
 MOST_LISTED = 20
 """Warnings that one response lists; it counts all."""

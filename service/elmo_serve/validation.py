@@ -7,14 +7,13 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from elmo_model.errors import SHOWN_CHARACTERS, shown
 from elmo_model.network.task import TASK_NAME_RULE
 from elmo_serve.errors import (
-    SHOWN_CHARACTERS,
     FieldError,
     InvalidRequest,
     MalformedBody,
     pointer,
-    shown,
 )
 from elmo_serve.tasks.schema import ALLOWED, TAGS
 
@@ -33,6 +32,8 @@ def validated(model: type[_Body], body: bytes | memoryview, context: Any = None)
         MalformedBody: it is not JSON.
         InvalidRequest: it breaks the schema; `errors` points to at most 20 faults.
     """
+    if not body:
+        raise MalformedBody("The body is empty, expected JSON.")
     try:
         return model.model_validate_json(bytes(body), context=context)
     except ValidationError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from elmo_client.errors import refusal
+from elmo_model.errors import shown
 from elmo_serve import errors
 from elmo_serve.errors import (
     FieldError,
@@ -22,7 +23,6 @@ from elmo_serve.errors import (
     Unauthorized,
     UnknownTask,
     pointer,
-    shown,
 )
 from elmo_serve.http.errors.problem_details import problem
 from tests.support.errors import ERRORS, tree
@@ -71,13 +71,13 @@ def test_the_statuses_are_those_of_the_contract() -> None:
 
 
 def test_a_problem_has_the_members_of_rfc_9457() -> None:
-    error = UnknownTask("Unknown task 'x'; registered: 'ner'")
+    error = UnknownTask("No task 'x'; registered: 'ner'")
 
     assert problem(error, "id-1") == {
         "type": "urn:elmo-serve:error:unknown-task",
         "title": "Unknown task",
         "status": 404,
-        "detail": "Unknown task 'x'; registered: 'ner'",
+        "detail": "No task 'x'; registered: 'ner'",
         "instance": "id-1",
     }
 

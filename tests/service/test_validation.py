@@ -6,8 +6,9 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
+from elmo_model.errors import SHOWN_CHARACTERS
 from elmo_model.network.task import TASK_NAME_RULE
-from elmo_serve.errors import SHOWN_CHARACTERS, InvalidRequest, MalformedBody
+from elmo_serve.errors import InvalidRequest, MalformedBody
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.tasks.schema import TaskBody
 from elmo_serve.validation import validated
@@ -128,7 +129,7 @@ def test_at_most_twenty_faults_are_listed() -> None:
 def test_a_long_value_is_cut() -> None:
     detail = faults(TaskBody, task(name="a" * 1_000))["/name"]
 
-    assert detail.endswith("aaa...")
+    assert detail.endswith("aaa...'")
     assert len(detail) < len(TASK_NAME_RULE) + SHOWN_CHARACTERS + 30
 
 

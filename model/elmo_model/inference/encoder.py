@@ -237,8 +237,7 @@ def _refuse_texts(sentences: Sequence[Sequence[str]]) -> None:
     for number, sentence in enumerate(sentences):
         if isinstance(sentence, str):
             raise ValueError(
-                f"sentence {number} is the string {shown(sentence, 60)}; expected a list of its "
-                "tokens"
+                f"sentence {number} is the string {shown(sentence)}; expected a list of its tokens"
             )
 
 

@@ -6,6 +6,8 @@ Imports no torch, so that the command line and the front process can read it.
 from dataclasses import dataclass
 from typing import Literal
 
+from elmo_model.errors import OptionError, shown
+
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 Choice = Literal["float32", "bfloat16", "float16", "int8", "auto"]
 """A precision, or `auto`: the fastest one that is close to float32, chosen by trial."""
@@ -39,8 +41,8 @@ CHOICES: tuple[Choice, ...] = (*PRECISIONS, "auto")
 
 
 def precision_of(name: str) -> Choice:
-    """Return the precision of this name. Raises ValueError, with the names, for an unknown one."""
+    """Return the precision of this name. Raises OptionError, with the names, for an unknown one."""
     for choice in CHOICES:
         if choice == name:
             return choice
-    raise ValueError(f"precision is {name!r}, expected one of {', '.join(CHOICES)}")
+    raise OptionError(f"precision is {shown(name)}, expected one of {', '.join(CHOICES)}")

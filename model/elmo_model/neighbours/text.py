@@ -132,10 +132,10 @@ class TextParts:
         try:
             words = list(self.split(text).tokens)
         except TokenizeError as error:
-            raise TextError(f"{self.path}, line {number}: {error}") from error
+            raise TextError(f"{self.path}:{number}: {error}") from error
         if len(words) > MAX_SENTENCE_TOKENS:
             raise TextError(
-                f"{self.path}, line {number}: has {len(words):,} tokens and at most "
+                f"{self.path}:{number}: has {len(words):,} tokens and at most "
                 f"{MAX_SENTENCE_TOKENS:,} are allowed: one sentence a line"
             )
         return words

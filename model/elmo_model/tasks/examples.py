@@ -98,8 +98,8 @@ class Examples:
             for tokens, token in sides:
                 if token is not None and not 0 <= token < len(tokens):
                     raise FitError(
-                        f"token {token} of a sentence of {len(tokens)} tokens: "
-                        f"{' '.join(tokens):.80}"
+                        f"token {token} of the sentence {shown(' '.join(tokens))}, expected from "
+                        f"0 to {len(tokens) - 1}"
                     )
             first = len(sentences)
             places.append(tuple(Place(first + i, token) for i, (_, token) in enumerate(sides)))
@@ -114,8 +114,7 @@ class Examples:
         if len(counts := Counter(self.labels)) < 2:
             (label,) = counts
             raise FitError(
-                f"{part}: all {len(self)} examples have the label {shown(label, 40)}, "
-                "expected two labels or more"
+                f"{part}: every example has the label {shown(label)}, expected two labels or more"
             )
 
     def take(self, numbers: Sequence[int]) -> "Examples":

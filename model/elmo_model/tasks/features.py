@@ -182,7 +182,7 @@ def _inside(layers: Tensor, sentence: Sequence[str], *, layer_norm: bool) -> Ten
     layers = layers.float().cpu()
     inside = (normalise_layers(layers) if layer_norm else layers)[:, 1:-1]
     if not inside.isfinite().all():
-        raise FitError(f"the vectors of {shown(' '.join(sentence), 60)} are not finite")
+        raise FitError(f"the vectors of {shown(' '.join(sentence))} are not finite")
     return inside
 
 

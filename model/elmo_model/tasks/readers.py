@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_model.errors import shown
+from elmo_model.errors import OptionError, shown
 from elmo_model.tasks.examples import Examples, FitError, Kind, Side
 from elmo_model.text import conllu
 from elmo_model.text.files import lines_of
@@ -34,10 +34,14 @@ _FIELD_CHARACTERS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table: its place for messages, and its fields by column: texts, or of JSON."""
+    """One line of a table: its fields by column, texts or of JSON; and two places for messages.
+
+    `place` is that of the line, `head` that of the names of the columns.
+    """
 
     place: str
     fields: Mapping[str, Any]
+    head: str
 
     def __contains__(self, column: object) -> bool:
         return column in self.fields
@@ -54,15 +58,16 @@ class Row:
                 values = value if isinstance(value, list) else [value]
                 if any(isinstance(each, list | dict) for each in values):
                     raise FitError(
-                        f"{self.place}: {column} is {shown(value, 40)}, expected text, a number or "
+                        f"{self.place}: {column} is {shown(value)}, expected text, a number or "
                         "a list of them"
                     )
                 return "" if value is None else " ".join(map(str, values))
-        found = ", ".join(self.fields)
-        raise FitError(f"{self.place}: has the columns {found}; expected {' or '.join(columns)}")
+        raise self._lacks(" or ".join(columns), columns)
 
     def label(self, column: str) -> str:
-        """Return a label. Raises FitError for an empty one."""
+        """Return a label. Raises FitError for an empty one, and where there is no such column."""
+        if column not in self.fields:
+            raise self._lacks(f"{column}; elmo fit --label names another column", (column,))
         label = self.field(column)
         if not label:
             raise FitError(f"{self.place}: the column {column} is empty, expected a label")
@@ -73,20 +78,26 @@ class Row:
         index = self.field(column)
         if not index.isdecimal() or int(index) >= len(tokens):
             raise FitError(
-                f"{self.place}: {column} is {shown(index, 20)}, expected from 0 to "
-                f"{len(tokens) - 1}: the sentence has {len(tokens)} tokens"
+                f"{self.place}: {column} is {shown(index)}, expected the number of a token of the "
+                f"sentence, from 0 to {len(tokens) - 1}"
             )
         return int(index)
 
     def word(self, label: str) -> tuple[list[str], int, str]:
         """Return the tokens of `sentence`, the number `token_index` of one, and its label."""
         if not {*_WORD, label} <= self.fields.keys():
-            raise FitError(
-                f"{self.place}: has the columns {', '.join(self.fields)}; a table of tokens has "
-                f"sentence (tokens with spaces between them), token_index (from 0) and {label}"
-            )
+            expected = "sentence (tokens with spaces between them), token_index (from 0) and"
+            raise self._lacks(f"{expected} {label}", (*_WORD, label))
         tokens = self.field("sentence").split(" ")
         return tokens, self.token("token_index", tokens), self.label(label)
+
+    def _lacks(self, expected: str, columns: Sequence[str]) -> FitError:
+        """Return the error for a table without some columns; names differ by their case."""
+        known = {column.casefold() for column in columns}
+        near = [each for each in self.fields if each not in columns and each.casefold() in known]
+        case = f"; {' and '.join(near)} differs in case" if near else ""
+        found = ", ".join(self.fields)
+        return FitError(f"{self.head}: has the columns {found}; expected {expected}{case}")
 
 
 def read_examples(
@@ -101,10 +112,9 @@ def read_examples(
     Raises FitError, which names file, line, what was found and what is expected; TextError for a
     file that is not text.
     """
-    ending = _ending(path)
-    if kind == "token" and ending == ".conllu":
+    if kind == "token" and _ending(path) == ".conllu":
         return Examples.of_tokens(islice(read_conllu(path, label), limit))
-    if kind == "token" and not _is_table(path, ending):
+    if kind == "token" and not _names_columns(path):
         return Examples.of_tokens(islice(_columns(path), limit))
     rows = islice(read_rows(path), limit)
     match kind:
@@ -122,8 +132,16 @@ def read_parts(
     """Read the examples to learn from, `limit` of them, and those of `test` to score on.
 
     Logs a warning for each file with sentences without tokens: those of empty cells. Raises as
-    `read_examples`, and FitError for a file that nothing can be learned from, or scored.
+    `read_examples`, FitError for a file that nothing can be learned from, or scored, and
+    OptionError for a label that none of the files can have.
     """
+    files = [path for path in (train, test) if path is not None]
+    is_named = kind != "token" or any(_names_columns(path) for path in files)
+    if not is_named and label != "label":
+        raise OptionError(
+            f"{train}: --label {label} has no effect: the columns of the file have no names, and "
+            "the last one holds the labels"
+        )
     learned = read_examples(train, kind, label, tokenize, limit)
     learned.check(str(train))
     scored = None if test is None else read_examples(test, kind, label, tokenize)
@@ -140,9 +158,10 @@ def _ending(path: Path) -> str:
     return inner.suffix.lower()
 
 
-def _is_table(path: Path, ending: str) -> bool:
-    """Return whether a file for token labels is a table of words in sentences."""
-    if ending in (".csv", ".jsonl"):
+def _names_columns(path: Path) -> bool:
+    """Return whether a file for token labels is CoNLL-U, or a table of words in sentences."""
+    ending = _ending(path)
+    if ending in (".conllu", ".csv", ".jsonl"):
         return True
     if ending != ".tsv":
         return False
@@ -155,9 +174,8 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
     Raises FitError and TextError as `read_examples` does.
     """
     if label not in _CONLLU_COLUMNS:
-        raise FitError(
-            f"{path}: label is {shown(label, 40)}, expected one of {', '.join(_CONLLU_COLUMNS)}"
-        )
+        expected = ", ".join(_CONLLU_COLUMNS)
+        raise FitError(f"{path}: --label is {shown(label)}, expected one of {expected}")
     column = _CONLLU_COLUMNS[label]
     try:
         for words in conllu.read(lines_of(path)):
@@ -178,8 +196,8 @@ def _columns(path: Path) -> Iterator[tuple[list[str], list[str]]]:
             tokens, labels = [], []
         elif len(fields) == 1 or not fields[0] or not fields[-1]:
             raise FitError(
-                f"{path}:{number}: found {shown(line.strip(), 60)}, expected a token, a TAB and "
-                "its label, or a blank line"
+                f"{path}:{number}: found {shown(line.strip())}, expected a token, a TAB or spaces, "
+                "and its label; or a blank line"
             )
         elif fields[0] != "-DOCSTART-":  # of the CoNLL-2003 files: no sentence
             tokens.append(fields[0])
@@ -208,18 +226,28 @@ def read_rows(path: Path) -> Iterator[Row]:
     rows = filter(None, reader)  # without blank lines
     try:
         head = next(rows, [])
-        for name in head:
-            if name and head.count(name) > 1:
-                raise FitError(f"{path}:{reader.line_num}: has the column {name} twice")
+        place = f"{path}:{reader.line_num}"
+        _check_head(head, place)
         for fields in rows:
             if len(fields) != len(head):
                 raise FitError(
-                    f"{path}:{reader.line_num}: has {len(fields)} columns, expected "
+                    f"{path}:{reader.line_num}: number of columns is {len(fields)}, expected "
                     f"{len(head)}: {', '.join(head)}"
                 )
-            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)))
+            yield Row(f"{path}:{reader.line_num}", dict(zip(head, fields, strict=True)), place)
     except csv.Error as error:
         raise FitError(f"{path}:{reader.line_num}: is no table: {error}") from error
+
+
+def _check_head(head: Sequence[str], place: str) -> None:
+    """Raise FitError for a name that two columns have, and for columns with another separator."""
+    if len(head) == 1:
+        for separator, name, ending in (("\t", "TABs", ".tsv"), (",", "commas", ".csv")):
+            if separator in head[0]:
+                raise FitError(f"{place}: {name} separate its columns, expected a name in {ending}")
+    for name in head:
+        if name and head.count(name) > 1:
+            raise FitError(f"{place}: has the column {name} twice")
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -231,8 +259,8 @@ def _json_rows(path: Path) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise FitError(f"{path}:{number}: is not JSON: {error}") from error
         if not isinstance(found, dict):
-            raise FitError(f"{path}:{number}: found {shown(line.strip(), 60)}, expected an object")
-        yield Row(f"{path}:{number}", found)
+            raise FitError(f"{path}:{number}: found {shown(line.strip())}, expected an object")
+        yield Row(f"{path}:{number}", found, f"{path}:{number}")
 
 
 def _split(row: Row, text: str, tokenize: Tokenize) -> list[str]:

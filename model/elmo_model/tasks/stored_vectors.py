@@ -55,8 +55,8 @@ class StoredVectors:
         own, right = self._layers(sentence)[0, 1:-1], computed[0, 1:-1].float().cpu()
         if not torch.linalg.norm(own - right) <= _TOLERANCE * torch.linalg.norm(right):
             raise FitError(
-                f"{self._path}: its vectors of {shown(' '.join(sentence), 60)} are not those of "
-                "this model, expected a file that elmo embed --all wrote with the same model"
+                f"{self._path}: its vectors of {shown(' '.join(sentence))} are not those of this "
+                "model, expected a file that elmo embed --all wrote with the same model"
             )
 
     def _layers(self, sentence: Sequence[str]) -> Tensor:
@@ -66,8 +66,8 @@ class StoredVectors:
         stored = self._dataset(text)
         if stored.ndim != 3 or stored.shape[1] != len(sentence) or stored.dtype.kind != "f":
             raise FitError(
-                f"{self._path}: the vectors of {shown(text, 60)} are {stored.shape} of "
-                f"{stored.dtype}, expected (layers, {len(sentence)}, width) of floats"
+                f"{self._path}: the vectors of {shown(text)} are {stored.shape} of {stored.dtype}, "
+                f"expected (layers, {len(sentence)}, width) of floats"
             )
         layers = torch.zeros(stored.shape[0], len(sentence) + 2, stored.shape[2])
         with _reading(self._path):
@@ -81,8 +81,8 @@ class StoredVectors:
             found = self._file.get(key)
         if not isinstance(found, h5py.Dataset):
             raise FitError(
-                f"{self._path}: lacks the dataset {shown(key, 40)}, which {_INDEX} names for the "
-                f"sentence {shown(text, 60)}"
+                f"{self._path}: lacks the dataset {shown(key)}, which {_INDEX} names for the "
+                f"sentence {shown(text)}"
             )
         return found
 
@@ -132,7 +132,7 @@ def _index(path: Path, file: h5py.File) -> dict[str, Any]:
     except (ValueError, TypeError, RecursionError) as error:
         raise FitError(f"{path}: {_INDEX} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FitError(f"{path}: {_INDEX} is {shown(found, 40)}, expected an object")
+        raise FitError(f"{path}: {_INDEX} is {shown(found)}, expected an object")
     return found
 
 

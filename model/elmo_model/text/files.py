@@ -38,7 +38,7 @@ def numbered_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes, st
                 encoding = "utf-8-sig" if number == 1 and not offset else "utf-8"
                 yield number, line, line.decode(encoding).rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise TextError(f"{path}, line {number}: is not UTF-8: {error.reason}") from error
+        raise TextError(f"{path}:{number}: is not UTF-8: {error.reason}") from error
     except _DAMAGED as error:
         place = f"{path}, after line {number}" if number else str(path)
         reason = getattr(error, "strerror", None) or error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import mimeparse
 
-from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType, shown
+from elmo_model.errors import shown
+from elmo_serve.errors import InvalidRequest, NotAcceptable, UnsupportedMediaType
 
 if TYPE_CHECKING:  # JSON workers import this module and have no use for a web framework
     from starlette.types import Scope

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
+from elmo_model.errors import shown
 from elmo_model.neighbours.centre import Centre
-from elmo_serve.errors import Unavailable, UnknownModel, shown
+from elmo_serve.errors import Unavailable, UnknownModel
 from elmo_serve.http.schemas.embed import EmbedRequest
 from elmo_serve.http.schemas.neighbours import NeighboursRequest
 from elmo_serve.http.schemas.server import ModelStatus

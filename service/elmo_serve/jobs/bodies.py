@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import orjson
 
+from elmo_model.errors import shown
 from elmo_model.tasks.examples import Examples, FitError, Kind, Place
 from elmo_model.text.tokenizers import TOKENIZERS, Tokenize, TokenizeError, tokenizer
-from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer, shown
+from elmo_serve.errors import FieldError, InvalidRequest, MalformedBody, TooLarge, pointer
 from elmo_serve.jobs.plan import ALL_TOKENS, MEAN, FitLimits, FitRequest, FitSource
 from elmo_serve.jobs.schema import FitBody, FitExample, FitSide
 from elmo_serve.settings import variable
@@ -142,7 +143,7 @@ class _Reader:
             if len(example.labels) != length:
                 raise _fault(
                     (*at, "labels"),
-                    f"has {len(example.labels)} labels for {length} tokens; expected one a token",
+                    f"number of labels is {len(example.labels)}; expected one a token, {length}",
                 )
             for token, label in enumerate(example.labels):
                 self._add(example.test, (Place(sentence, token),), label)

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elmo_serve.errors import Conflict, ServiceError, TooLarge, Unavailable, UnknownJob, shown
+from elmo_model.errors import shown
+from elmo_serve.errors import Conflict, ServiceError, TooLarge, Unavailable, UnknownJob
 from elmo_serve.jobs.active_jobs import ActiveJob, JobSlots, Slot
 from elmo_serve.jobs.bulk_queue import BulkQueue, WorkFailedError
 from elmo_serve.jobs.cancel_requests import CancelRequests
@@ -161,7 +162,7 @@ class FitJobs:
         folder = self._known_folder()
         job = None if folder is None else await in_folder_thread(folder.read, job_id)
         if job is None:
-            raise UnknownJob(f"Unknown job {shown(job_id)}; ended jobs are kept for a time.")
+            raise UnknownJob(f"No job {shown(job_id)}; ended jobs are kept for a time.")
         return job
 
     async def list(self) -> list[Job]:

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from elmo_model.errors import shown
 from elmo_model.network.task import Task
-from elmo_serve.errors import Conflict, FieldError, InvalidRequest, MalformedBody, pointer, shown
+from elmo_serve.errors import Conflict, FieldError, InvalidRequest, MalformedBody, pointer
 from elmo_serve.output import mix_faults
 from elmo_serve.tasks.schema import TaskBody, optional
 from elmo_serve.validation import validated
@@ -78,14 +79,17 @@ def load(path: Path, name: str, owner: TaskOwner) -> Task:
     """Read the file of the task `name`, for the model `owner`.
 
     Raises OSError; ForeignTaskError for a task of another model; Conflict for one of another
-    revision; InvalidRequest, MalformedBody or ValueError where it is no such task.
+    revision; InvalidRequest or ValueError where it is no such task.
     """
     # O_NONBLOCK: a pipe in place of the file must not hold the caller until somebody writes to it.
     with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
-    body = _parse(data, owner)
+    try:
+        body = _parse(data, owner)
+    except MalformedBody as error:
+        raise ValueError(error.detail.replace("The body", "it", 1)) from None
     # A file that was copied or renamed by hand holds a task of another name.
     found = shown(body.name) if "name" in body.model_fields_set else "nothing"
     if found != shown(name):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from elmo_model.errors import shown
 from elmo_model.files import atomic as atomic_files
 from elmo_model.files.locks import locked_file
 from elmo_model.network.task import TASK_NAME, Task
@@ -23,7 +24,6 @@ from elmo_serve.errors import (
     ServiceError,
     Unavailable,
     UnknownTask,
-    shown,
 )
 from elmo_serve.settings import variable
 from elmo_serve.tasks.file import ForeignTaskError, TaskOwner, check, encode, load
@@ -154,7 +154,7 @@ class TaskRegistry:
         with self._lock:
             file = self._read(path, name)
             if file is not None and file.is_of_another_model:
-                raise UnknownTask(f"Unknown task {shown(name)}: {file.fault}")
+                raise UnknownTask(f"No task {shown(name)}: {file.fault}")
             try:
                 with locked_file(self.folder / _LOCK):
                     atomic_files.remove(path)
@@ -288,7 +288,7 @@ class TaskRegistry:
             )
 
     def _unknown(self, name: str) -> str:
-        start = f"Unknown task {shown(name)}"
+        start = f"No task {shown(name)}"
         if self.folder is None:
             return f"{start}: there are none, the server has no task folder ({variable('tasks')})"
         file = self._files.get(name)

@@ -165,7 +165,7 @@ def test_files_are_replaced_only_by_force(command: FitCommand) -> None:
 @pytest.mark.parametrize(
     ("train", "test", "message"),
     [
-        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: all 2 examples have the label 'x'"),
+        ("x\ta\nx\tb\n", "x\ta\n", r"train\.tsv: every example has the label 'x'"),
         ("x\ta\ny\tb\n", "", r"test\.tsv: holds no example"),
     ],
 )

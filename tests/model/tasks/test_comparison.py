@@ -71,7 +71,7 @@ def test_a_split_never_cuts_a_sentence() -> None:
 
 
 def test_one_class_is_refused() -> None:
-    with pytest.raises(FitError, match="all 1 examples have the label 'x'"):
+    with pytest.raises(FitError, match="every example has the label 'x'"):
         compare(encode, Examples.of_sentences([(["a"], "x"), (["b"], "x")]), None, OPTIONS)
 
 

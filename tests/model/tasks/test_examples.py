@@ -26,11 +26,13 @@ def test_a_pair_has_two_places() -> None:
     [
         (lambda: Examples.of_tokens([(["a"], ["X"]), (["a", "b"], ["X"])]),
          "sentence 2 has 2 tokens and 1 labels, expected one label a token"),
-        (lambda: Examples.of_words([(["a"], 1, "X")]), "token 1 of a sentence of 1 tokens: a"),
-        (lambda: Examples.of_pairs([((["a"], -1), (["b"], 0), "X")]), "token -1 of a sentence"),
+        (lambda: Examples.of_words([(["a"], 1, "X")]),
+         "token 1 of the sentence 'a', expected from 0 to 0"),
+        (lambda: Examples.of_pairs([((["a"], -1), (["b"], 0), "X")]),
+         "token -1 of the sentence 'a'"),
         (lambda: Examples.of_sentences([]).check("train.tsv"), "train.tsv: holds no example"),
         (lambda: Examples.of_sentences([(["a"], "X"), (["b"], "X")]).check("train.tsv"),
-         "train.tsv: all 2 examples have the label 'X', expected two labels or more"),
+         "train.tsv: every example has the label 'X', expected two labels or more"),
     ],
 )  # fmt: skip
 def test_bad_examples_are_refused(make: object, message: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_model.errors import OptionError
 from elmo_model.tasks.examples import Examples, FitError, Kind, Place
 from elmo_model.tasks.readers import read_examples, read_parts
 from elmo_model.text.tokenizers import Tokenized, TokenizeError, tokenizer
@@ -126,18 +127,21 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "kind", "label", "message"),
     [
-        ("a.conllu", CONLLU, "token", "tag", "label is 'tag', expected one of lemma, upos"),
+        ("a.conllu", CONLLU, "token", "tag", "--label is 'tag', expected one of lemma, upos"),
         ("a.conllu", "x\n", "token", "upos", "a.conllu: line 1 is 'x'"),
         ("a.txt", "EU B-ORG\nrejects\n", "token", "label", "a.txt:2: found 'rejects'"),
         ("a.txt", "x", "sentence", "label", "ends in .txt, expected .tsv, .csv or .jsonl"),
-        ("a.tsv", "text\nx\n", "sentence", "label", "has the columns text; expected label"),
+        ("a.tsv", "text\nx\n", "sentence", "label",
+         r"a\.tsv:1: has the columns text; expected label; elmo fit --label names another column$"),
         ("a.tsv", "label\tbody\nx\ty\n", "sentence", "label", "expected text or sentence"),
-        ("a.tsv", "label\ttext\nx\n", "sentence", "label", "a.tsv:2: has 1 columns, expected 2"),
+        ("a.tsv", "label\ttext\nx\n", "sentence", "label",
+         "a.tsv:2: number of columns is 1, expected 2"),
         ("a.tsv", "label\ttext\n\tx\n", "sentence", "label", "a.tsv:2: the column label is empty"),
         ("a.jsonl", "[1]\n", "sentence", "label", r"a.jsonl:1: found '\[1\]', expected an object"),
         ("a.jsonl", "{\n", "sentence", "label", "a.jsonl:1: is not JSON"),
         ("a.tsv", "s\ttoken_index\tsentence\nx\t2\ta b\n", "token", "s",
-         "a.tsv:2: token_index is '2', expected from 0 to 1: the sentence has 2 tokens"),
+         "a.tsv:2: token_index is '2', expected the number of a token of the sentence, from "
+         "0 to 1"),
         ("a.tsv", "label\ttext\nx\ta\rb\n", "sentence", "label", "a.tsv:2: is no table: new-line"),
         ("a.csv", 'label,text\nx,"' + "y" * (1 << 24) + "y\n", "sentence", "label",
          "a.csv:2: is no table: field larger than"),
@@ -150,8 +154,16 @@ def test_compressed_files_are_read_by_the_name_inside(tmp_path: Path) -> None:
         ("a.jsonl", '{"label": "x", "sentence": ["a", ["b"]]}', "sentence", "label",
          r"a.jsonl:1: sentence is \['a', \['b'\]\], expected text"),
         ("a.csv", "text,label\na b,x\n", "token", "label",
-         r"a.csv:2: has the columns text, label; a table of tokens has sentence \(tokens with "
-         r"spaces between them\), token_index \(from 0\) and label"),
+         r"a.csv:1: has the columns text, label; expected sentence \(tokens with spaces between "
+         r"them\), token_index \(from 0\) and label"),
+        ("a.csv", "label\ttext\nx\ty\n", "sentence", "label",
+         r"a.csv:1: TABs separate its columns, expected a name in \.tsv"),
+        ("a.tsv", "label,text\nx,y\n", "sentence", "label",
+         r"a.tsv:1: commas separate its columns, expected a name in \.csv"),
+        ("a.csv", "Label,Text\nx,y\n", "sentence", "Label",
+         "has the columns Label, Text; expected text or sentence; Text differs in case"),
+        ("a.txt", "a b c\n" + "x" * 99, "token", "label",
+         r"found 'x+\.\.\.', expected a token, a TAB or"),
         ("a.csv", "label,text,text\nx,a,b\n", "sentence", "label",
          "a.csv:1: has the column text twice"),
     ],
@@ -161,6 +173,18 @@ def test_bad_files_are_refused_with_their_line(
 ) -> None:
     with pytest.raises(FitError, match=message):
         read(tmp_path / name, text, kind, label)
+
+
+def test_a_label_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    """The columns of a file of tokens and labels have no names; a CoNLL-U file beside it has."""
+    columns, conllu = tmp_path / "a.txt", tmp_path / "a.conllu"
+    columns.write_text("EU ORG\nrejects O\n")
+    conllu.write_text(CONLLU)
+
+    learned, scored = read_parts(columns, conllu, "token", "upos", tokenizer("ptb"), None)
+    assert learned.labels == ("ORG", "O") and scored is not None and len(scored) == 2
+    with pytest.raises(OptionError, match=r"a\.txt: --label upos has no effect: the columns"):
+        read_parts(columns, None, "token", "upos", tokenizer("ptb"), None)
 
 
 def test_a_text_that_cannot_be_split_is_refused_with_its_line(tmp_path: Path) -> None:

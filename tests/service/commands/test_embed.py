@@ -252,7 +252,7 @@ def test_impossible_input_is_refused_in_one_line(text: Path, tmp_path: Path) -> 
     fasta = refused(tmp_path / "a.fasta", tmp_path / "out.csv", "--model", "random-small", code=2)
     assert "out.csv ends in none of .hdf5, .h5, .npz, .parquet, .npy: name its --form" in fasta
     assert "there is no layer 3; there are 0 to 2" in refused(text, output, "--layer", "3")
-    assert "latin.txt, line 1: is not UTF-8" in refused(latin, output, "--top")
+    assert "latin.txt:1: is not UTF-8" in refused(latin, output, "--top")
     assert f"{taken} exists; --force replaces it" in refused(text, taken, "--top")
     assert taken.read_text() == "mine"
     assert "nowhere: does not exist" in refused(text, output, "--top", "--model", "nowhere")

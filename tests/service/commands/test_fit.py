@@ -92,14 +92,14 @@ def test_bad_examples_end_the_command_with_one_line(tmp_path: Path) -> None:
     )
 
     assert result.exit_code == 1
-    assert "train.tsv: all 2 examples have the label 'x'" in result.stderr
+    assert "train.tsv: every example has the label 'x'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("option", "code", "fault"),
     [
-        (("--validation", 0.5), 1, "validation 0.5 leaves 1 of 2 examples to learn from: all 1 "),
+        (("--validation", 0.5), 1, "validation 0.5 leaves 1 of 2 examples to learn from: every "),
         (("--validation", 0.9), 1, "validation 0.9 leaves 0 of 2 examples to learn from: holds no"),
         (("--validation", 1.5), 2, "validation is 1.5, expected above 0 and below 1"),
         (("--seeds", 0), 2, "seeds is 0, expected 1 or more"),

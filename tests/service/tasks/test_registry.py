@@ -371,6 +371,17 @@ def test_strangers_in_the_folder_are_named_once(
     assert all(name in logged for name in ("README.md", "my task.json", "folder.json", "pipe.json"))
 
 
+def test_a_file_that_is_not_json_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ner.json").write_text("{")
+    registry = TaskRegistry(tmp_path, OWNER)
+    registry.refresh()
+
+    with pytest.raises(
+        UnknownTask, match=r"^No task 'ner'.*its file is left out: it is not JSON: "
+    ):
+        registry.get("ner")
+
+
 def make_odd(kind: str, path: Path) -> None:
     """Put something in the place of a task file that cannot be read as one."""
     match kind:

@@ -47,7 +47,7 @@ def read_pairs(path: Path, limit: int | None = None) -> Examples:
     """
     pairs = read_examples(path, "pair", "label", tokenizer("whitespace"), limit)
     if wrong := [label for label in pairs.labels if label not in ("T", "F")]:
-        raise FitError(f"{path}: label is {shown(wrong[0], 20)}, expected T or F")
+        raise FitError(f"{path}: label is {shown(wrong[0])}, expected T or F")
     if any(place.token is None for places in pairs.places for place in places):
         raise FitError(f"{path}: a pair has no index1 or no index2, expected both columns")
     return pairs

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from elmo_serve.errors import FieldError, InvalidRequest, TooLarge, shown
+from elmo_model.errors import shown
+from elmo_serve.errors import FieldError, InvalidRequest, TooLarge
 from elmo_serve.http.calls.parse import Parsed, RequestT
 from elmo_serve.http.helpers.process import runs
 from elmo_serve.http.helpers.text_pool import Side, TextRefused, Tokenize, TokenizedTexts

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elmo_model.errors import shown
 from elmo_serve.errors import (
     ClientOverShare,
     DeadlineExceeded,
@@ -34,7 +35,6 @@ from elmo_serve.errors import (
     UnknownModel,
     UnknownRoute,
     UnsupportedMediaType,
-    shown,
 )
 from elmo_serve.output import SelectionError
 from elmo_serve.tasks.schema import optional
@@ -80,7 +80,7 @@ class Problem(BaseModel):
                     "type": "urn:elmo-serve:error:unknown-task",
                     "title": "Unknown task",
                     "status": 404,
-                    "detail": "Unknown task 'sentimnt'; registered: 'ner', 'sentiment'",
+                    "detail": "No task 'sentimnt'; registered: 'ner', 'sentiment'",
                     "instance": "0f9c2a7e51d84c0b",
                 }
             ]

@@ -2,7 +2,8 @@
 
 from functools import lru_cache
 
-from elmo_serve.errors import NotAcceptable, shown
+from elmo_model.errors import shown
+from elmo_serve.errors import NotAcceptable
 from elmo_serve.files import arrow_rows
 from elmo_serve.http import headers
 from elmo_serve.http.media_types import arrow, json_text, npz, safetensors

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elmo_model.errors import shown
 from elmo_serve.errors import (
     Forbidden,
     MalformedRequest,
@@ -21,7 +22,6 @@ from elmo_serve.errors import (
     Unauthorized,
     Unavailable,
     UnknownRoute,
-    shown,
 )
 from elmo_serve.http import headers
 from elmo_serve.http.calls.body import DisconnectError

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from elmo_model.errors import shown
 from elmo_model.network.task import TASK_NAME, TASK_NAME_RULE, Task
 from elmo_serve.errors import (
     Conflict,
@@ -16,7 +17,6 @@ from elmo_serve.errors import (
     UnknownModel,
     UnknownTask,
     pointer,
-    shown,
 )
 from elmo_serve.http import headers
 from elmo_serve.http.errors.problem_details import ALWAYS, BODY_ERRORS, documented

@@ -82,8 +82,8 @@ def test_an_empty_table_is_refused(tmp_path: Path, computed: FeaturesOf) -> None
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.tsv", "w\ts\t2\ttwo tokens\n", "a.tsv:2: token_index is '2', expected from 0 to 1"),
-        ("a.tsv", "lead\n", "a.tsv:2: has 1 columns, expected 4"),
+        ("a.tsv", "w\ts\t2\ttwo tokens\n", "a.tsv:2: token_index is '2', .* from 0 to 1"),
+        ("a.tsv", "lead\n", "a.tsv:2: number of columns is 1, expected 4"),
         ("a.txt", "", "its name ends in .txt, expected .tsv, .csv or .jsonl"),
     ],
 )

@@ -63,7 +63,6 @@ async def test_a_sentence_on_which_the_model_fails_is_pointed_to_in_its_own_body
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "EOF"),
         (b"{", "EOF"),
         (b'{"sentences": [["a"]],}', "line 1 column 23"),
         (b'{"sentences": [["\xff"]]}', "unicode"),
@@ -81,6 +80,12 @@ def test_a_body_that_is_not_json_is_400(client: httpx.Client, content: bytes, sa
 
     assert members["detail"].startswith("The body is not JSON: ")
     assert said in members["detail"]
+
+
+def test_an_empty_body_is_named(client: httpx.Client) -> None:
+    members = problem(client.post("/embed", content=b"", headers=JSON), "malformed-body")
+
+    assert members["detail"] == "The body is empty, expected JSON."
 
 
 @pytest.mark.parametrize(

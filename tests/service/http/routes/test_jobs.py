@@ -132,7 +132,7 @@ BAD: list[tuple[dict[str, Any], int, str, str]] = [
         {"kind": "token", "examples": [{"tokens": ["a", "b"], "labels": ["x"]}]},
         422,
         "/examples/0/labels",
-        "has 1 labels for 2 tokens; expected one a token",
+        "number of labels is 1; expected one a token, 2",
     ),
     (
         {"kind": "token", "examples": [{"tokens": ["a"], "label": "x", "token": 1}]},
@@ -168,7 +168,7 @@ BAD: list[tuple[dict[str, Any], int, str, str]] = [
         {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x"}] * 3},
         422,
         "/examples",
-        "all 3 examples have the label 'x', expected two labels or more",
+        "every example has the label 'x', expected two labels or more",
     ),
     (
         {"kind": "sentence", "examples": [{"tokens": ["a"], "label": "x", "test": True}]},
