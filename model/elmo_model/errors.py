@@ -24,23 +24,16 @@ class ElmoError(ValueError):
         return (str(self),)
 
 
-def shown(value: object, limit: int = 80) -> str:
-    """Return a value as messages show it; `...` stands for what is beyond `limit` characters."""
-    text = value if isinstance(value, str) else repr(value)
-    cut = text if len(text) <= limit else f"{text[:limit]}..."
-    return repr(cut) if isinstance(value, str) else cut
-
-
 class OptionError(ElmoError):
     """Options that are wrong, or do not fit each other, the machine or the input."""
 
     exit_code = 2
 
 
-def shown(value: object) -> str:
-    """Return a user's value for a message: quoted, on one line, cut after 64 characters by `...`"""
+def shown(value: object, limit: int = SHOWN_CHARACTERS) -> str:
+    """Return a user's value for a message: quoted, on one line, cut after `limit` by `...`"""
     # Cut before it is quoted, because escaping a string of megabytes takes long.
-    text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
-    if len(text) <= SHOWN_CHARACTERS:
+    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    if len(text) <= limit:
         return text
-    return f"{text[:SHOWN_CHARACTERS]}...{text[-1]}"  # the last one closes the quote
+    return f"{text[:limit]}...{text[-1]}"  # the last one closes the quote
