@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from elmo_client.errors import refusal
-from elmo_model.errors import shown
 from elmo_serve import errors
 from elmo_serve.errors import (
     FieldError,
@@ -132,13 +131,6 @@ def test_what_json_can_carry_in_a_message_can_carry_out() -> None:
     error = InvalidRequest("\ud800", errors=[FieldError("/\udfff", "\ud800")])
 
     json.dumps(problem(error, "id"), ensure_ascii=False).encode("utf-8")
-
-
-def test_a_shown_value_is_short_and_on_one_line() -> None:
-    assert shown("a\nb") == r"'a\nb'"
-    assert shown("\ud800") == r"'\ud800'"
-    assert len(shown("\0" * 10**7)) < 80
-    assert len(shown(list(range(1000)))) < 80
 
 
 def test_the_errors_know_nothing_of_the_web_framework() -> None:
