@@ -36,4 +36,5 @@ def shown(value: object, limit: int = SHOWN_CHARACTERS) -> str:
     text = repr(value[: limit + 1] if isinstance(value, str) else value)
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}...{text[-1]}"  # the last one closes the quote
+    closing = "" if text[-1].isalnum() else text[-1]  # of a quote or a bracket
+    return f"{text[:limit]}...{closing}"

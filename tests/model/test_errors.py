@@ -8,6 +8,7 @@ def test_text_that_is_cut_has_a_mark_and_its_quotes() -> None:
     assert shown("abcd", 6) == "'abcd'"
     assert shown("abcde", 5) == "'abcd...'"
     assert shown([1, 2, 3], 4) == "[1, ...]"
+    assert shown(10**9, 4) == "1000..."
     assert shown(None) == "None"
 
 

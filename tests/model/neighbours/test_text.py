@@ -72,5 +72,5 @@ def test_a_long_sentence_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("a\n" + "b " * 1_001)
 
-    with pytest.raises(TextError, match="line 2: has 1,001 tokens and at most 1,000"):
+    with pytest.raises(TextError, match=":2: has 1,001 tokens and at most 1,000"):
         list(parts_of(path, 5_000).after([]))

@@ -189,8 +189,8 @@ def test_a_folder_that_is_no_index_is_left_alone(text: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"a b\nc \xff d\n", "line 2: is not UTF-8: invalid start byte"),
-        (b"a\n" * 3 + b"b " * 1_001 + b"\n", "line 4: has 1,001 tokens and at most 1,000"),
+        (b"a b\nc \xff d\n", ":2: is not UTF-8: invalid start byte"),
+        (b"a\n" * 3 + b"b " * 1_001 + b"\n", ":4: has 1,001 tokens and at most 1,000"),
         (b"\n \n", "has no token"),
         (b"", "has no token"),
     ],

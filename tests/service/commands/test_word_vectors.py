@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_looked_up_is_named_with_its_option(
 
     assert found.exit_code == 2
     (line,) = found.stderr.splitlines()
-    assert line.startswith(f"elmo: --word-vectors='{str(path)[:80]}")  # a longer value is cut
+    assert line.startswith(f"elmo: --word-vectors='{str(path)[:60]}")  # a longer value is cut
     assert line.endswith(f"' is not allowed: {cause}; allowed: the path of a file")
 
 

@@ -150,7 +150,7 @@ def test_blank_lines_are_named_unless_they_are_kept(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xff\n")
 
-    with pytest.raises(FileError, match=rf"^{tmp_path / 'x.txt'}, line 1: is not UTF-8"):
+    with pytest.raises(FileError, match=rf"^{tmp_path / 'x.txt'}:1: is not UTF-8"):
         list(Corpus(tmp_path).parts(10))
 
 

@@ -200,7 +200,9 @@ def test_what_is_not_json_is_400(client: httpx.Client, content: bytes) -> None:
     answer = client.put("/tasks/ner", content=content, headers=JSON)
 
     assert answer.status_code == 400
-    assert answer.json()["detail"].startswith("The body is not JSON: ")
+    assert answer.json()["detail"].startswith(
+        "The body is not JSON: " if content else "The body is empty, expected JSON."
+    )
 
 
 @pytest.mark.parametrize(
