@@ -15,6 +15,7 @@ from dataclasses import asdict
 from itertools import tee
 from typing import Any, Literal, Self, TypeVar, Unpack
 
+from elmo_client.errors import shown
 from elmo_client.job import AsyncJob
 from elmo_client.keywords import named_keywords
 from elmo_client.results import (
@@ -54,9 +55,10 @@ from elmo_client.transport.responses import (
     state_of,
     substitutes_of,
     task_of,
+    warning_of,
 )
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
-from elmo_client.transport.token_warning import Answer, WarnOnce
+from elmo_client.transport.token_warning import Answer, WarnOnce, warn
 
 Sentences = Iterable[Sequence[str]] | AsyncIterable[Sequence[str]]
 Texts = Iterable[str] | AsyncIterable[str]
@@ -253,7 +255,7 @@ class AsyncClient:
         path = path_of("/tasks", name) + query_of(self._session.model)
         weights = listed("weights", weights, "one number per layer")
         task = Task(name, tuple(weights), gamma, layer_norm, description)
-        body = json_bytes(asdict(task), f"task {name!r:.60}")
+        body = json_bytes(asdict(task), f"task {shown(name)}")
         return task_of(await self._json(Call("PUT", path, body)))
 
     async def delete_task(self, name: str) -> None:
@@ -294,7 +296,10 @@ class AsyncClient:
 
     async def _post(self, path: str, members: Mapping[str, Any]) -> dict[str, Any]:
         body = json_bytes(given({**members, "model": self._session.model}), "the request")
-        return await self._json(Call("POST", path, body))
+        response = await self._session.send(Call("POST", path, body))
+        found = json_of(response)
+        warn(warning_of(response, found.get("warnings")))
+        return found
 
     async def _json(self, call: Call) -> dict[str, Any]:
         return json_of(await self._session.send(call))

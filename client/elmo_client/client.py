@@ -34,7 +34,7 @@ from elmo_client.transport.requests import (
 )
 from elmo_client.transport.responses import models_of
 from elmo_client.transport.session import ClientOptions
-from elmo_client.transport.token_warning import Answer, WarnOnce
+from elmo_client.transport.token_warning import Answer, WarnOnce, keep_warnings, warn
 
 _Result = TypeVar("_Result")
 
@@ -212,4 +212,9 @@ class Client:
     ) -> _Result:
         # Iterators are read in this thread: they may ask the same client.
         read = [list(each) if isinstance(each, Iterator) else each for each in arguments]
-        return result(self._loop.start(partial(function, **options), *read))
+        warnings: list[str] = []
+        call = partial(keep_warnings, warnings, partial(function, **options))
+        found = result(self._loop.start(call, *read))
+        for each in warnings:
+            warn(each)
+        return found

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Never, Self
 
 from elmo_client.client import Client
-from elmo_client.errors import CannotSend
+from elmo_client.errors import CannotSend, shown
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
 from elmo_client.transport.requests import check_lines, check_sentence, check_text
@@ -102,8 +102,8 @@ class ElmoEmbedder(SentenceEmbedder):
         """
         if files or named_files or not str(url).startswith(("http://", "https://")):
             named: dict[str, object] = dict(named_files)
-            given = [f"{str(each)!r:.80}" for each in (url, *files) if each != ""]
-            given += [f"{name}={str(each)!r:.80}" for name, each in named.items()]
+            given = [f"{shown(str(each))}" for each in (url, *files) if each != ""]
+            given += [f"{name}={shown(str(each))}" for name, each in named.items()]
             found = ", ".join(given) or "no address"
             raise CannotSend(
                 f"{found}: expected the URL of a server, whose models are called by name, such as "
@@ -156,7 +156,7 @@ class ElmoEmbedder(SentenceEmbedder):
         if use_sentence_keys:
             check = key_check()
             for number, line in enumerate(lines, 1):
-                check(line, f"line {number}, {line!r:.60}, ")
+                check(line, f"line {number}, {shown(line)}, ")
         arrays = self._client.stream(map(str.split, lines), layers=output_format)
         temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
         try:

@@ -26,6 +26,17 @@ from typing import Any
 # Characters of a response that is not a problem document, such as the page of a proxy.
 _SHOWN_CHARACTERS = 200
 
+_QUOTED_CHARACTERS = 64
+
+
+def shown(value: object) -> str:
+    """Return a user's value for a message: quoted, on one line, cut after 64 characters."""
+    # Cut before it is quoted, because escaping a string of megabytes takes long.
+    text = repr(value[: _QUOTED_CHARACTERS + 1] if isinstance(value, str) else value)
+    if len(text) <= _QUOTED_CHARACTERS:
+        return text
+    return f"{text[:_QUOTED_CHARACTERS]}...{'' if text[-1].isalnum() else text[-1]}"
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from elmo_client.errors import CannotSend, FitFailed
+from elmo_client.errors import CannotSend, FitFailed, shown
 from elmo_client.event_loop_thread import blocking
 from elmo_client.keywords import named_keywords
 from elmo_client.results import Head, JobState
@@ -38,7 +38,7 @@ class AsyncJob:
         """
         if not callable(on_progress):
             expected = "a function of a number from 0 to 1; wait has no time limit"
-            raise CannotSend(f"on_progress is {on_progress!r:.60}; expected {expected}")
+            raise CannotSend(f"on_progress is {shown(on_progress)}; expected {expected}")
         pause = _FIRST_PAUSE_SECONDS
         while not (found := await self.state()).has_ended:
             on_progress(found.progress)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 
-from elmo_client.errors import CannotSend
+from elmo_client.errors import CannotSend, shown
 
 LayerName = Literal["all", "top", "average", "sum", "concat"]
 Layers = LayerName | int | Sequence[int]
@@ -85,7 +85,7 @@ class Selection:
         try:
             members["dtype"] = dtype if isinstance(dtype, str) else np.dtype(dtype).name
         except TypeError:
-            raise CannotSend(f'dtype is {dtype!r:.60}; expected "float32" or "float16"') from None
+            raise CannotSend(f'dtype is {shown(dtype)}; expected "float32" or "float16"') from None
         return cls(members, layer_count, members["pooling"], members["dtype"])
 
     def with_members(self, **members: Any) -> "Selection":
@@ -124,7 +124,7 @@ def listed(name: str, value: object, expected: str) -> list[Any]:
     whose place JSON would have null.
     """
     if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
-        raise CannotSend(f"{name} is {value!r:.60}; expected {expected}")
+        raise CannotSend(f"{name} is {shown(value)}; expected {expected}")
     # NumPy scalars become Python numbers, which JSON can hold.
     numbers = [each.item() if hasattr(each, "item") else each for each in value]
     for place, number in enumerate(numbers):

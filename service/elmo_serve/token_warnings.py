@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from elmo_model.errors import shown
@@ -55,11 +55,10 @@ class TokenWarnings:
         if len(joined) > most and max(map(len, tokens)) > most:
             self._add(sentence, _cut(tokens, limit))
 
-    def extend(self, others: TokenWarnings, first_sentence: int) -> None:
-        """Add the warnings of later sentences, which are counted from `first_sentence` on."""
+    def extend(self, others: TokenWarnings, numbers: Sequence[int]) -> None:
+        """Add the warnings of other sentences; `numbers[i]` is the number here of sentence i."""
         for other in others.listed[: MOST_LISTED - len(self.listed)]:
-            moved = TokenWarning(first_sentence + other.sentence, other.token, other.detail)
-            self.listed.append(moved)
+            self.listed.append(replace(other, sentence=numbers[other.sentence]))
         self.count += others.count
 
     def _add(self, sentence: int, found: Iterable[tuple[int, str]]) -> None:

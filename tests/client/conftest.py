@@ -12,8 +12,9 @@ from elmo_model.checkpoints import load
 from elmo_model.network.elmo import Elmo
 from tests.client.both_clients import CLIENTS
 from tests.conftest import KEY
+from tests.support.language_models import write_bundle
 from tests.support.scripted_server import ScriptedServer, scripted_server
-from tests.support.servers import SMALL, Running
+from tests.support.servers import SMALL, Running, running
 
 
 @pytest.fixture
@@ -39,6 +40,15 @@ def narrow_sdk(client_class: Any, narrow: Running) -> Iterator[Client]:
     """A client of the server with small limits and an API key."""
     with client_class(narrow.url, api_key=KEY, in_flight=2) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose model has a softmax."""
+    folder = tmp_path_factory.mktemp("scoring")
+    model = write_bundle(folder / "bilm_tf")
+    with running(folder, model=model, cache=folder / "cache") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,9 @@ from elmo_client import BadAnswer, CannotSend, RequestRefused, Substitute
 from elmo_client.transport.requests import substitutes_body
 from elmo_client.transport.responses import substitutes_of
 from tests.client.both_clients import CLIENTS
-from tests.support.language_models import write_bundle
-from tests.support.servers import Running, running
+from tests.support.servers import Running
 
 SENTENCES = [["the", "of"], [], ["not", "unheard-of", "the"]]
-
-
-@pytest.fixture(scope="module")
-def scoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("scoring")
-    model = write_bundle(folder / "bilm_tf")
-    with running(folder, model=model, cache=folder / "cache") as started:
-        yield started
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)

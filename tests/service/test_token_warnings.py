@@ -49,7 +49,7 @@ def test_a_warning_names_the_token(token: str, detail: str) -> None:
 
 def test_some_are_listed_and_all_are_counted() -> None:
     first, second = warned(["a b"] * 15), warned(["a b"] * 15)
-    first.extend(second, 3)
+    first.extend(second, range(3, 6))
 
     assert first.count == 30
     assert len(first.listed) == MOST_LISTED

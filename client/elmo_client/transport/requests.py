@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 
-from elmo_client.errors import CannotSend
+from elmo_client.errors import CannotSend, shown
 from elmo_client.selection import given, listed, mix_of
 
 Side = str | Sequence[str] | tuple[str | Sequence[str], int | None]
@@ -52,7 +52,7 @@ def check_several(items: object, name: str, expected: str) -> None:
     is_table = isinstance(items, Mapping) or hasattr(items, "columns")
     several = isinstance(items, Iterable | AsyncIterable) and not isinstance(items, str | bytes)
     if is_table or not several:
-        found = f"a {type(items).__name__}" if is_table else f"{items!r:.60}"
+        found = f"a {type(items).__name__}" if is_table else f"{shown(items)}"
         raise CannotSend(f"{name} is {found}; expected {expected}")
 
 
@@ -70,13 +70,13 @@ def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
     """
     name = "sentence" if number is None else f"sentence {number}"
     if isinstance(sentence, str | bytes):
-        raise CannotSend(f"{name} is the string {sentence!r:.60}; expected its tokens: {_SPLIT}")
+        raise CannotSend(f"{name} is the string {shown(sentence)}; expected its tokens: {_SPLIT}")
     # An iterator, which has no length, would be empty after this check.
     if not isinstance(sentence, Iterable) or not isinstance(sentence, Sized):
-        raise CannotSend(f"{name} is {sentence!r:.60}, not a list of tokens")
+        raise CannotSend(f"{name} is {shown(sentence)}, not a list of tokens")
     for place, token in enumerate(sentence):
         if not isinstance(token, str):
-            raise CannotSend(f"token {place} of {name} is {token!r:.60}, not a string")
+            raise CannotSend(f"token {place} of {name} is {shown(token)}, not a string")
 
 
 def check_text(text: object, number: int | None = None) -> str:
@@ -88,7 +88,7 @@ def check_text(text: object, number: int | None = None) -> str:
         return text
     name = "text" if number is None else f"text {number}"
     hint = "; for tokens, use embed" if isinstance(text, list | tuple) else ""
-    raise CannotSend(f"{name} is {text!r:.60}; expected a string{hint}")
+    raise CannotSend(f"{name} is {shown(text)}; expected a string{hint}")
 
 
 def check_texts(texts: object) -> None:
@@ -112,7 +112,7 @@ def path_of(
     Raises CannotSend for no string, and for a name whose path would be that of another route.
     """
     if not isinstance(name, str) or not name or "/" in name:
-        raise CannotSend(f"{called} is {name!r:.60}; expected {rule}")
+        raise CannotSend(f"{called} is {shown(name)}; expected {rule}")
     return f"{route}/{quote(name, safe='')}"
 
 
@@ -121,7 +121,7 @@ def checked_records(records: Iterable[tuple[str, str]]) -> Iterator[tuple[str, s
     check_several(records, "records", "pairs of an id and a sequence")
     for number, record in enumerate(records):
         if isinstance(record, str) or len(record) != 2:
-            raise CannotSend(f"record {number} is {record!r:.60}; expected an id and a sequence")
+            raise CannotSend(f"record {number} is {shown(record)}; expected an id and a sequence")
         yield record
 
 
@@ -135,7 +135,7 @@ def similarity_body(
 
 def _pair(number: int, pair: object) -> list[dict[str, Any]]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise CannotSend(f"pair {number} is {pair!r:.60}; expected two texts or lists of tokens")
+        raise CannotSend(f"pair {number} is {shown(pair)}; expected two texts or lists of tokens")
     return [_side(number, side) for side in pair]
 
 
@@ -197,7 +197,7 @@ def fit_body(
     rows = []
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
-            raise CannotSend(f"example {number} is {example!r:.60}; expected a mapping")
+            raise CannotSend(f"example {number} is {shown(example)}; expected a mapping")
         rows.append(json_bytes(_with_text_labels(example), f"example {number}"))
     head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
         : -len(b"]}")

@@ -89,7 +89,8 @@ def vectors_of(response: httpx.Response, request: EmbedRequest, revision: str) -
     a body that is not the safetensors of this request.
     """
     arrays, metadata = _read(response, request, revision)
-    return Answer(arrays, _warning(response, request, metadata))
+    hint = "; for text, use embed_text"
+    return Answer(arrays, warning_of(response, _listed(metadata), request, hint))
 
 
 @_lacking("tokens or offsets")
@@ -103,16 +104,16 @@ def texts_of(
         EmbeddedText(text, tuple(own), _offsets(places), array)
         for text, own, places, array in zip(request.texts, tokens, offsets, arrays, strict=True)
     ]
-    return Answer(texts, _warning(response, request, metadata))
+    return Answer(texts, warning_of(response, _listed(metadata), request))
 
 
 @_lacking("tokens")
-def tokens_of(found: Mapping[str, Any], texts: Sequence[str]) -> list[TokenizedText]:
+def tokens_of(response: httpx.Response, request: EmbedRequest) -> Answer[TokenizedText]:
     """Return the tokens of texts from the response of POST /tokenize. Raises BadAnswer."""
-    return [
-        TokenizedText(text, tuple(tokens), _offsets(offsets))
-        for text, tokens, offsets in zip(texts, found["tokens"], found["offsets"], strict=True)
-    ]
+    found = json_of(response)
+    lists = zip(request.texts, found["tokens"], found["offsets"], strict=True)
+    texts = [TokenizedText(text, tuple(tokens), _offsets(places)) for text, tokens, places in lists]
+    return Answer(texts, warning_of(response, found.get("warnings"), request))
 
 
 @_lacking("cosines")
@@ -139,10 +140,11 @@ def neighbours_of(found: Mapping[str, Any]) -> Neighbours:
 
 
 @_lacking("scores")
-def scores_of(found: Mapping[str, Any], request: EmbedRequest) -> list[Scores]:
+def scores_of(response: httpx.Response, request: EmbedRequest) -> Answer[Scores]:
     """Return the scores of the sentences of a request. Raises BadAnswer for another response."""
+    found = json_of(response)
     tokens = found["tokens"] if request.texts else orjson.loads(request.body)["sentences"]
-    return [
+    scores = [
         Scores(
             tuple(own),
             np.array(each["forward"], np.float32),
@@ -153,6 +155,7 @@ def scores_of(found: Mapping[str, Any], request: EmbedRequest) -> list[Scores]:
         )
         for own, each in zip(tokens, found["scores"], strict=True)
     ]
+    return Answer(scores, warning_of(response, found.get("warnings"), request))
 
 
 @_lacking("substitutes")
@@ -216,17 +219,32 @@ def _tensors(body: bytes) -> tuple[dict[str, Vectors], dict[str, str]]:
 
 
 @_lacking("warnings")
-def _warning(response: httpx.Response, request: EmbedRequest, metadata: Mapping[str, str]) -> str:
-    """Return the server's first warning about a token, with its sentence; empty for none."""
-    if "warnings" not in metadata:
+def warning_of(
+    response: httpx.Response,
+    warnings: Sequence[Mapping[str, str]] | None,
+    request: EmbedRequest | None = None,
+    hint: str = "",
+) -> str:
+    """Return the first warning about a token and its place; empty for none.
+
+    `request` is one of several of a call, whose sentences are counted over all of them. `hint` is
+    for white space in a token.
+    """
+    if not warnings:
         return ""
-    first, *_ = orjson.loads(metadata["warnings"])
-    _, _, number, *_ = first["pointer"].split("/")
-    place = f"{'text' if request.texts else 'sentence'} {request.first + int(number)}"
-    hint = "; for text, use embed_text" if "white space" in first["detail"] else ""
+    place = warnings[0]["pointer"]
+    if request is not None:
+        _, _, number, *_ = place.split("/")
+        place = f"{'text' if request.texts else 'sentence'} {request.first + int(number)}"
     more = int(response.headers["x-warnings"]) - 1
     others = f" (and {more:,} more in this request)" if more else ""
-    return f"{place}: {first['detail']}{hint}{others}"
+    detail = warnings[0]["detail"]
+    return f"{place}: {detail}{hint if 'white space' in detail else ''}{others}"
+
+
+def _listed(metadata: Mapping[str, str]) -> list[dict[str, str]]:
+    listed: list[dict[str, str]] = orjson.loads(metadata.get("warnings", "[]"))
+    return listed
 
 
 def _address(response: httpx.Response) -> str:

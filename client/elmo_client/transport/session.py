@@ -20,13 +20,13 @@ from elmo_client.errors import (
     TooLarge,
     Unreachable,
     refusal,
+    shown,
 )
 from elmo_client.results import EmbeddedText, Scores, TokenizedText, Vectors
 from elmo_client.transport.request_batches import EmbedRequest
 from elmo_client.transport.responses import (
     MEDIA_TYPE,
     info_of,
-    json_of,
     scores_of,
     texts_of,
     tokens_of,
@@ -169,12 +169,12 @@ class Session:
     async def tokenize(self, request: EmbedRequest, _revision: str) -> Answer[TokenizedText]:
         """Return the tokens of the texts of a request; every revision splits them alike."""
         response = await self.send(Call("POST", "/tokenize", request.body), request.first)
-        return Answer(tokens_of(json_of(response), request.texts))
+        return tokens_of(response, request)
 
     async def score(self, request: EmbedRequest, _revision: str) -> Answer[Scores]:
         """Return the scores of the sentences or texts of a request."""
         response = await self.send(Call("POST", "/score", request.body), request.first)
-        return Answer(await asyncio.to_thread(lambda: scores_of(json_of(response), request)))
+        return await asyncio.to_thread(scores_of, response, request)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -244,11 +244,11 @@ def _checked(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise CannotSend(f"{url!r:.80} is not a URL: {error}") from error
+        raise CannotSend(f"{shown(url)} is not a URL: {error}") from error
     is_address = parsed.scheme in ("http", "https") and (parsed.port or 0) < 65_536
     if not is_address or not parsed.host or parsed.query:
         raise CannotSend(
-            f"{url!r:.80} is not the URL of a server; expected one such as http://localhost:8000 "
+            f"{shown(url)} is not the URL of a server; expected one such as http://localhost:8000 "
             "(the name of a model goes to `model`)"
         )
     return parsed

@@ -2,10 +2,15 @@
 
 import sys
 import warnings
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 _Result = TypeVar("_Result")
+
+_kept: ContextVar[list[str] | None] = ContextVar("_kept", default=None)
+"""The warnings of a coroutine that runs for another thread, which shows them."""
 
 
 class TokenWarning(UserWarning):
@@ -27,11 +32,27 @@ class WarnOnce:
     is_done: bool = False
 
     def results(self, answer: Answer[_Result]) -> list[_Result]:
-        """Return the results of an answer, and warn at the line of the user's call."""
+        """Return the results of an answer, and warn of its first token."""
         if answer.warning and not self.is_done:
             self.is_done = True
-            warnings.warn(answer.warning, TokenWarning, stacklevel=_level())
+            warn(answer.warning)
         return answer.results
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the user's call; do nothing for an empty text."""
+    if (kept := _kept.get()) is not None:
+        kept.append(text)
+    elif text:
+        warnings.warn(text, TokenWarning, stacklevel=_level())
+
+
+async def keep_warnings(
+    kept: list[str], function: Callable[..., Awaitable[_Result]], *arguments: Any
+) -> _Result:
+    """Run a coroutine, and append its warnings to `kept` for the thread that waits for it."""
+    _kept.set(kept)
+    return await function(*arguments)
 
 
 def _level() -> int:

@@ -151,7 +151,7 @@ def _dimension(content: int | bytes) -> int:
         raise ValueError("a dimension is no message")
     size = dict(_fields(content)).get(1, 0)
     if not isinstance(size, int) or size >= 1 << 40:
-        raise ValueError(f"a dimension is {shown(size, 40)}")
+        raise ValueError(f"a dimension is {shown(size)}")
     return size
 
 

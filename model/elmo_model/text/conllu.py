@@ -33,7 +33,7 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
             word = text.split("\t")
             if len(word) < columns or not word[FORM]:
                 raise ConlluError(
-                    f"line {number} is {shown(text, 60)}, {len(word)} of {columns} columns, "
+                    f"line {number} is {shown(text)}, {len(word)} of {columns} columns, "
                     f"expected an id, a TAB and a form"
                 )
             is_inside = True

@@ -25,7 +25,7 @@ def read(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         elif text := "".join(line.split()):
             if header is None:
                 raise FastaError(
-                    f"line {number} is {shown(line.strip(), 60)}, expected a header, as in >P12345"
+                    f"line {number} is {shown(line.strip())}, expected a header, as in >P12345"
                 )
             parts.append(text)
     if header is not None:

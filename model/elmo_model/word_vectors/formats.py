@@ -179,9 +179,7 @@ def read_word2vec(source: Source) -> Words:
     line = source.until(b"\n", _HEADER_BYTES, "the first line")
     header = HEADER.fullmatch(line)
     if header is None:
-        raise WordVectorsError(
-            f"{source.path}:1: found {shown(line, 40)}, expected count and width"
-        )
+        raise WordVectorsError(f"{source.path}:1: found {shown(line)}, expected count and width")
     count, width = int(header[1]), int(header[2])
     check_width(f"{source.path}:1", width)
     for number in range(1, count + 1):
@@ -258,7 +256,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def _shown(field: bytes) -> str:
-    return shown(field.decode("utf-8", "replace"), 40)
+    return shown(field.decode("utf-8", "replace"))
 
 
 def _checked(tensors: Mapping[str, NDArray[Any]], path: Path) -> tuple[list[bytes], NDArray[Any]]:

@@ -161,7 +161,7 @@ def _refuse_missing(labels: list[Any]) -> None:
     for number, label in enumerate(labels):
         for each in label if _is_list(label) else [label]:
             if str(each) in _MISSING and not isinstance(each, str):
-                raise FitError(f"label {number} is {shown(label, 60)}, expected no None and no NaN")
+                raise FitError(f"label {number} is {shown(label)}, expected no None and no NaN")
 
 
 def _by_text(labels: Any) -> dict[str, Any]:

@@ -94,8 +94,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
         if is_used and not (is_name or isinstance(self.layers, Integral)):
             raise ValueError(
-                f"layers is {shown(self.layers, 60)}, expected top, average, sum, concat or a "
-                "number"
+                f"layers is {shown(self.layers)}, expected top, average, sum, concat or a number"
             )
         # The default of `layers` gives way to a task or a mix.
         layers = self.layers if is_used or self.layers != "average" else None

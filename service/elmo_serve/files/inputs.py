@@ -102,7 +102,7 @@ class Rules:
             try:
                 found = Sentence(self._text(header), list(self._letters(sequence)))
             except FileError as error:
-                raise FileError(f"record {number}, {shown(header, 60)}, {error}") from error
+                raise FileError(f"record {number}, {shown(header)}, {error}") from error
             yield found
 
     def _text(self, header: str) -> str:

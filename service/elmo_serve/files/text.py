@@ -213,7 +213,7 @@ def surveyed(texts: Iterable[Text], check: Check, skipped: Container[int] = froz
             try:
                 check(sentence)
             except FileError as error:
-                place = f"{text.name}: {text.form.unit} {number}, {shown(sentence.text, 60)},"
+                place = f"{text.name}: {text.form.unit} {number}, {shown(sentence.text)},"
                 raise FileError(f"{place} {error}") from error
             sentences += 1
             tokens += len(sentence.tokens)

@@ -107,7 +107,7 @@ class Transfer:
             raise DownloadError(f"{self.url}: the server answered {status}, expected 200")
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding != "identity":
-            raise DownloadError(f"{self.url}: came as {shown(encoding, 40)}, expected it as it is")
+            raise DownloadError(f"{self.url}: came as {shown(encoding)}, expected it as it is")
 
     def _span(self, response: httpx.Response, have: int) -> tuple[int, int | None]:
         """Return the first byte that the response holds, and the size of the whole file."""

@@ -15,17 +15,39 @@ from tests.support.servers import Running
 
 ODD = [["fine"], ["a b c"], ["d e", "f g"]]
 LONG = "x" * 60
-PHRASE = (
-    "sentence 1: 'a b c' has white space inside and is one token; for text, use embed_text "
-    "(and 2 more in this request)"
-)
+LONG_TEXT = f"token 0, '{LONG}' has 60 bytes of UTF-8; the model reads the first 48"
+SPACED = "'a b c' has white space inside and is one token"
+PHRASE = f"sentence 1: {SPACED}; for text, use embed_text (and 2 more in this request)"
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "embed": (lambda client: client.embed(ODD, layers="top"), PHRASE),
     "stream": (lambda client: list(client.stream(ODD)), PHRASE),
     "embed_text": (
         lambda client: client.embed_text(["a", LONG]),
-        f"text 1: token 0, '{LONG}' has 60 bytes of UTF-8; the model reads the first 48",
+        f"text 1: {LONG_TEXT}",
+    ),
+    "tokenize": (lambda client: client.tokenize(["a", LONG]), f"text 1: {LONG_TEXT}"),
+    "similarity": (
+        lambda client: client.similarity([(["a"], (["b", "a b c"], 0)), ("a", LONG)]),
+        f"/pairs/0/1/tokens/1: {SPACED} (and 1 more in this request)",
+    ),
+    "similarity of texts": (
+        lambda client: client.similarity([(["a"], ["b"]), ("a", LONG)]),
+        f"/pairs/1/1: {LONG_TEXT}",
+    ),
+    "neighbours": (
+        lambda client: client.neighbours(["a", "a b c"], 0),
+        f"/tokens/1: {SPACED}",
+    ),
+}
+SCORING: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "score": (
+        lambda client: client.score(ODD),
+        f"sentence 1: {SPACED} (and 2 more in this request)",
+    ),
+    "substitutes": (
+        lambda client: client.substitutes(["the", "a b c"], [0]),
+        f"/sentences/0/1: {SPACED}",
     ),
 }
 
@@ -45,6 +67,14 @@ def test_a_client_warns_at_the_line_that_calls_it(server: Running, name: str) ->
     call, message = CALLS[name]
 
     with Client(server.url) as client:
+        assert warned(lambda: call(client)) == (message, __file__)
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_the_language_model_warns_likewise(scoring: Running, name: str) -> None:
+    call, message = SCORING[name]
+
+    with Client(scoring.url) as client:
         assert warned(lambda: call(client)) == (message, __file__)
 
 

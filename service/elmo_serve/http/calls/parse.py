@@ -107,10 +107,10 @@ def parse(
     items = found.items
     _check_lengths(found, limits)
     warnings = TokenWarnings()
-    if isinstance(request, SentencesRequest) and found.member == "sentences":
-        limit = limits.token_limit(request.model)
-        for index, sentence in enumerate(request.sentences):
-            warnings.check(index, sentence, limit)
+    limit = limits.token_limit(getattr(request, "model", None))
+    for index, item in enumerate(items):
+        if not isinstance(item, str):
+            warnings.check(index, item, limit)
     return Parsed(
         request.model_copy(update={found.member: ()}),
         [item if isinstance(item, str) else orjson.dumps(item) for item in items],

@@ -64,7 +64,7 @@ async def tokenize(
     )
     texts = [item for item in body.sentences if isinstance(item, str)]
     found = await _split(server, task, texts, lambda index: body.pointer(places[index]))
-    return _merged(found, lists, body) if lists else found
+    return _merged(found, lists, body, places) if lists else found
 
 
 async def _split(
@@ -88,29 +88,35 @@ async def _split(
 
 
 def _merged(
-    found: TokenizedTexts, lists: Iterable[bytes], body: Parsed[RequestT]
+    found: TokenizedTexts, lists: Iterable[bytes], body: Parsed[RequestT], places: Sequence[int]
 ) -> TokenizedTexts:
-    """Put the lists of tokens of a body between its split texts, which have no offsets then."""
+    """Put the lists of tokens of a body between its split texts, which have no offsets then.
+
+    `places[i]` is the number of text i in the body.
+    """
     split, given = iter(zip(found.sentences, found.lengths, strict=True)), iter(lists)
     both = [
         next(split) if isinstance(item, str) else (next(given), length)
         for item, length in zip(body.sentences, body.lengths, strict=True)
     ]
     sentences, lengths = [sentence for sentence, _ in both], [length for _, length in both]
-    return TokenizedTexts(sentences, lengths, [], found.warnings)
+    warnings = TokenWarnings()
+    warnings.extend(body.warnings, range(len(both)))
+    warnings.extend(found.warnings, places)
+    return TokenizedTexts(sentences, lengths, [], warnings)
 
 
 def listed_warnings(body: Parsed[RequestT], warnings: TokenWarnings) -> list[FieldError]:
     """Return the warnings that a response lists, each with a pointer into the body."""
-    if body.member == "text":
-        return [
-            FieldError(body.pointer(each.sentence), f"token {each.token}, {each.detail}")
-            for each in warnings.listed
-        ]
-    return [
-        FieldError(f"{body.pointer(each.sentence)}/{each.token}", each.detail)
-        for each in warnings.listed
-    ]
+    found = []
+    for each in warnings.listed:
+        place = body.pointer(each.sentence)
+        if isinstance(body.sentences[each.sentence], str):
+            found.append(FieldError(place, f"token {each.token}, {each.detail}"))
+        else:
+            tokens = "/tokens" if body.member == "pairs" else ""
+            found.append(FieldError(f"{place}{tokens}/{each.token}", each.detail))
+    return found
 
 
 def check_each_has_tokens(body: Parsed[RequestT], texts: TokenizedTexts) -> None:

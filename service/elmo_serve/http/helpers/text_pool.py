@@ -65,7 +65,8 @@ class TokenizedTexts:
 
     def extend(self, others: TokenizedTexts) -> None:
         """Append later texts."""
-        self.warnings.extend(others.warnings, len(self.sentences))
+        first = len(self.sentences)
+        self.warnings.extend(others.warnings, range(first, first + len(others.sentences)))
         self.sentences.extend(others.sentences)
         self.lengths.extend(others.lengths)
         self.offsets.extend(others.offsets)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from elmo_model.neighbours.centre import cosines
 from elmo_serve.http.calls.call import VECTORS_FACTOR, EmbeddingCall
-from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token
+from elmo_serve.http.calls.tokenize import check_each_has_tokens, check_token, listed_warnings
 from elmo_serve.http.errors.problem_details import EMBED_ERRORS, documented
 from elmo_serve.http.routes.embed_document import json_request
 from elmo_serve.http.schemas.clients import SimilarityRequest, SimilarityResponse
@@ -49,11 +49,13 @@ async def similarity(request: Request) -> Response:
         found = await call.in_thread(
             _cosines, embedded, body.tokens, centre, (layers, model.info.dimension)
         )
-        members = {
+        members: dict[str, Any] = {
             "model": model.name,
             "cosine": found,
             "usage": {"sentences": len(texts.lengths), "tokens": sum(texts.lengths)},
         }
+        if texts.warnings.count:
+            members["warnings"] = listed_warnings(body, texts.warnings)
         return call.response([orjson.dumps(members)], texts)
 
 

@@ -18,7 +18,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from elmo_serve.http.schemas.embed import Usage
-from elmo_serve.http.schemas.text import Text, Tokenizer, Tokens, Vector
+from elmo_serve.http.schemas.text import (
+    WARNINGS_TEXT,
+    Text,
+    Tokenizer,
+    Tokens,
+    TokenWarning,
+    Vector,
+)
 from elmo_serve.tasks.schema import (
     ALLOWED,
     LIST,
@@ -290,3 +297,4 @@ class SimilarityResponse(BaseModel):
         "It is 0 where a vector is zero."
     )
     usage: Usage
+    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)

@@ -6,7 +6,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from elmo_model.neighbours.index import MAX_NEIGHBOURS
 from elmo_serve.http.schemas.embed import AT_MOST_ONE, LayerNumber, Usage
-from elmo_serve.http.schemas.text import TOKENIZER_TEXT, Int64, Text, Tokenizer, Tokens
+from elmo_serve.http.schemas.text import (
+    TOKENIZER_TEXT,
+    WARNINGS_TEXT,
+    Int64,
+    Text,
+    Tokenizer,
+    Tokens,
+    TokenWarning,
+)
 from elmo_serve.tasks.schema import (
     NAME,
     NUMBER,
@@ -137,3 +145,4 @@ class NeighboursResponse(BaseModel):
     )
     index: IndexedText
     usage: Usage
+    warnings: list[TokenWarning] = optional((), WARNINGS_TEXT)
