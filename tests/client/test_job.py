@@ -78,16 +78,16 @@ def test_a_body_has_the_options_and_arrays_are_lists() -> None:
     assert body == b'{"kind":"token","examples":[{"token":2}]}'
 
 
-def test_labels_that_are_whole_numbers_are_text() -> None:
+def test_labels_are_lists_or_arrays_of_text_or_whole_numbers() -> None:
     examples: list[dict[str, Any]] = [
         {"label": np.int64(1)},
         {"labels": np.array([0, 1])},
-        {"labels": ["x", 2]},
+        {"labels": np.array(["x", "y"])},
     ]
 
     body = json.loads(fit_body(examples, kind="token"))
 
-    assert body["examples"] == [{"label": "1"}, {"labels": ["0", "1"]}, {"labels": ["x", "2"]}]
+    assert body["examples"] == [{"label": 1}, {"labels": [0, 1]}, {"labels": ["x", "y"]}]
 
 
 def test_wait_takes_a_function_and_no_limit() -> None:

@@ -4,7 +4,6 @@ A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Sized
-from numbers import Integral
 from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
@@ -39,9 +38,16 @@ class FitOptions(TypedDict, total=False):
 def json_bytes(value: object, name: str) -> bytes:
     """Return a value as JSON. Raises CannotSend, with its name, for what is no JSON."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        return orjson.dumps(value, _listed, orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
         raise CannotSend(f"{name} cannot be written as JSON: {error}") from error
+
+
+def _listed(value: object) -> object:
+    """Return an array of strings as a list; orjson writes arrays of numbers itself."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError
 
 
 def check_several(items: object, name: str, expected: str) -> None:
@@ -52,7 +58,7 @@ def check_several(items: object, name: str, expected: str) -> None:
     is_table = isinstance(items, Mapping) or hasattr(items, "columns")
     several = isinstance(items, Iterable | AsyncIterable) and not isinstance(items, str | bytes)
     if is_table or not several:
-        found = f"a {type(items).__name__}" if is_table else f"{shown(items)}"
+        found = f"a {type(items).__name__}" if is_table else shown(items)
         raise CannotSend(f"{name} is {found}; expected {expected}")
 
 
@@ -191,24 +197,15 @@ def fit_body(
 ) -> bytes:
     """Return the JSON of a fit: the options that are given, and the examples.
 
-    Labels that are whole numbers are sent as text. Raises CannotSend for what is no JSON.
+    Raises CannotSend for what is no JSON.
     """
     check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
     rows = []
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {shown(example)}; expected a mapping")
-        rows.append(json_bytes(_with_text_labels(example), f"example {number}"))
+        rows.append(json_bytes(dict(example), f"example {number}"))
     head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
         : -len(b"]}")
     ]
     return head + b",".join(rows) + b"]}"
-
-
-def _with_text_labels(example: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(example)
-    if isinstance(found.get("label"), Integral):
-        found["label"] = str(found["label"])
-    if isinstance(labels := found.get("labels"), list | tuple | np.ndarray):
-        found["labels"] = [str(each) if isinstance(each, Integral) else each for each in labels]
-    return found

@@ -256,14 +256,22 @@ def _check_source(options: Options) -> None:
         fail(f"--tokenizer splits plain text, not {form}", code=2)
 
 
+def _without_format(source: Path) -> list[str]:
+    """Return a file, or the files of a folder that their names do not tell from plain text."""
+    if not source.is_dir():
+        return [str(source)]
+    return [str(source / name) for name in Corpus(source).files if input_format(name) == "plain"]
+
+
 def _check_proteins(options: Options) -> None:
     name = options.output_format
     if not options.is_fasta:
         if name in LAYOUTS:
             fail(f"{name} is a layout of FASTA, not of {options.input_format}", code=2)
-        if options.input_format is None and begins_as_fasta(options.input):
+        names = () if options.input_format else _without_format(Path(options.input))
+        if (fasta := next(filter(begins_as_fasta, names), None)) is not None:
             wanted = "name --input-format fasta, or plain for text"
-            fail(f"{options.input} begins with '>', as FASTA does: {wanted}", code=2)
+            fail(f"{fasta} begins with '>', as FASTA does: {wanted}", code=2)
         refuse_given("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
         return
     if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):

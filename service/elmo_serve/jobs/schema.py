@@ -2,7 +2,16 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, Strict
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    Strict,
+)
 
 from elmo_serve.tasks.schema import a_number, a_whole_number, optional
 
@@ -21,8 +30,16 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "seeds": 3,
 }
 
+
+def _label(value: JsonValue) -> JsonValue:
+    """Return a whole number, as classes often are, as text."""
+    return str(value) if type(value) is int else value
+
+
 Tokens = Annotated[list[str], FailFast()]
-Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARACTERS)]
+Label = Annotated[
+    str, Field(min_length=1, max_length=MAX_LABEL_CHARACTERS), BeforeValidator(_label)
+]
 Labels = Annotated[list[Label], FailFast()]
 TokenNumber = Annotated[int, Field(ge=0), BeforeValidator(a_whole_number)]
 Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS), BeforeValidator(a_whole_number)]
@@ -57,8 +74,10 @@ class FitExample(FitSide):
     """
 
     token: TokenNumber = optional(None, "For `token`: the token that `label` belongs to, from 0.")
-    labels: Labels = optional(None, "For `token`: one label a token.")
-    label: Label = optional(None, "The label of the token, the sentence or the pair.")
+    labels: Labels = optional(None, "For `token`: one label a token, each as `label`.")
+    label: Label = optional(
+        None, "The label of the token, the sentence or the pair; an integer is read as its text."
+    )
     pair: Pair = optional(None, "For `pair`: the two sides.")
     test: Annotated[bool, Strict()] = optional(
         False, "Score the fit on this example and do not learn from it. Default: false."

@@ -220,9 +220,13 @@ def test_fasta_under_another_name_is_refused_with_the_option_that_reads_it(
     packed.write_bytes(gzip.compress(text.read_bytes()))
     expected = "begins with '>', as FASTA does: name --input-format fasta, or plain for text"
 
-    for source in (text, packed):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("A line .\n")
+    (folder / "b.txt").write_text(">P1\nMKV\n")
+    for source, fasta in ((text, text), (packed, packed), (folder, folder / "b.txt")):
         for flags in ([], ["--top"]):
-            assert refused(source, output, *flags, code=2) == f"elmo: {source} {expected}"
+            assert refused(source, output, *flags, code=2) == f"elmo: {fasta} {expected}"
     with text.open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         assert begins_as_fasta("-")

@@ -70,6 +70,16 @@ def test_sides_of_pairs_are_means_or_tokens() -> None:
     assert [found.row_of(found.row_offsets, p) for p in found.train.places[1]] == [2, 3]
 
 
+def test_a_whole_number_is_a_label_as_text() -> None:
+    examples = [{"tokens": ["a"], "label": 1}, {"tokens": ["b"], "label": "0"}]
+
+    found = read({"kind": "sentence", "examples": examples})
+
+    assert found.train.labels == ("1", "0")
+    with pytest.raises(InvalidRequest, match="must be a string"):
+        read({"kind": "sentence", "examples": [{"tokens": ["a"], "label": True}]})
+
+
 def test_limits_are_named() -> None:
     short = [{"tokens": ["a"], "label": str(number)} for number in range(3)]
     sent = {"kind": "sentence", "examples": short}

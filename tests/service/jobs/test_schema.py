@@ -48,7 +48,7 @@ def test_an_option_out_of_its_bounds_is_named(option: str, value: Any) -> None:
         {"tokens": "a b", "label": "x"},
         {"tokens": ["a"], "label": ""},
         {"tokens": ["a"], "label": "x" * (MAX_LABEL_CHARACTERS + 1)},
-        {"tokens": ["a"], "labels": ["x", 1]},
+        {"tokens": ["a"], "labels": ["x", 1.5]},
         {"tokens": ["a"], "token": -1, "label": "x"},
         {"tokens": ["a"], "label": "x", "test": 1},
         {"tokens": ["a"], "label": "x", "weight": 2},
