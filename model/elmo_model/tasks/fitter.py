@@ -90,7 +90,7 @@ EVALUATED_ROWS = 4096
 """Examples that are scored at once: bounds memory, does not change the result."""
 
 
-_Count = Annotated[int, Field(strict=True, ge=1), rule("1 or more")]
+_Count = Annotated[int, Field(strict=True, ge=1), rule("an integer of 1 or more")]
 
 
 class FitOptionsError(OptionError, FitError):

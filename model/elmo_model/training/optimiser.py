@@ -119,8 +119,8 @@ class WeightAverage(Generic[_Model]):
     def update(self, step: int, *, last: bool = False) -> None:
         """Take the weights after `step` steps into the average, where an update is due.
 
-        The last step of a run is always in it. A run that is stopped waits for the next interval,
-        so that it goes on with the average of an unbroken run.
+        The last step of a run is always in it. A run that is stopped and resumed has the average
+        of a run without a stop: what came after the last interval is taken at the next one.
         """
         interval = _INTERVAL if step >= _INTERVAL else 1
         if not self._decay or (step % interval and not last):

@@ -127,7 +127,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _refuse_missing(labels)
         tokens = self._tokens(sentences)
         if len(tokens) != len(labels):
-            raise ValueError(f"there are {len(tokens)} sentences and {len(labels)} labels")
+            raise ValueError(f"found {len(labels)} labels for {len(tokens)} sentences")
         if labels and _is_list(labels[0]):
             return Examples.of_tokens(
                 (each, [str(label) for label in own])

@@ -120,7 +120,7 @@ def test_the_strongest_penalty_keeps_the_average() -> None:
     [
         ({"validation": 0.0}, "validation is 0.0, expected above 0 and below 1"),
         ({"validation": nan}, "validation is nan"),
-        ({"seeds": 0}, "seeds is 0, expected 1 or more"),
+        ({"seeds": 0}, "seeds is 0, expected an integer of 1 or more"),
         ({"rounds": 0}, "rounds is 0"),
         ({"patience": 0}, "patience is 0"),
         ({"batch": 0}, "batch is 0"),

@@ -129,7 +129,7 @@ def test_a_seed_is_drawn_as_in_scikit_learn() -> None:
 def test_wrong_input_is_refused() -> None:
     with pytest.raises(NotFittedError):
         TaskFitter().predict([["a"]])
-    with pytest.raises(ValueError, match="there are 40 sentences and 1 labels"):
+    with pytest.raises(ValueError, match="found 1 labels for 40 sentences"):
         clone(FITTER).fit(SENTENCES, ["x"])
     with pytest.raises(FitError, match="every example has the label 'x'"):
         clone(FITTER).fit(SENTENCES, ["x"] * 40)

@@ -25,7 +25,7 @@ def word_in_context(features_of: FeaturesOf, path: Path, limit: int | None) -> S
     """
     pairs = read_pairs(path, limit)
     if len(pairs) < 2:
-        raise FitError(f"{path}: holds {len(pairs)} pairs, expected at least 2")
+        raise FitError(f"{path}: expected at least 2 pairs, found {len(pairs)}")
     same = np.array([label == "T" for label in pairs.labels])
     layers = []
     with features_of(pairs) as features:

@@ -37,7 +37,7 @@ def test_a_word_with_other_neighbours_needs_a_layer_with_context(
 
 
 def test_fewer_than_two_pairs_are_refused(tmp_path: Path, computed: FeaturesOf) -> None:
-    with pytest.raises(FitError, match="holds 0 pairs, expected at least 2"):
+    with pytest.raises(FitError, match="expected at least 2 pairs, found 0"):
         word_in_context(computed, pairs(tmp_path / "empty.tsv"), None)
 
 
