@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from elmo_client.transport.requests import check_several
 from elmo_model.errors import shown
 from elmo_model.tasks.comparison import split
 from elmo_model.tasks.examples import Examples, FitError
@@ -47,7 +49,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: str = "english",
+        model: str | Path = "english",
         *,
         precision: str = "float32",
         tokenizer: str | None = None,
@@ -68,11 +70,11 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.rounds = rounds
         self.random_state = random_state
 
-    def fit(self, sentences: Any, labels: Any) -> Self:
-        """Learn from sentences and their labels.
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 - scikit-learn's names
+        """Learn from sentences `X` and their labels `y`.
 
-        Labels may be strings or numbers. Raises FitError (a ValueError) for options out of range,
-        one class alone, labels that are None or NaN, and numbers of labels that do not fit.
+        Labels may be strings or numbers. Raises a ValueError for options out of range, one class
+        alone, labels that are None or NaN, a table of them, and numbers of labels that do not fit.
         """
         options = FitOptions(
             validation=self.validation,
@@ -82,8 +84,8 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dropout=self.dropout,
             rounds=self.rounds,
         )
-        labels = list(labels)
-        examples = self._examples(sentences, labels)
+        labels = _labels(y)
+        examples = self._examples(X, labels)
         examples.check("training examples")
         seed = _seed(self.random_state)
         kept, held = split(examples, self.validation, seed)
@@ -98,10 +100,10 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.validation_score_ = self.fitted_.validation.main
         return self
 
-    def predict(self, sentences: Any) -> Any:
+    def predict(self, X: Any) -> Any:  # noqa: N803
         """Return a label a sentence, (n,), or a list of labels a sentence if fitted on tokens."""
         check_is_fitted(self)
-        tokens = self._tokens(sentences)
+        tokens = self._tokens(X)
         if self.kind_ == "sentence":
             found = self._predicted(Examples.of_sentences((each, "") for each in tokens))
             return np.array([self._given[each] for each in found], dtype=self.classes_.dtype)
@@ -109,10 +111,10 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rest = iter([self._given[each] for each in found])
         return [[next(rest) for _ in each] for each in tokens]
 
-    def score(self, sentences: Any, labels: Any) -> float:
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Return the accuracy; for BIO labels the span F1."""
         check_is_fitted(self)
-        examples = self._examples(sentences, labels)
+        examples = self._examples(X, _labels(y))
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
             return self.fitted_.score(features).main
 
@@ -122,9 +124,7 @@ class TaskFitter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with features_of(self._encode, examples, layer_norm=self.layer_norm) as features:
             return self.fitted_.predict(features)
 
-    def _examples(self, sentences: Any, labels: Any) -> Examples:
-        labels = list(labels)
-        _refuse_missing(labels)
+    def _examples(self, sentences: Any, labels: list[Any]) -> Examples:
         tokens = self._tokens(sentences)
         if len(tokens) != len(labels):
             raise ValueError(f"found {len(labels)} labels for {len(tokens)} sentences")
@@ -151,17 +151,24 @@ def _seed(random_state: Any) -> int:
         source = check_random_state(random_state)
     except ValueError as error:
         expected = "None, a RandomState or a whole number from 0 to 4294967295"
-        raise ValueError(f"random_state is {random_state!r:.60}, expected {expected}") from error
+        raise ValueError(f"random_state is {shown(random_state)}, expected {expected}") from error
     drawn = random_state if isinstance(random_state, Integral) else source.randint(2**31 - 1)
     return int(drawn)
 
 
-def _refuse_missing(labels: list[Any]) -> None:
-    """Raise FitError, with the number and the value, for a label that is or holds None or NaN."""
+def _labels(y: Any) -> list[Any]:
+    """Return labels as a list.
+
+    Raises ValueError for a string or a table, and, with the number and the value, for a label that
+    is or holds None or NaN.
+    """
+    check_several(y, "y", "a label a sentence, such as one column of a table")
+    labels = list(y)
     for number, label in enumerate(labels):
         for each in label if _is_list(label) else [label]:
             if str(each) in _MISSING and not isinstance(each, str):
                 raise FitError(f"label {number} is {shown(label)}, expected no None and no NaN")
+    return labels
 
 
 def _by_text(labels: Any) -> dict[str, Any]:

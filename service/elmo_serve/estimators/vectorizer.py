@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
@@ -55,7 +56,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         url: str | None = None,
         *,
-        model: str | None = None,
+        model: str | Path | None = None,
         layers: str | int = "average",
         mix: Mapping[str, Any] | Sequence[float] | None = None,
         task: str | None = None,
@@ -76,7 +77,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.precision = precision
         self.api_key = api_key
 
-    def fit(self, sentences: Any, labels: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's names
         """Check the options; there is nothing to learn. Raises ValueError."""
         self._members()
         self.fitted_ = True
@@ -89,7 +90,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.task is not None and self.url is None:
             raise ValueError("task is of a server; give its url, or the weights as mix")
         if not isinstance(self.normalize, bool | np.bool_):
-            raise ValueError(f"normalize is {self.normalize!r:.60}, expected True or False")
+            raise ValueError(f"normalize is {shown(self.normalize)}, expected True or False")
         is_used = self.mix is None and self.task is None
         is_name = isinstance(self.layers, str) and self.layers in {*NAMED} - {"all"}
         if is_used and not (is_name or isinstance(self.layers, Integral)):
@@ -105,21 +106,22 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             validated(Mix, members["mix"], "mix")
         return members
 
-    def transform(self, sentences: Any) -> NDArray[np.float32]:
-        """Return the vectors of the sentences, (n, width).
+    def transform(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
+        """Return the vectors of sentences, (n, width).
 
         Raises ValueError for wrong options, CheckpointError for a model that cannot be read, and
         ElmoError for a server that does not respond or refuses.
         """
         members = self._members()
         embed = self._computed if self.url is None else self._served
-        rows = embed(sentences, members)
+        rows = embed(X, members)
         if not rows:
             return np.empty((0, 0), np.float32)
         return np.stack(rows).astype(np.float32, copy=False)
 
     def _served(self, sentences: Any, members: dict[str, Any]) -> list[NDArray[Any]]:
-        with Client(str(self.url), api_key=self.api_key, model=self.model) as client:
+        model = None if self.model is None else str(self.model)
+        with Client(str(self.url), api_key=self.api_key, model=model) as client:
             info = client.info()
             split = tokenizer(self.tokenizer or info["tokenizer"], info["language"])
             tokens = tokens_of(sentences, split)
@@ -144,9 +146,14 @@ def _output(members: dict[str, Any], count: int) -> Output:
 
 
 @lru_cache(maxsize=2)
-def network_of(model: str, precision: str) -> InProcess:
-    """Return one network for all estimators of a model: a grid search makes many."""
-    return open_network(model, precision=precision)
+def network_of(model: str | Path, precision: str) -> InProcess:
+    """Return one network for all estimators of a model: a grid search makes many.
+
+    Raises ValueError for what is neither a string nor a path.
+    """
+    if not isinstance(model, str | Path):
+        raise ValueError(f"model is {shown(model)}, expected the name of a model or a path")
+    return open_network(str(model), precision=precision)
 
 
 def tokens_of(sentences: Any, split: Tokenize) -> list[list[str]]:

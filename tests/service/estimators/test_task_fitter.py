@@ -131,6 +131,11 @@ def test_wrong_input_is_refused() -> None:
         TaskFitter().predict([["a"]])
     with pytest.raises(ValueError, match="found 1 labels for 40 sentences"):
         clone(FITTER).fit(SENTENCES, ["x"])
+    for labels in (pd.DataFrame({"label": LABELS}), "xy"):
+        with pytest.raises(ValueError, match=r"^y is (a DataFrame|'xy'); expected a label a sente"):
+            clone(FITTER).fit(SENTENCES, labels)
+    with pytest.raises(ValueError, match=r"^model is 1, expected the name of a model or a path"):
+        TaskFitter(1).fit(X=SENTENCES, y=LABELS)  # type: ignore[arg-type]
     with pytest.raises(FitError, match="every example has the label 'x'"):
         clone(FITTER).fit(SENTENCES, ["x"] * 40)
     for missing in (None, float("nan"), pd.NA):
