@@ -7,6 +7,8 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Any, TypeVar, get_args
 
+from elmo_client.transport.session import ClientOptions
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -38,6 +40,8 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             first = " and ".join(positional) or "nothing"
             raise TypeError(f"{name} takes {first} by position; by name: {', '.join(keywords)}")
         for option in options.keys() - names:
+            if option in ClientOptions.__annotations__:
+                raise TypeError(f"{name} has no keyword {option}; it is one of Client(url, ...)")
             near = difflib.get_close_matches(option, names, n=1)
             meant = f"did you mean {near[0]}? There" if near else "there"
             raise TypeError(f"{name} has no keyword {option}; {meant} are {', '.join(names)}")

@@ -108,6 +108,11 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         TypeError,
         "substitutes has no keyword top; there are sentence, positions, k, direction, tokenizer",
     ),
+    "of the client": (
+        lambda client: client.embed([["a"]], model="tiny"),
+        TypeError,
+        "embed has no keyword model; it is one of Client(url, ...)",
+    ),
     "of a fit": (
         lambda client: client.fit("mine", [], kind="token", seed=1),
         TypeError,
