@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from elmo_client import AsyncClient
+from elmo_client import AsyncClient, Unreachable
 from elmo_model.network.elmo import Elmo
 from tests.client.vectors import assert_close, every_layer, many
 from tests.support.scripted_server import ScriptedServer, after
@@ -33,6 +33,18 @@ async def test_the_input_may_be_asynchronous(server: Running, elmo: Elmo) -> Non
     assert_close(streamed, [each[-1] for each in expected])
     assert_close(whole, expected)
     assert_close(part, [each[-1] for each in expected[:9]])
+
+
+def test_a_client_belongs_to_one_event_loop(scripted: ScriptedServer) -> None:
+    client = AsyncClient(scripted.url)
+    with asyncio.Runner() as first:
+        first.run(client.info())
+
+        with pytest.raises(Unreachable, match="belongs to another event loop; create one in each"):
+            asyncio.run(client.embed([["1"]]))
+        with pytest.raises(Unreachable, match="belongs to another event loop"):
+            asyncio.run(client.close())
+        first.run(client.close())
 
 
 async def test_a_cancelled_call_leaves_no_task_and_no_connection(scripted: ScriptedServer) -> None:

@@ -121,6 +121,7 @@ class Session:
         self._connect_seconds = connect_seconds
         self._info: dict[str, Any] | None = None
         self._responded = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._http = httpx.AsyncClient(
             base_url=base,
             headers=headers,
@@ -178,6 +179,7 @@ class Session:
 
     async def close(self) -> None:
         """Close the connections."""
+        self._check_loop()
         await self._http.aclose()
 
     async def send(self, call: Call, first: int = 0) -> httpx.Response:
@@ -185,6 +187,7 @@ class Session:
 
         `first` is the number of its first sentence, for the error.
         """
+        self._check_loop()
         attempts = Attempts(self._patience_seconds)
         while True:
             outcome = await self._attempt(call)
@@ -194,6 +197,12 @@ class Session:
             if pause is None:
                 raise self._error(outcome, attempts, first)
             await asyncio.sleep(pause)
+
+    def _check_loop(self) -> None:
+        """Raise Unreachable on another event loop than the first, whose the connections are."""
+        self._loop = self._loop or asyncio.get_running_loop()
+        if self._loop is not asyncio.get_running_loop():
+            raise Unreachable("the client belongs to another event loop; create one in each")
 
     async def _attempt(self, call: Call) -> Outcome:
         """Send a request once; return the whole response, or the error.
