@@ -23,7 +23,7 @@ from elmo_client.client import Client
 from elmo_client.errors import CannotSend, shown
 from elmo_client.results import EmbeddedText, Vectors
 from elmo_client.selection import LAYER_NAMES, LayerName
-from elmo_client.transport.requests import check_lines, check_sentence, check_text
+from elmo_client.transport.requests import check_lines, check_sentence, check_text, check_texts
 
 OutputFormat = LayerName
 
@@ -59,12 +59,23 @@ class SentenceEmbedder(ABC):
 
         `tokenizer` is "ptb", "moses", "whitespace" or "characters"; None for that of the model.
         """
-        check_text(text)
+        check_text(text, "text", "for several texts, use embed_texts; for tokens, embed_sentence")
         return self.embed_texts([text], tokenizer)[0]
 
-    @abstractmethod
     def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
-        """Split some texts into tokens; return these with their offsets and vectors."""
+        """Split some texts into tokens; return these with their offsets and vectors.
+
+        Raises CannotSend for a text that is no string, or that the tokenizer cannot split.
+        """
+        check_texts(texts)
+        every = list(texts)
+        for number, text in enumerate(every):
+            check_text(text, f"text {number}", "for tokens, use embed_batch")
+        return self._embed_texts(every, tokenizer)
+
+    @abstractmethod
+    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
+        """Return the tokens, offsets and vectors of texts that are strings."""
 
     @abstractmethod
     def close(self) -> None:
@@ -100,14 +111,17 @@ class ElmoEmbedder(SentenceEmbedder):
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
         """
-        if files or named_files or not str(url).startswith(("http://", "https://")):
+        is_url = str(url).startswith(("http://", "https://"))
+        if files or named_files or not is_url:
             named: dict[str, object] = dict(named_files)
-            given = [f"{shown(str(each))}" for each in (url, *files) if each != ""]
-            given += [f"{name}={shown(str(each))}" for name, each in named.items()]
+            given = [_shown(each) for each in (url, *files)[is_url:] if each != ""]
+            given += [f"{name}={_shown(each)}" for name, each in named.items()]
             found = ", ".join(given) or "no address"
+            beside = "no file or device beside " if is_url else ""
+            device = " which chooses its device and" if is_url else ""
             raise CannotSend(
-                f"{found}: expected the URL of a server, whose models are called by name, such as "
-                "model='original'; elmo_serve.ElmoEmbedder takes files"
+                f"{found}: expected {beside}the URL of a server,{device} whose models are called "
+                "by name, such as model='original'; elmo_serve.ElmoEmbedder takes files"
             )
         self._client = Client(url, api_key=api_key, model=model)
         try:
@@ -119,7 +133,7 @@ class ElmoEmbedder(SentenceEmbedder):
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[Vectors]:
         return self._client.embed(batch)
 
-    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
+    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
         return self._client.embed_text(texts, tokenizer=tokenizer)
 
     def embed_sentences(
@@ -168,6 +182,10 @@ class ElmoEmbedder(SentenceEmbedder):
     def close(self) -> None:
         """Close the connections to the server."""
         self._client.close()
+
+
+def _shown(value: object) -> str:
+    return shown(str(value) if isinstance(value, Path) else value)
 
 
 def key_check() -> Callable[[str, str], None]:

@@ -25,13 +25,7 @@ from elmo_client import CannotSend
 from elmo_client import ElmoEmbedder as RemoteEmbedder
 from elmo_client.elmo_embedder import BATCH_SIZE, OutputFormat, SentenceEmbedder
 from elmo_client.results import EmbeddedText, Vectors
-from elmo_client.transport.requests import (
-    check_lines,
-    check_sentence,
-    check_sentences,
-    check_text,
-    check_texts,
-)
+from elmo_client.transport.requests import check_lines, check_sentence, check_sentences
 from elmo_model.text.tokenizers import TokenizeError
 from elmo_serve.files.outputs import allennlp
 from elmo_serve.files.run import EmbedRun
@@ -101,18 +95,10 @@ class ElmoEmbedder(SentenceEmbedder):
         """Return the vectors of some sentences, in their order."""
         check_sentences(batch)
         for number, sentence in enumerate(batch):
-            check_sentence(sentence, number)
+            check_sentence(sentence, f"sentence {number}")
         return self._backend.embed_batch(batch) if len(batch) else []
 
-    def embed_texts(self, texts: Sequence[str], tokenizer: str | None = None) -> list[EmbeddedText]:
-        """Split some texts into tokens; return these with their offsets and vectors.
-
-        `tokenizer` is a name of `elmo_model.text.tokenizers`; None for that of the model. Raises
-        CannotSend for a text that is no string, or that the tokenizer cannot split.
-        """
-        check_texts(texts)
-        for number, text in enumerate(texts):
-            check_text(text, number)
+    def _embed_texts(self, texts: Sequence[str], tokenizer: str | None) -> list[EmbeddedText]:
         return self._backend.embed_texts(texts, tokenizer)
 
     def embed_file(

@@ -46,6 +46,17 @@ def test_a_string_is_refused_with_the_word_that_helps(embedder: ElmoEmbedder) ->
         embedder.embed_batch([text])
 
 
+def test_a_list_in_place_of_a_text_is_refused_with_methods_of_the_class(
+    embedder: ElmoEmbedder,
+) -> None:
+    texts: Any = ["The bank."]
+    with pytest.raises(CannotSend, match="for several texts, use embed_texts; for tokens, embed_s"):
+        embedder.embed_text(texts)
+    with pytest.raises(CannotSend, match=r"^text 0 is .*; for tokens, use embed_batch"):
+        embedder.embed_texts([texts])
+    assert [each.text for each in embedder.embed_texts(iter(texts))] == texts
+
+
 @pytest.mark.parametrize("output_format", ["all", "top", "average"])
 def test_embed_file_writes_the_layout_of_allennlp(
     embedder: ElmoEmbedder, tmp_path: Path, elmo: Elmo, output_format: Any
@@ -110,14 +121,15 @@ def test_sentences_that_hdf5_cannot_hold_as_keys_are_refused_before_they_are_sen
 
 
 def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
-    for files in (
+    cases: list[list[Any]] = [
         ["options.json"],
         ["options.json", "weights.hdf5"],
         ["options.json", "w.hdf5", 0],
-    ):
-        found = ", ".join(f"'{file}'" for file in files)
+    ]
+    for files in cases:
+        found = ", ".join(map(repr, files))
         with pytest.raises(CannotSend) as caught:
-            ElmoEmbedder(*map(str, files))
+            ElmoEmbedder(*files)
         assert str(caught.value) == (
             f"{found}: expected the URL of a server, whose models are called by name, such as "
             "model='original'; elmo_serve.ElmoEmbedder takes files"
@@ -131,8 +143,29 @@ def test_files_by_name_are_refused_likewise() -> None:
         ElmoEmbedder(**files)
 
     assert str(caught.value) == (
-        "options_file='o.json', weight_file='w.hdf5', cuda_device='0': expected the URL of a "
+        "options_file='o.json', weight_file='w.hdf5', cuda_device=0: expected the URL of a "
         "server, whose models are called by name, such as model='original'; "
+        "elmo_serve.ElmoEmbedder takes files"
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "found"),
+    [
+        ([], {"cuda_device": 0}, "cuda_device=0"),
+        ([Path("w.hdf5"), 0], {}, "'w.hdf5', 0"),
+        ([], {"options_file": "o.json"}, "options_file='o.json'"),
+    ],
+)
+def test_a_server_has_its_own_files_and_device(
+    files: list[Any], named: dict[str, Any], found: str
+) -> None:
+    with pytest.raises(CannotSend) as caught:
+        ElmoEmbedder("http://localhost:1", *files, **named)
+
+    assert str(caught.value) == (
+        f"{found}: expected no file or device beside the URL of a server, which chooses its device "
+        "and whose models are called by name, such as model='original'; "
         "elmo_serve.ElmoEmbedder takes files"
     )
 

@@ -1,6 +1,7 @@
 """Fits through the client: queued, waited for, cancelled, and their heads."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_examples_that_are_no_json_are_not_sent(sdk: Client) -> None:
     examples: Any = ["a b"]
     with pytest.raises(CannotSend, match="example 0 is 'a b'; expected a mapping"):
         sdk.fit("bad", examples, kind="sentence")
+
+
+@pytest.mark.parametrize("text", [math.nan, None])
+def test_a_text_that_is_missing_is_named_by_its_example(text: Any) -> None:
+    examples = [{"text": "A bank.", "label": "x"}, {"text": text, "label": "x"}]
+
+    with pytest.raises(CannotSend, match=f"^text of example 1 is {text}; expected a string$"):
+        fit_body(examples, kind="sentence")
 
 
 def test_a_body_has_the_options_and_arrays_are_lists() -> None:

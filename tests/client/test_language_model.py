@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elmo_client import BadAnswer, CannotSend, RequestRefused, Substitute
-from elmo_client.transport.requests import substitutes_body
+from elmo_client.transport.requests import scored_kind, substitutes_body
 from elmo_client.transport.responses import substitutes_of
 from tests.client.both_clients import CLIENTS
 from tests.support.servers import Running
@@ -42,6 +42,24 @@ def test_substitutes_come_by_place(client_of: str, scoring: Running) -> None:
     assert [len(place) for place in tokens] == [3, 3]
     assert [len(place) for place in text] == [10]
     assert all(isinstance(each, Substitute) for each in text[0])
+
+
+@pytest.mark.parametrize("positions", [[[1]], ["bank"], [None], "1", {1}])
+def test_positions_are_a_list_of_numbers(positions: Any) -> None:
+    with pytest.raises(CannotSend, match=r"^positions is .*; expected a list of the numbers of t"):
+        substitutes_body("The bank.", positions)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        (["The bank.", ["a"]], r"sentence 1 is \['a'\]; expected a text, as sentence 0 is"),
+        ([["a"], "The bank."], "sentence 1 is 'The bank.'; expected a list of tokens, as sentence"),
+    ],
+)
+def test_sentences_are_all_texts_or_all_tokens(sentences: Any, message: str) -> None:
+    with pytest.raises(CannotSend, match=f"^{message}"):
+        scored_kind(sentences)
 
 
 def test_bodies_and_answers_of_another_form_are_refused() -> None:

@@ -21,13 +21,15 @@ from elmo_client.transport.requests import check_sentence, check_sentences
         (["a", 3], "token 1 of sentence 1 is 3, not a string"),
         (["a", math.nan], "token 1 of sentence 1 is nan, not a string"),
         (math.nan, "sentence 1 is nan, not a list of tokens"),
+        ({"bank"}, "sentence 1 is {'bank'}, not a list of tokens"),
+        ({"bank": 1}, "sentence 1 is {'bank': 1}, not a list of tokens"),
         (None, "sentence 1 is None, not a list of tokens"),
         (iter(["a", "b"]), "sentence 1 is <list_iterator object .*>, not a list of tokens"),
     ],
 )
 def test_other_things_than_lists_of_strings_are_refused(sentence: Any, message: str) -> None:
     with pytest.raises(CannotSend, match=message):
-        check_sentence(sentence, 1)
+        check_sentence(sentence, "sentence 1")
 
 
 @pytest.mark.parametrize(

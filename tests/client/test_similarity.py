@@ -54,6 +54,23 @@ def test_another_form_is_refused(pair: Any) -> None:
         sent(pair)
 
 
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (("The bank.", 1), "side 1 of pair 0 is 1; expected a text, a list of tokens, or one of"),
+        (("a", [1]), "token 0 of side 1 of pair 0 is 1, not a string"),
+        (
+            (("The bank lends.", "bank"), "a"),
+            r"side 0 of pair 0 is \('The bank lends.', 'bank'\); expected \(text, number of the",
+        ),
+        (("a", (["the", "bank"], "bank")), r"side 1 of pair 0 is .*; expected \(text, number of"),
+    ],
+)
+def test_the_side_of_another_form_is_named(pair: Any, message: str) -> None:
+    with pytest.raises(CannotSend, match=f"^{message}"):
+        sent(pair)
+
+
 def test_cosines_are_one_array_a_layer() -> None:
     found = cosines_of({"cosine": {"0": [1, 0.5], "average": [0, 1]}}, 2)
 

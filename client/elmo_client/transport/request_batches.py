@@ -97,8 +97,9 @@ class RequestBatches:
 
     def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
         """Return the JSON text of a sentence and its number of tokens."""
-        check_sentence(sentence, number)
-        return json_bytes(list(sentence), f"sentence {number}"), len(sentence)
+        name = f"sentence {number}"
+        check_sentence(sentence, name)
+        return json_bytes(list(sentence), name), len(sentence)
 
     def rest(self) -> EmbedRequest | None:
         """Return a request with the sentences that are left; None if there are none."""
@@ -151,6 +152,7 @@ class TextBatches(RequestBatches):
         self._token_characters = 1 if name == "characters" else _CHARACTERS_PER_WORD
 
     def _measured(self, sentence: Any, number: int) -> tuple[bytes, int]:
-        text = check_text(sentence, number)
+        name = f"text {number}"
+        text = check_text(sentence, name)
         tokens = min(len(text) // self._token_characters + 1, self._limits["max_sentence_tokens"])
-        return json_bytes(text, f"text {number}"), tokens
+        return json_bytes(text, name), tokens

@@ -3,7 +3,8 @@
 A mistake that newcomers make raises CannotSend, which says what to do.
 """
 
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
@@ -20,6 +21,8 @@ Layer = Literal["top", "average"] | int
 """The layer that is compared, by its name or number."""
 
 Kind = Literal["token", "sentence", "pair"]
+
+_SIDE = "a text, a list of tokens, or one of the two in a tuple with the number of a token"
 
 _SPLIT = "for text, use embed_text, or text.split() where spaces stand between its tokens"
 
@@ -69,32 +72,28 @@ def check_sentences(sentences: object) -> None:
     )
 
 
-def check_sentence(sentence: Sequence[str], number: int | None = None) -> None:
-    """Raise CannotSend for anything other than a list (or tuple, or array) of strings.
+def check_sentence(sentence: Sequence[str], name: str = "sentence") -> None:
+    """Raise CannotSend, with `name`, for anything but a list (or tuple, or array) of strings.
 
-    `number` is its place in the call, counted from 0; None if it is the only one.
+    A set has no order, and the items of a mapping are the names of its parts.
     """
-    name = "sentence" if number is None else f"sentence {number}"
     if isinstance(sentence, str | bytes):
         raise CannotSend(f"{name} is the string {shown(sentence)}; expected its tokens: {_SPLIT}")
     # An iterator, which has no length, would be empty after this check.
-    if not isinstance(sentence, Iterable) or not isinstance(sentence, Sized):
+    is_list = isinstance(sentence, Iterable) and isinstance(sentence, Sized)
+    if not is_list or isinstance(sentence, Set | Mapping):
         raise CannotSend(f"{name} is {shown(sentence)}, not a list of tokens")
     for place, token in enumerate(sentence):
         if not isinstance(token, str):
             raise CannotSend(f"token {place} of {name} is {shown(token)}, not a string")
 
 
-def check_text(text: object, number: int | None = None) -> str:
-    """Return `text`, which must be a string. Raises CannotSend.
-
-    `number` is its place in the call, counted from 0; None if it is the only one.
-    """
+def check_text(text: object, name: str, hint: str = "for tokens, use embed") -> str:
+    """Return `text`, which must be a string. Raises CannotSend, with `hint` for a list."""
     if isinstance(text, str):
         return text
-    name = "text" if number is None else f"text {number}"
-    hint = "; for tokens, use embed" if isinstance(text, list | tuple) else ""
-    raise CannotSend(f"{name} is {shown(text)}; expected a string{hint}")
+    advice = f"; {hint}" if isinstance(text, list | tuple) else ""
+    raise CannotSend(f"{name} is {shown(text)}; expected a string{advice}")
 
 
 def check_texts(texts: object) -> None:
@@ -142,19 +141,25 @@ def similarity_body(
 def _pair(number: int, pair: object) -> list[dict[str, Any]]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise CannotSend(f"pair {number} is {shown(pair)}; expected two texts or lists of tokens")
-    return [_side(number, side) for side in pair]
+    return [_side(f"side {place} of pair {number}", side) for place, side in enumerate(pair)]
 
 
-def _side(number: int, side: Any) -> dict[str, Any]:
+def _side(name: str, side: Any) -> dict[str, Any]:
     if isinstance(side, Mapping):
         return dict(side)
-    token = None
-    if isinstance(side, tuple) and len(side) == 2 and not isinstance(side[1], str):
-        side, token = side
-    if isinstance(side, str):
-        return {"text": side, "token": token}
-    check_sentence(side, number)
-    return {"tokens": list(side), "token": token}
+    sentence, token = side, None
+    if isinstance(side, tuple) and len(side) == 2:
+        first, second = side
+        if not isinstance(second, str):
+            sentence, token = side
+        elif not isinstance(first, str) or len(first.split()) > 1:  # a word, not its number
+            raise CannotSend(f"{name} is {shown(side)}; expected (text, number of the token)")
+    if isinstance(sentence, str):
+        return {"text": sentence, "token": token}
+    if not hasattr(sentence, "__iter__"):
+        raise CannotSend(f"{name} is {shown(side)}; expected {_SIDE}")
+    check_sentence(sentence, name)
+    return {"tokens": list(sentence), "token": token}
 
 
 def neighbours_body(
@@ -164,7 +169,7 @@ def neighbours_body(
 ) -> dict[str, Any]:
     """Return the members of POST /neighbours. Raises CannotSend for arguments of another form."""
     if not isinstance(sentence, str):
-        check_sentence(sentence, 0)
+        check_sentence(sentence, "sentence 0")
     member = {"text": sentence} if isinstance(sentence, str) else {"tokens": list(sentence)}
     members = {**member, "token": token, "k": 10, **given(options)}
     if "mix" in members:
@@ -181,15 +186,23 @@ def substitutes_body(
     if not isinstance(sentence, str):
         check_sentence(sentence)
     member = {"text": [sentence]} if isinstance(sentence, str) else {"sentences": [list(sentence)]}
-    places = listed("positions", positions, "a list of the numbers of tokens, such as [1, 4]")
+    expected = "a list of the numbers of tokens, such as [1, 4]"
+    places = listed("positions", positions, expected)
+    if not all(isinstance(each, Real) for each in places):
+        raise CannotSend(f"positions is {shown(positions)}; expected {expected}")
     return {**member, "positions": [places], **given(options)}
 
 
 def scored_kind(sentences: Iterable[str] | Iterable[Sequence[str]]) -> tuple[list[Any], bool]:
-    """Return sentences as a list, and whether they are texts: all are what the first one is."""
+    """Return sentences as a list, and whether all are texts. Raises CannotSend for a mixture."""
     check_several(sentences, "sentences", "a list of texts, or of lists of tokens")
     every = list(sentences)
-    return every, bool(every) and isinstance(every[0], str)
+    are_texts = bool(every) and isinstance(every[0], str)
+    for number, sentence in enumerate(every):
+        if isinstance(sentence, str) != are_texts:
+            expected = f"a {'text' if are_texts else 'list of tokens'}, as sentence 0 is"
+            raise CannotSend(f"sentence {number} is {shown(sentence)}; expected {expected}")
+    return every, are_texts
 
 
 def fit_body(
@@ -197,13 +210,15 @@ def fit_body(
 ) -> bytes:
     """Return the JSON of a fit: the options that are given, and the examples.
 
-    Raises CannotSend for what is no JSON.
+    Raises CannotSend for what is no JSON, and for a text that is missing, as in a row of a table.
     """
     check_several(examples, "examples", 'a list of mappings, such as table.to_dict("records")')
     rows = []
     for number, example in enumerate(examples):
         if not isinstance(example, Mapping):
             raise CannotSend(f"example {number} is {shown(example)}; expected a mapping")
+        if "text" in example:
+            check_text(example["text"], f"text of example {number}", "tokens go to `tokens`")
         rows.append(json_bytes(dict(example), f"example {number}"))
     head = json_bytes({"kind": kind, **given(options), "examples": []}, "the options")[
         : -len(b"]}")
