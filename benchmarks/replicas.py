@@ -160,6 +160,8 @@ def tokens_per_second(url: str, text: Path, seconds: float) -> float:
     with Client(url) as client:
         requests = Workload(_MEDIA, tokens=_TOKENS, text=text).requests(client, _REQUESTS, None)
     (phase,) = LoadTest(clients=(_CLIENTS,), duration=seconds, warm_up=0).run(url, requests)
+    if phase.is_interrupted:
+        raise KeyboardInterrupt
     assert not phase.is_bad, phase.faults
     return phase.tokens_per_second
 

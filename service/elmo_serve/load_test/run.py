@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -51,7 +54,10 @@ class LoadTest:
     def run(
         self, url: str, requests: Sequence[Request], on_step: OnStep = lambda _: None
     ) -> list[Phase]:
-        """Send the requests in turn, and return a phase for each load. Ctrl-C ends it early."""
+        """Send the requests in turn, and return a phase for each load.
+
+        Ctrl-C ends it early. The process ignores SIGINT from then on: a caller should end soon.
+        """
         phases: list[Phase] = []
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._run(url, requests, phases, on_step))
@@ -72,18 +78,44 @@ class LoadTest:
             return phases[-1]
 
         try:
-            for clients in self.clients or (() if self.rates else (_CLIENTS,)):
-                phase = begin(f"{clients} client{'s' * (clients != 1)}")
-                await closed_loop(send, phase, clients)
-            for rate in self.rates:
-                phase = begin(f"{rate:,.4g} requests/s", rate)
-                await open_loop(send, phase, rate, source)
+            with _cancelled_by_ctrl_c():
+                for clients in self.clients or (() if self.rates else (_CLIENTS,)):
+                    phase = begin(f"{clients} client{'s' * (clients != 1)}")
+                    await closed_loop(send, phase, clients)
+                for rate in self.rates:
+                    phase = begin(f"{rate:,.4g} requests/s", rate)
+                    await open_loop(send, phase, rate, source)
         except asyncio.CancelledError:
             for phase in phases[-1:]:  # it is as long as it ran
                 phase.until = max(phase.since, min(phase.until, time.perf_counter()))
                 phase.is_interrupted = True
         finally:
             await connections.close()
+
+
+@contextmanager
+def _cancelled_by_ctrl_c() -> Iterator[None]:
+    """Cancel the task at the first SIGINT; ignore SIGINT from then on, also after the block.
+
+    `asyncio.Runner` raises KeyboardInterrupt at the second one, and the phases would be lost.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    former = signal.getsignal(signal.SIGINT)
+    assert task is not None
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        loop.call_soon_threadsafe(task.cancel)
+
+    if threading.current_thread() is not threading.main_thread() or not callable(former):
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, former)
 
 
 async def closed_loop(
