@@ -257,7 +257,8 @@ class Settings(BaseModel):
     )
     api_keys_file: KeyFile | None = Field(
         None,
-        description="File of more keys, read at the start: one a line, # begins a comment.",
+        description="File of more keys, read at the start: one a line; lines that start with # are "
+        "ignored.",
         json_schema_extra={"allowed": "the path of a file with a key a line"},
     )
     cors_origins: tuple[str, ...] = Field(

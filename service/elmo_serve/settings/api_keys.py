@@ -39,7 +39,7 @@ def read(path: Path) -> KeyFile:
             continue
         found = _NAMED.fullmatch(text)
         if found is None:
-            raise ValueError(f"line {number} is no key")
+            raise ValueError(f"line {number} is no key: {_fault(text)}")
         name, key = found.groups()
         if name and key not in keys:
             names[key] = name
@@ -47,6 +47,18 @@ def read(path: Path) -> KeyFile:
     if not keys:  # a server that was given a file is meant to ask for keys
         raise ValueError("holds no key")
     return KeyFile(path, tuple(map(SecretStr, keys)), names)
+
+
+def _fault(line: str) -> str:
+    """Return why a line is no key, without its text."""
+    if not line.isascii():
+        return "it has characters that are not ASCII"
+    if re.search(r"\s#", line):
+        return "a comment needs a line of its own"
+    name, colon, _ = line.partition(":")
+    if colon and re.search(r"\s", name):
+        return "a name has no spaces"
+    return "a key is of printable ASCII without spaces and commas"
 
 
 def _text(path: Path) -> str:

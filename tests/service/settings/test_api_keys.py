@@ -27,12 +27,25 @@ def test_a_key_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     assert settings.api_key_names() == {"zero": "1", "one": "alice", "two": "3"}
 
 
-@pytest.mark.parametrize("line", ["two words", "na me: key", "name: two words", "a,b"])
-def test_any_other_line_is_refused_and_not_shown(tmp_path: Path, line: str) -> None:
+_NO_KEY = "a key is of printable ASCII without spaces and commas"
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("two words", _NO_KEY),
+        ("name: two words", _NO_KEY),
+        ("a,b", _NO_KEY),
+        ("na me: key", "a name has no spaces"),
+        ("name: key # of the nightly job", "a comment needs a line of its own"),
+        ("schlüssel", "it has characters that are not ASCII"),
+    ],
+)
+def test_any_other_line_is_refused_with_the_reason(tmp_path: Path, line: str, fault: str) -> None:
     file = tmp_path / "keys"
     file.write_text(f"good\n{line}\n")
 
-    with pytest.raises(ValueError, match="line 2 is no key"):
+    with pytest.raises(ValueError, match=f"^line 2 is no key: {fault}$"):
         read(file)
 
 
