@@ -48,7 +48,7 @@ def open_registry(
         return TaskRegistry(folder, owner)
     try:
         default = default or default_folder()
-        open_folder(default)
+        open_folder(default, "the default folder")
         with tempfile.TemporaryFile(dir=default):
             return TaskRegistry(default, owner)
     except SettingsError as error:
@@ -106,5 +106,6 @@ def open_folder(folder: Path, called: str = variable("tasks")) -> None:
         is_file = os.path.isfile(folder)  # noqa: PTH113
         cause = "it is a file" if is_file else error.strerror or error
         raise SettingsError(
-            f"{called}={str(folder)!r} is not allowed: {cause}; a folder that can be read or made"
+            f"{called}={str(folder)!r} is not allowed: {cause}; allowed: a folder that can be read "
+            "or made"
         ) from None

@@ -38,13 +38,16 @@ def test_a_folder_that_is_a_file_stops_the_start_in_one_line(tmp_path: Path) -> 
     path.write_text("")
 
     with pytest.raises(
-        SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; a folder"
+        SettingsError, match=r"^ELMO_TASKS='.*' is not allowed: it is a file; allowed: a folder"
     ):
         open_registry(path, OWNER)
 
 
 def test_a_folder_that_cannot_be_looked_up_stops_the_start_in_one_line(tmp_path: Path) -> None:
-    with closed(tmp_path), pytest.raises(SettingsError, match="not allowed: Permission denied; a"):
+    with (
+        closed(tmp_path),
+        pytest.raises(SettingsError, match="allowed: Permission denied; allowed"),
+    ):
         open_registry(tmp_path / "home" / "tasks", OWNER)
 
 
@@ -75,7 +78,8 @@ def test_a_default_folder_that_cannot_be_written_is_logged_and_named_by_a_put(
 
         assert registry.list() == ()
         assert len(warnings(caplog)) == 1
-        assert "ELMO_TASKS" in warnings(caplog)[0]
+        assert "ELMO_TASKS sets their folder" in warnings(caplog)[0]
+        assert "ELMO_TASKS=" not in warnings(caplog)[0], "nobody has set it"
         with pytest.raises(Conflict, match="ELMO_TASKS"):
             registry.put(NER)
 
