@@ -66,7 +66,7 @@ _log = logging.getLogger("elmo_serve")
 
 
 def serve(settings: Settings, hardware: Hardware, environment: Mapping[str, str]) -> int:
-    """Serve on that hardware until SIGTERM or SIGINT; return the status to exit with.
+    """Serve on that hardware until SIGTERM, SIGINT or SIGHUP; return the status to exit with.
 
     `environment` is for traces; see `start_tracer`.
 
@@ -78,7 +78,7 @@ def serve(settings: Settings, hardware: Hardware, environment: Mapping[str, str]
 
 
 def run(server: Server, app: FastAPI | None = None) -> int:
-    """Serve until SIGTERM or SIGINT; return 0 when every admitted request was answered, else 1.
+    """Serve until one of these signals; return 0 when every admitted request was answered, else 1.
 
     `app` is for a caller that changes the application of `server` before it starts.
 
@@ -145,10 +145,13 @@ class _UvicornServer(uvicorn.Server):
         """Handle the signals on the event loop; uvicorn would raise them again at the end."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(LoopFailureHandler())
-        for number in (signal.SIGTERM, signal.SIGINT):
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asks for that
+            numbers.append(signal.SIGHUP)  # the terminal is closed
+        for number in numbers:
             loop.add_signal_handler(number, self._on_signal)
         yield
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:

@@ -398,6 +398,7 @@ def _child_main(
     # children end, by closing their channels.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if niceness:  # the server may not have come to it yet
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

@@ -1,7 +1,9 @@
 """How the server is run: as many files can be open as its connections need."""
 
 import json
+import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -13,6 +15,7 @@ import pytest
 
 from elmo_serve.http.state import first_steps
 from tests.support.gated_server import close_gate, gated
+from tests.support.processes import children
 from tests.support.servers import SMALL, Running, running
 
 
@@ -34,6 +37,16 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may(
     found = re.search(r"Max open files +(\d+) +(\d+)", limits)
     assert found and found.groups() == (str(allowed), "1500")
     assert ("few files can be open" in log) is warns
+
+
+def test_a_closed_terminal_drains_the_server(tmp_path: Path) -> None:
+    with gated(tmp_path) as server:
+        for pid in (*(pid for each in children(server.pid).values() for pid in each), server.pid):
+            os.kill(pid, signal.SIGHUP)  # it reaches every process of the terminal
+
+        assert server.process.wait(60) == 0
+        assert "draining" in server.log
+        assert "lost" not in server.log
 
 
 def test_a_drain_that_takes_too_long_answers_503(tmp_path: Path) -> None:
