@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from elmo_model.models.catalogue import BUILT_IN, path_fault
+from elmo_model.word_vectors.formats import WordVectorsError
 from elmo_serve.commands.published import note_path_of_this_name
 from elmo_serve.commands.terminal import download_progress, fail, tell
 from elmo_serve.commands.word_vectors import word_vector_map
@@ -73,8 +74,8 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
             *(f"{option(name)} has no value; allowed: {allowed(name)}" for name in empty)
         )
     settings = from_strings(settable, called)
-    for name, folder in (("tasks", settings.tasks), ("cache", settings.cache)):
-        if folder is not None:
+    for name in ("tasks", "cache", "scratch"):
+        if (folder := getattr(settings, name)) is not None:
             open_folder(folder, called[name])
     if settings.index:
         UserIndexes(settings.index, called["index"])
@@ -82,7 +83,7 @@ def checked(values: Mapping[str, str | None], given: Sequence[str]) -> tuple[Set
     if settings.devices != "auto":
         hardware.check(settings.devices, f"{called['devices']}={values['devices']!r}")
     resolved = with_resolved_models(with_cache(settings), called["models"])
-    return with_word_vectors(resolved), hardware
+    return with_word_vectors(resolved, called["word_vectors"]), hardware
 
 
 def with_resolved_models(settings: Settings, called: str = variable("models")) -> Settings:
@@ -111,13 +112,19 @@ def with_resolved_models(settings: Settings, called: str = variable("models")) -
     return settings.model_copy(update={"models": tuple(specs)})
 
 
-def with_word_vectors(settings: Settings) -> Settings:
-    """Return settings whose word vectors are the folder of a map, which workers open at once."""
+def with_word_vectors(settings: Settings, called: str = variable("word_vectors")) -> Settings:
+    """Return settings whose word vectors are the folder of a map, which workers open at once.
+
+    Raises SettingsError, which names the setting as `called`, for a file that does not fit.
+    """
     if settings.word_vectors is None:
         return settings
     if not os.path.isdir(settings.word_vectors):  # noqa: PTH112 - as in `store_folder`
         tell(f"reading {settings.word_vectors}")
-    folder = word_vector_map(settings.word_vectors, settings.cache)
+    try:
+        folder = word_vector_map(settings.word_vectors, settings.cache)
+    except WordVectorsError as error:
+        raise SettingsError(f"{called}: {error}") from None
     return settings.model_copy(update={"word_vectors": folder})
 
 

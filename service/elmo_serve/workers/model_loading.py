@@ -109,14 +109,17 @@ def _encoder(
     settings: RunnerSettings, *, owns_process: bool
 ) -> tuple[Encoder, Tensor, StoredSoftmax | None]:
     """Load the network; return its encoder, the vectors that it should give, and its softmax."""
+    place = ""  # the setting that names the file that is read
     try:
         elmo = open_model(settings.model)
         file = Path(settings.softmax) if settings.softmax else None
+        place = "ELMO_SOFTMAX: " if file else ""
         softmax = find_softmax(settings.model, elmo, file, settings.softmax_words)
         if settings.warm_start:
+            place = "ELMO_WARM_START: "
             elmo = warmed(elmo, Path(settings.warm_start))
     except (CheckpointError, TextError, OSError) as error:
-        raise ModelLoadError(str(error)) from error
+        raise ModelLoadError(f"{place}{error}") from error
     expected = known_vectors(elmo)
     if settings.known is not None:
         row_buckets.TRIALS.update(settings.known.trials)

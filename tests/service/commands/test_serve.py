@@ -111,7 +111,7 @@ def test_all_wrong_settings_are_named_one_a_line() -> None:
         assert line.startswith(f"elmo: {name}=")
 
 
-@pytest.mark.parametrize("name", ["--tasks", "--cache"])
+@pytest.mark.parametrize("name", ["--tasks", "--cache", "--scratch"])
 def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     path.write_text("")
@@ -122,6 +122,7 @@ def test_a_folder_that_is_none_stops_the_start_with_one_line(tmp_path: Path, nam
         assert result.exit_code == 2
         (line,) = result.stderr.splitlines()
         assert line.startswith(f"elmo: {name}='{place}' is not allowed: ")
+        assert line.endswith("; allowed: a folder that can be read or made")
 
 
 def test_a_secret_never_reaches_the_terminal() -> None:

@@ -69,11 +69,12 @@ def test_a_file_that_cannot_be_looked_up_is_named_with_its_option(
     assert line.endswith(f"' is not allowed: {cause}; allowed: the path of a file")
 
 
-def test_a_damaged_file_ends_the_command(tmp_path: Path) -> None:
+def test_a_damaged_file_ends_the_start_and_is_named_with_its_setting(tmp_path: Path) -> None:
     path = tmp_path / "static.txt"
     path.write_text("cat 1 2\ndog\n")
 
     found = elmo("serve", "--word-vectors", path, "--cache", tmp_path, "--port", 0)
 
-    assert found.exit_code == 1
-    assert "static.txt:2: has 0 numbers behind 'dog'" in found.stderr
+    assert found.exit_code == 2
+    fault = f"elmo: --word-vectors: {path}:2: has 0 numbers behind 'dog'"
+    assert found.stderr.splitlines()[-1].startswith(fault)
