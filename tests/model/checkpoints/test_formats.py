@@ -73,6 +73,19 @@ def test_paths_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
         load(tmp_path / "nowhere")
 
 
+def test_a_folder_of_native_files_says_to_name_the_file(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.safetensors").touch()
+
+    with pytest.raises(CheckpointError) as caught:
+        load(tmp_path)
+
+    assert str(caught.value) == (
+        f"{tmp_path}: holds a.safetensors, b.safetensors, expected model.safetensors: name the "
+        "file itself"
+    )
+
+
 def test_a_path_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "model.safetensors"):
         with (
