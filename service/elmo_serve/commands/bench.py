@@ -9,6 +9,7 @@ from typing import Any
 import click
 import orjson
 
+from elmo_model.errors import shown
 from elmo_serve.commands.options import api_key_option, json_option, served_model_option
 from elmo_serve.commands.removed import removed_option
 from elmo_serve.commands.terminal import fail, show, steps, tell
@@ -50,7 +51,12 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="Seconds of each load before it is measured.",
 )
-@click.option("--text", type=Path, metavar="FILE", help="Sentences: a line of tokens each.")
+@click.option(
+    "--text",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Sentences: a line of tokens each.",
+)
 @click.option("--sentences", type=click.IntRange(min=1), help="Sentences a request. Default: 8.")
 @click.option("--tokens", type=click.IntRange(min=1), help="Tokens a request, in place of that.")
 @click.option(
@@ -110,6 +116,9 @@ def bench(url: str, as_json: bool, **values: Any) -> None:
     for one, other in (("layers", "task"), ("sentences", "tokens")):
         if values[one] and values[other]:
             fail(f"--{one} and --{other}: give one of them", code=2)
+    layers = values["layers"] or ""
+    if layers and layers not in NAMED and not layers.replace(",", "").isdecimal():
+        fail(f"--layers: there is no {shown(layers)}, expected {', '.join(NAMED)}, or numbers", 2)
     options = run.BenchOptions(**values)
     with (
         connected(url, options.api_key, options.model, patience_seconds=0) as client,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -106,6 +107,14 @@ def test_options_that_exclude_each_other_are_refused(options: tuple[object, ...]
     assert found.exit_code == 2 and "give one of them" in found.stderr
 
 
+@pytest.mark.parametrize("options", [("--text", "no.txt"), ("--layers", "tpo")])
+def test_a_wrong_option_ends_with_2_before_the_server_is_asked(options: tuple[str, str]) -> None:
+    found = elmo("bench", "http://127.0.0.1:1", *options)
+
+    assert found.exit_code == 2
+    assert options[0] in found.stderr and options[1] in found.stderr
+
+
 def test_a_layer_that_the_model_lacks_is_one_line(scripted: ScriptedServer) -> None:
     found = elmo("bench", scripted.url, "--layers", "9", "--sentences", 1)
 
@@ -168,18 +177,27 @@ def test_a_failure_ends_with_1(scripted: ScriptedServer, tmp_path: Path) -> None
     assert "1 failed" in text and "failed: 500" in text
 
 
-def test_ctrl_c_prints_what_was_measured(scripted: ScriptedServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_ctrl_c_prints_what_was_measured(
+    scripted: ScriptedServer, tmp_path: Path, count: int
+) -> None:
     options = ["--text", str(tmp_path / "text"), "--sentences", "1", "--warm-up", "0"]
     with subprocess.Popen(
         [sys.executable, "-c", HEARS_SIGINT, "bench", scripted.url, "--duration", "600", *options],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     ) as process:
         for _ in range(20):
             assert scripted.arrived.acquire(timeout=120)
         process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=120)
+        for _ in range(count - 1):  # `timeout -s INT` sends a second one at once
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.01)
+            process.send_signal(signal.SIGINT)
+        text, errors = process.communicate(timeout=120)
 
     assert process.returncode == 130
+    assert "Traceback" not in errors
     assert "8 clients" in text and "Interrupted: the last row is incomplete." in text
     assert " lost" not in text
