@@ -157,6 +157,7 @@ class _UvicornServer(uvicorn.Server):
     def _on_signal(self) -> None:
         if not self._is_draining:
             self._is_draining = True
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell and its terminal each send one
             self._run(self._drain())
         else:
             _log.warning("stopping at once")
