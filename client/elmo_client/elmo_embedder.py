@@ -50,6 +50,8 @@ class SentenceEmbedder(ABC):
         self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
     ) -> Iterator[Vectors]:
         """Yield the vectors of any number of sentences, `batch_size` of them computed at a time."""
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise CannotSend(f"batch_size is {shown(batch_size)}; expected an integer of 1 or more")
         rows = iter(sentences)
         while batch := list(islice(rows, batch_size)):
             yield from self.embed_batch(batch)
@@ -111,6 +113,8 @@ class ElmoEmbedder(SentenceEmbedder):
         Raises CannotSend for a `url` that is not an address, Unreachable if no server responds
         within 5 seconds.
         """
+        for name in named_files.keys() - {"options_file", "weight_file", "cuda_device"}:
+            raise TypeError(f"ElmoEmbedder has no keyword {name}; there are url, api_key, model")
         is_url = str(url).startswith(("http://", "https://"))
         if files or named_files or not is_url:
             named: dict[str, object] = dict(named_files)
@@ -118,9 +122,9 @@ class ElmoEmbedder(SentenceEmbedder):
             given += [f"{name}={_shown(each)}" for name, each in named.items()]
             found = ", ".join(given) or "no address"
             beside = "no file or device beside " if is_url else ""
-            device = " which chooses its device and" if is_url else ""
+            device = "which chooses its device and" if is_url else "such as http://localhost:8000,"
             raise CannotSend(
-                f"{found}: expected {beside}the URL of a server,{device} whose models are called "
+                f"{found}: expected {beside}the URL of a server, {device} whose models are called "
                 "by name, such as model='original'; elmo_serve.ElmoEmbedder takes files"
             )
         self._client = Client(url, api_key=api_key, model=model)

@@ -187,6 +187,8 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is not None:
+        if not isinstance(weight_file, str | Path):
+            raise CannotSend(f"weight_file is {weight_file!r}; expected the path of the weights")
         if model == _ORIGINAL:
             raise CannotSend(f"weight_file is {weight_file}; expected its options_file as well")
         return open_pair(model, weight_file, device=device)

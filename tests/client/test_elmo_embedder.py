@@ -131,8 +131,8 @@ def test_a_path_is_refused_with_the_class_that_takes_it() -> None:
         with pytest.raises(CannotSend) as caught:
             ElmoEmbedder(*files)
         assert str(caught.value) == (
-            f"{found}: expected the URL of a server, whose models are called by name, such as "
-            "model='original'; elmo_serve.ElmoEmbedder takes files"
+            f"{found}: expected the URL of a server, such as http://localhost:8000, whose models "
+            "are called by name, such as model='original'; elmo_serve.ElmoEmbedder takes files"
         )
 
 
@@ -144,8 +144,8 @@ def test_files_by_name_are_refused_likewise() -> None:
 
     assert str(caught.value) == (
         "options_file='o.json', weight_file='w.hdf5', cuda_device=0: expected the URL of a "
-        "server, whose models are called by name, such as model='original'; "
-        "elmo_serve.ElmoEmbedder takes files"
+        "server, such as http://localhost:8000, whose models are called by name, such as "
+        "model='original'; elmo_serve.ElmoEmbedder takes files"
     )
 
 
@@ -168,6 +168,14 @@ def test_a_server_has_its_own_files_and_device(
         "and whose models are called by name, such as model='original'; "
         "elmo_serve.ElmoEmbedder takes files"
     )
+
+
+def test_an_unknown_keyword_is_named_without_its_value() -> None:
+    with pytest.raises(TypeError) as caught:
+        ElmoEmbedder("http://localhost:1", apikey="secret")  # type: ignore[arg-type]
+
+    message = "ElmoEmbedder has no keyword apikey; there are url, api_key, model"
+    assert str(caught.value) == message
 
 
 def test_a_dead_address_fails_at_once_and_is_named() -> None:

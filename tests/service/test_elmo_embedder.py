@@ -51,6 +51,18 @@ def test_methods_and_shapes_are_those_of_allennlp(embedder: ElmoEmbedder) -> Non
     assert embedder.embed_batch([]) == []
 
 
+@pytest.mark.parametrize("size", [0, -1, "8", 2.5])
+def test_a_batch_has_one_sentence_or_more(embedder: ElmoEmbedder, size: Any) -> None:
+    with pytest.raises(CannotSend, match=f"^batch_size is {size!r}; expected an integer of 1 or m"):
+        list(embedder.embed_sentences(SENTENCES, size))
+
+
+def test_a_device_in_the_place_of_the_weights_is_named() -> None:
+    wrong: Any = 0
+    with pytest.raises(CannotSend, match=r"^weight_file is 0; expected the path of the weights"):
+        ElmoEmbedder("options.json", wrong)
+
+
 def test_vectors_are_allennlps_from_zero_state(embedder: ElmoEmbedder) -> None:
     expected = golden.arrays("stateless_f64")
     _, members, sentences = next(golden.batches())
