@@ -114,7 +114,8 @@ def _weights_in(source: Source) -> str:
     file = next((name for name in _WEIGHTS if name in source.files()), None)
     if file is None:
         raise CheckpointError(
-            f"{source.path}: holds no {' or '.join(_WEIGHTS)}, expected the weights"
+            f"{source.path}: holds no {' or '.join(_WEIGHTS)}, expected the weights of a model of "
+            "AllenNLP; options.json and weights.hdf5 are read from a folder or a zip"
         )
     return file
 

@@ -33,6 +33,7 @@ NAME = "elmoformanylangs"
 _MAX_JSON = 1 << 20  # bytes
 _MAX_DICTIONARY = 64 << 20  # bytes
 _ENCODER, _EMBEDDER = "encoder.pkl", "token_embedder.pkl"
+_OWN = {_ENCODER, _EMBEDDER, "char.dic"}  # names of files that no other format has
 _IDEOGRAPHIC_SPACE = "\u3000"
 # The file cnn_50_100_512_4096_sample.json, with which all released models were trained. Their
 # archives often name it by a path of the machine that trained them.
@@ -58,25 +59,25 @@ _RELEASED: Mapping[str, Any] = {
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a folder or zip with both pickles."""
+    """Return whether `path` is a folder or zip with a pickle or the letters of such a model."""
     source = source_at(path)
     if source is None:
         return False
-    return {_ENCODER, _EMBEDDER} <= {PurePosixPath(file).name for file in source.files()}
+    return any(PurePosixPath(file).name in _OWN for file in source.files())
 
 
 def read(path: Path) -> Checkpoint:
     """Read the model at `path`. Raises CheckpointError if it is incomplete or damaged."""
     source = source_at(path)
     assert source is not None, "`recognises` accepts nothing else"
+    files = _file(source, _EMBEDDER), _file(source, _ENCODER)
     settings, label, notes = _settings(source)
-    embedder = read_state(source, _file(source, _EMBEDDER))
-    encoder = read_state(source, _file(source, _ENCODER))
+    embedder, encoder = (read_state(source, file) for file in files)
     config, alphabet = _described(source, settings, label, embedder)
     tensors = _decode(
         config,
-        Stored(source.label(_file(source, _EMBEDDER)), embedder, label),
-        Stored(source.label(_file(source, _ENCODER)), encoder, label),
+        Stored(source.label(files[0]), embedder, label),
+        Stored(source.label(files[1]), encoder, label),
     )
     return Checkpoint(source.name, NAME, config, alphabet, tensors, notes=notes)
 

@@ -30,6 +30,11 @@ _WORD = ("token_index", "sentence")
 # Longest text in a field; the csv library's own limit is 128 Ki. A larger number takes more memory
 # before a quote that is never closed is an error.
 _FIELD_CHARACTERS = 1 << 24
+_SEPARATORS = {
+    "\t": ("TABs", "a name in .tsv"),
+    ",": ("commas", "a name in .csv"),
+    ";": ("semicolons", "commas in a .csv, or TABs in a .tsv"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Row:
         known = {column.casefold() for column in columns}
         near = [each for each in self.fields if each not in columns and each.casefold() in known]
         case = f"; {' and '.join(near)} differs in case" if near else ""
-        found = ", ".join(self.fields)
+        found = ", ".join(map(shown, self.fields))
         return FitError(f"{self.head}: has the columns {found}; expected {expected}{case}")
 
 
@@ -175,7 +180,8 @@ def read_conllu(path: Path, label: str) -> Iterator[tuple[list[str], list[str]]]
     """
     if label not in _CONLLU_COLUMNS:
         expected = ", ".join(_CONLLU_COLUMNS)
-        raise FitError(f"{path}: --label is {shown(label)}, expected one of {expected}")
+        found = "needed:" if label == "label" else f"{shown(label)}, expected"  # the default
+        raise FitError(f"{path}: --label is {found} one of {expected}")
     column = _CONLLU_COLUMNS[label]
     try:
         for words in conllu.read(lines_of(path)):
@@ -242,9 +248,9 @@ def read_rows(path: Path) -> Iterator[Row]:
 def _check_head(head: Sequence[str], place: str) -> None:
     """Raise FitError for a name that two columns have, and for columns with another separator."""
     if len(head) == 1:
-        for separator, name, ending in (("\t", "TABs", ".tsv"), (",", "commas", ".csv")):
+        for separator, (name, expected) in _SEPARATORS.items():
             if separator in head[0]:
-                raise FitError(f"{place}: {name} separate its columns, expected a name in {ending}")
+                raise FitError(f"{place}: {name} separate its columns, expected {expected}")
     for name in head:
         if name and head.count(name) > 1:
             raise FitError(f"{place}: has the column {name} twice")

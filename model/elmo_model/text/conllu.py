@@ -32,9 +32,11 @@ def read(lines: Iterable[str], columns: int = COLUMNS) -> Iterator[list[list[str
         elif not text.startswith("#"):
             word = text.split("\t")
             if len(word) < columns or not word[FORM]:
+                every = f"{columns} columns with TABs between, the form in the second"
+                expected = "an id, a TAB and a form" if columns == 2 else every
                 raise ConlluError(
                     f"line {number} is {shown(text)}, {len(word)} of {columns} columns, "
-                    f"expected an id, a TAB and a form"
+                    f"expected {expected}"
                 )
             is_inside = True
             if "-" not in word[0] and "." not in word[0]:

@@ -354,6 +354,14 @@ def test_a_damaged_model_is_refused_in_one_line(folder: Path, damage: Damage, me
     assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
 
 
+@pytest.mark.parametrize("missing", ["encoder.pkl", "token_embedder.pkl"])
+def test_a_half_copied_model_names_the_missing_file(folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+
+    with pytest.raises(CheckpointError, match=f"holds no {missing}, expected one {missing}"):
+        load(folder)
+
+
 def test_gradients_reach_words_and_characters(folder: Path) -> None:
     elmo: Elmo = load(folder)
     representations, _ = elmo([["hello"]])

@@ -10,7 +10,7 @@ from elmo_model.errors import shown
 from elmo_model.tasks.evaluation.score import Score, percent
 from elmo_model.tasks.examples import Examples, FitError
 from elmo_model.tasks.features import FeaturesOf
-from elmo_model.tasks.readers import read_examples
+from elmo_model.tasks.readers import read_examples, read_rows
 from elmo_model.text.tokenizers import tokenizer
 
 Cosines = NDArray[np.float64]
@@ -46,8 +46,9 @@ def read_pairs(path: Path, limit: int | None = None) -> Examples:
     `index2`, and what `read_examples` raises.
     """
     pairs = read_examples(path, "pair", "label", tokenizer("whitespace"), limit)
-    if wrong := [label for label in pairs.labels if label not in ("T", "F")]:
-        raise FitError(f"{path}: label is {shown(wrong[0])}, expected T or F")
+    if not set(pairs.labels) <= {"T", "F"}:
+        row = next(row for row in read_rows(path) if row.label("label") not in ("T", "F"))
+        raise FitError(f"{row.place}: label is {shown(row.label('label'))}, expected T or F")
     if any(place.token is None for places in pairs.places for place in places):
         raise FitError(f"{path}: a pair has no index1 or no index2, expected both columns")
     return pairs

@@ -42,9 +42,9 @@ def test_fewer_than_two_pairs_are_refused(tmp_path: Path, computed: FeaturesOf) 
 
 
 def test_wrong_tables_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FitError, match=r"has the columns word, sense, .*expected sentence1 or"):
+    with pytest.raises(FitError, match=r"has the columns 'word', 'sense', .*expected sentence1 or"):
         read_pairs(uses(tmp_path / "uses.tsv", ("w", "s", 0, "w")))
-    with pytest.raises(FitError, match="label is 'yes', expected T or F"):
-        read_pairs(pairs(tmp_path / "label.tsv", ("yes", 0, 0, "a", "a")))
+    with pytest.raises(FitError, match=r"label\.tsv:3: label is 'yes', expected T or F"):
+        read_pairs(pairs(tmp_path / "label.tsv", ("T", 0, 0, "a", "a"), ("yes", 0, 0, "a", "a")))
     with pytest.raises(FitError, match="a pair has no index1 or no index2"):
         read_pairs(written(tmp_path / "a.tsv", "label\tsentence1\tsentence2\nT\ta\tb\n"))
