@@ -30,6 +30,11 @@ class OptionError(ElmoError):
     exit_code = 2
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 token`, `2,000 tokens`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def shown(value: object, limit: int = SHOWN_CHARACTERS) -> str:
     """Return a user's value for a message: quoted, on one line, cut after `limit` by `...`"""
     # Cut before it is quoted, because escaping a string of megabytes takes long.

@@ -292,6 +292,8 @@ class TaskRegistry:
         if self.folder is None:
             return f"{start}: there are none, the server has no task folder ({variable('tasks')})"
         file = self._files.get(name)
+        if file is not None and file.is_of_another_model:
+            return f"{start}: {file.fault}"
         broken = f"; its file is left out: {file.fault}" if file is not None else ""
         names = [task.name for task in self.list()]
         if not names:

@@ -136,7 +136,7 @@ def test_a_task_belongs_to_one_model(several: Running) -> None:
     assert [task["name"] for task in httpx.get(url).json()["tasks"]] == ["ner"]
     assert embedded(several, model="four", task="pos").status_code == 200
     assert embedded(several, task="pos").status_code == 404
-    reason = "its file is left out: it belongs to model 'four'"  # once the first model has seen it
+    reason = "No task 'pos': it belongs to model 'four'"  # once the first model has seen it
     several.until(lambda: reason in embedded(several, task="pos").json()["detail"])
     for taken in (
         httpx.post(url + "/ner/fit", params={"model": "four"}, json=body()),
