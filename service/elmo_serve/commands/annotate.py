@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from elmo_model.errors import counted
 from elmo_serve.commands.options import device_option, model_option
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
@@ -62,4 +63,4 @@ def annotate(
         heads = [hashlib.sha256(path.read_bytes()).hexdigest() for path in given]
         identity = {**run.identity(source.info, "fasta"), "heads": heads}
         report = EmbedRun(records, form, source, step).to_file(output, identity)
-    click.echo(f"Wrote {output}: {report.sentences:,} proteins in {report.seconds:.1f} s")
+    click.echo(f"Wrote {output}: {counted(report.sentences, 'protein')} in {report.seconds:.1f} s")

@@ -34,6 +34,7 @@ BATCH_SIZE: Final = 64  # sentences; the default of `allennlp elmo`
 
 _RECORD_OPTIONS: Final = ("protein", "upper", "unknown", "split_char", "id")
 _PAIR: Final = "--model PATH takes the options file, with the weights in its folder, or the folder"
+_LAYOUT: Final = "name a --layout, such as seqvec"
 _ALLENNLP: Final = "is an option of `allennlp elmo`"
 _GO_WITH: Final = {"actors": "ray", "api_key": "server", "batch_size": "carry_state"}
 
@@ -101,6 +102,17 @@ class Options:
             by_ending = None if self.has_parts else seqvec_layout(self.output)
             return by_ending or self.output_format
         return self.output_format if self.output_format in LAYOUTS else None
+
+    @property
+    def english_fault(self) -> str:
+        """The message for FASTA where no model is named."""
+        wanted = "name a --model of proteins, such as seqvec"
+        return f"{self.input} is FASTA, and {DEFAULT_MODEL} reads English: {wanted}"
+
+    @property
+    def holds_fasta(self) -> bool:
+        """Whether INPUT, or a file of it, has a name of FASTA."""
+        return "fasta" in map(input_format, Corpus(Path(self.input)).files)
 
     @property
     def carried_batch(self) -> int | None:
@@ -225,9 +237,9 @@ def _check(options: Options) -> None:
     # A file without a format, which needs no layers in some, is refused by the run.
     has_format = options.to_folder or options.output_format or output_format(options.output)
     if len(options.layers) > 1 or (has_format and not (options.layers or options.layout)):
-        source, names = Path(options.input), ", ".join(f"--{name}" for name in NAMED)
-        if not options.layers and "fasta" in map(input_format, Corpus(source).files):
-            fail(f"{source} holds FASTA: name a --layout, such as seqvec", code=2)
+        names = ", ".join(f"--{name}" for name in NAMED)
+        if not options.layers and options.holds_fasta:
+            fail(f"{options.input} holds FASTA: {_LAYOUT}", code=2)
         fail(f"one of {names} and --layer is needed, and only one", code=2)
     _check_source(options)
     if options.to_folder:
@@ -272,10 +284,13 @@ def _check_proteins(options: Options) -> None:
         if (fasta := next(filter(begins_as_fasta, names), None)) is not None:
             wanted = "name --input-format fasta, or plain for text"
             fail(f"{fasta} begins with '>', as FASTA does: {wanted}", code=2)
-        refuse_given("goes with FASTA and its layouts, not this INPUT", *_RECORD_OPTIONS)
+        refusal = "goes with FASTA and its layouts, not this INPUT"
+        if options.holds_fasta and options.input_format is None:
+            refusal = f"has no effect: {options.input} holds FASTA: {_LAYOUT}"
+        refuse_given(refusal, *_RECORD_OPTIONS)
         return
     if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):
-        fail(f"{options.input} is FASTA, and {options.model} reads English: name a --model", code=2)
+        fail(options.english_fault, code=2)
     if options.layout is None:
         return
     if options.has_parts:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from elmo_model.errors import counted
 from elmo_model.models.catalogue import path_fault, published_model
 from elmo_model.steps import OnStep
-from elmo_serve.commands.options import model_of_server
+from elmo_serve.commands.options import DEFAULT_MODEL, model_of_server
 from elmo_serve.commands.published import resolve_model
 from elmo_serve.commands.terminal import fail, steps, tell
 from elmo_serve.commands.word_vectors import word_vector_map
@@ -30,18 +31,21 @@ from elmo_serve.files.outputs.output_format import Layout
 from elmo_serve.files.proteins import Records
 from elmo_serve.files.resume import begun
 from elmo_serve.files.run import EmbedRun, Report
-from elmo_serve.files.text import Text
+from elmo_serve.files.text import Corpus, Text
+from elmo_serve.files.vectors import Source
 
 if TYPE_CHECKING:
     from elmo_serve.commands.embed import Options
     from elmo_serve.models.cache import CacheSettings
 
 _STREAMS: Final = [name for name, form in OUTPUTS.items() if form.is_stream]
+_TABLES: Final = (".csv", ".jsonl")
 _ENDINGS: Final = [ending for form in OUTPUTS.values() for ending in form.endings]
 
 
 def write_vectors(options: Options) -> None:
     """Write OUTPUT and say so."""
+    _tell_of_tables(options)
     try:
         report = _to_folder(options) if options.to_folder else _to_file(options)
     except BrokenPipeError:
@@ -51,22 +55,40 @@ def write_vectors(options: Options) -> None:
     except KeyboardInterrupt as error:
         raise KeyboardInterrupt(str(error) or "interrupted; nothing is kept") from None
     again = f", {report.resumed:,} of them by an earlier run" if report.resumed else ""
-    sentences, tokens = ("proteins", "residues") if options.layout else ("sentences", "tokens")
+    sentence, token = ("protein", "residue") if options.layout else ("sentence", "token")
+    if not report.sentences:
+        tell(f"{options.input} holds no sentence, so there are no vectors in {options.output}")
     click.echo(
-        f"Wrote {options.output}: {report.sentences:,} {sentences}{again}, {report.tokens:,} "
-        f"{tokens} in {report.seconds:.1f} s",
+        f"Wrote {options.output}: {counted(report.sentences, sentence)}{again}, "
+        f"{counted(report.tokens, token)} in {report.seconds:.1f} s",
         err=is_stream(options.output),
     )
+
+
+def _tell_of_tables(options: Options) -> None:
+    """Tell of tables, one file or some of a folder, whose lines are read as sentences."""
+    corpus = Corpus(Path(options.input))
+    tables = [corpus.text(each).name for each in corpus.files if each.endswith(_TABLES)]
+    if tables and options.input_format is None and not options.is_fasta:
+        more = f", and so are {len(tables) - 1:,} more" if tables[1:] else ""
+        tell(f"{tables[0]} is read as plain text: each line is a sentence{more}")
+
+
+@contextmanager
+def _opened(options: Options, run: EmbedOptions) -> Iterator[Source]:
+    """Open the source of vectors. Ends the command where the usual model of a server is English."""
+    with run.open() as source:
+        if options.is_fasta and run.model is None and source.info.name == DEFAULT_MODEL:
+            fail(options.english_fault, code=2)
+        yield source
 
 
 def _to_file(options: Options) -> Report:
     run = _embed_options(options, options.layout or _format_of_file(options))
     form = "fasta" if options.is_fasta else options.input_format or input_format(options.input)
-    if options.input_format is None and options.input.endswith((".csv", ".jsonl")):
-        tell(f"{options.input} is read as plain text: each line is a sentence")
     with (
         _text(options, run, form) as text,
-        run.open() as source,
+        _opened(options, run) as source,
         text.split(run.split(source.info)) as sentences,
         steps() as step,
     ):
@@ -105,7 +127,7 @@ def _to_folder(options: Options) -> Report:
     with steps() as step:
         if options.ray is not None:
             return _on_ray(job, options.ray, options, step)
-        with run.open() as source:
+        with _opened(options, run) as source:
             writer = PartWriter(job, source)
             return job.run(source.info, writer.attempts, step, force=options.force)
 

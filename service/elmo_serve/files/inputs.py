@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import orjson
 
-from elmo_model.errors import ElmoError, shown
+from elmo_model.errors import ElmoError, counted, shown
 from elmo_model.text import conllu, fasta
 from elmo_model.text.files import COMPRESSIONS
 from elmo_model.text.tokenizers import Tokenize, TokenizeError
@@ -111,10 +111,10 @@ class Rules:
         whole = header.replace(">", "").strip()
         fields = whole.split(self.split_char)
         if self.field >= len(fields):
-            count = f"{len(fields)} field{'s' * (len(fields) > 1)}"
             raise FileError(
-                f"has {count} between {self.split_char!r}, so --id {self.field} does not exist; "
-                "--id 0 takes the first field, --id -1 the whole header"
+                f"has {counted(len(fields), 'field')} between {self.split_char!r}, so --id "
+                f"{self.field} does not exist; --id 0 takes the first field, --id -1 the whole "
+                "header"
             )
         return whole if self.field < 0 else fields[self.field]
 

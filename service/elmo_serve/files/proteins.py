@@ -13,6 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
+from elmo_model.errors import counted
 from elmo_model.text.files import TextError, lines_of
 from elmo_model.text.tokenizers import Tokenize
 from elmo_serve.files.inputs import (
@@ -31,8 +32,8 @@ from elmo_serve.output import Output
 _LETTERS_SHOWN = 10  # letters that a note names; the others are counted
 
 _REPEATS: Final[dict[Repeats, str]] = {
-    "id": "records have the id of a later one, which counts, as in seqvec",
-    "sequence": "records have the sequence of another: it is written once",
+    "id": "left out: a later record has the same id",
+    "sequence": "with the sequence of another: it is written once",
 }
 
 
@@ -60,8 +61,8 @@ class Records:
         unknown = _UnknownLetters()
         hashes = array("q")
         # Letters that are read as X are counted before.
-        counted = replace(rules, unknown="keep", letters_only=False)
-        checked = counted if rules.unknown == "x" else rules
+        kept = replace(rules, unknown="keep", letters_only=False)
+        checked = kept if rules.unknown == "x" else rules
         for text in texts:
             for each in replace(text, form=checked.form).sentences():
                 unknown.add(each)
@@ -71,7 +72,7 @@ class Records:
         earlier = _earlier(hashes) if repeats else []
         notes = unknown.notes(name, rules.unknown)
         if earlier:
-            notes.append(f"{name}: {len(earlier):,} {_REPEATS[repeats]}")
+            notes.append(f"{name}: {counted(len(earlier), 'record')} {_REPEATS[repeats]}")
         skipped = frozenset(earlier if repeats == "id" else ())
         own = tuple(replace(text, form=rules.form) for text in texts)
         return cls(name, own, skipped, tuple(notes))

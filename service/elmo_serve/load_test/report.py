@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from elmo_model.errors import counted
 from elmo_serve.load_test.phase import PERCENTILES, Phase, percentiles
 
 TARGET_UTILIZATION = 0.8
@@ -84,7 +85,7 @@ def _servers(phases: Sequence[Phase]) -> Iterator[str]:
         count = servers(phase, most)
         if count is not None:
             yield (
-                f"{phase.name} at the peak need at most {count:,} such server{'s' * (count != 1)}, "
+                f"{phase.name} at the peak need at most {counted(count, 'such server')}, "
                 f"each used to {TARGET_UTILIZATION:.0%} of {most:,.0f} tokens/s, the most measured "
                 "here."
             )

@@ -17,6 +17,7 @@ from typing import Any
 import uvloop
 
 from elmo_client import Client
+from elmo_model.errors import counted
 from elmo_serve.load_test.connections import Connections
 from elmo_serve.load_test.phase import Phase
 from elmo_serve.load_test.sender import Request, Sender
@@ -80,7 +81,7 @@ class LoadTest:
         try:
             with _cancelled_by_ctrl_c():
                 for clients in self.clients or (() if self.rates else (_CLIENTS,)):
-                    phase = begin(f"{clients} client{'s' * (clients != 1)}")
+                    phase = begin(counted(clients, "client"))
                     await closed_loop(send, phase, clients)
                 for rate in self.rates:
                     phase = begin(f"{rate:,.4g} requests/s", rate)

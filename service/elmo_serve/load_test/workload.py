@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from elmo_client import Client
-from elmo_model.errors import ElmoError
+from elmo_model.errors import ElmoError, counted
 from elmo_model.neighbours import centre
 from elmo_model.text.files import numbered_lines
 from elmo_serve.http.media_types import ENCODERS
@@ -89,7 +89,7 @@ class Workload:
         count, noun = (
             (self.sentences, "sentence") if self.tokens is None else (self.tokens, "token")
         )
-        return f"{count:,} {noun}{'s' * (count != 1)}"
+        return counted(count, noun)
 
     def __str__(self) -> str:
         """Return the vectors in words."""

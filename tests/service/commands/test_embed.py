@@ -65,6 +65,31 @@ def test_a_table_is_read_as_lines_and_a_note_says_so(tmp_path: Path) -> None:
     assert notes == [True, False]
 
 
+def test_tables_in_a_folder_are_named_in_one_line(tmp_path: Path) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for name in ("a.csv", "b.jsonl", "c.txt"):
+        (source / name).write_text("a b\n")
+
+    run = embed(source, output, "--top")
+
+    first = f"elmo: {source / 'a.csv'} is read as plain text: each line is a sentence"
+    assert f"{first}, and so are 1 more\n" in run.stderr
+    assert run.stderr.count("plain text") == 1
+
+
+def test_a_text_without_sentences_is_warned_of(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.npz"
+    source.write_text("")
+
+    run = embed(source, output, "--top")
+
+    assert run.stderr == f"elmo: {source} holds no sentence, so there are no vectors in {output}\n"
+    assert run.stdout.startswith(f"Wrote {output}: 0 sentences, 0 tokens in ")
+    source.write_text("one\n")
+    assert ": 1 sentence, 1 token in" in embed(source, output, "--top", "--force").stdout
+
+
 # Pipes
 
 

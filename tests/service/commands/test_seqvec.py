@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from click.testing import Result
 from elmo_model.checkpoints import load
 from tests.support.command_line import elmo
 from tests.support.embedding_runs import close, embed, layers_of, refused
+from tests.support.scripted_server import INFO, respond, scripted_server
 from tests.support.servers import SMALL
 
 
@@ -145,7 +147,8 @@ def test_fasta_needs_a_model(proteins: Path, tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert result.stderr == (
-        f"elmo: {proteins} is FASTA, and english reads English: name a --model\n"
+        f"elmo: {proteins} is FASTA, and english reads English: name a --model of proteins, such "
+        "as seqvec\n"
     )
 
 
@@ -168,6 +171,27 @@ def test_options_that_do_not_fit_are_refused(
     source.write_text(">x|P1\nAC\n" if "fasta" in name else "A C\n")
 
     assert message in refused(source, tmp_path / "out.h5", *flags, code=2)
+
+
+def test_a_folder_of_fasta_needs_a_layout_for_the_options_of_records(proteins: Path) -> None:
+    line = refused(proteins.parent, proteins.parent / "out.h5", "--id", "0", code=2)
+
+    assert "--id has no effect" in line and "holds FASTA: name a --layout, such as seqvec" in line
+
+
+@pytest.mark.parametrize("flags", [("--all",), ("--all", "--part-sentences", "2")])
+def test_fasta_needs_a_model_where_that_of_a_server_is_english(
+    proteins: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    info = json.dumps({**INFO, "model": "english"}).encode()
+    with scripted_server() as server:
+        server.info = lambda handler, _: respond(handler, 200, info)
+        output = tmp_path / "out"
+        flags = (*flags, "--format", "npz", "--server", server.url)
+        result = elmo("embed", proteins, output, *flags)
+
+    assert result.exit_code == 2
+    assert "english reads English: name a --model of proteins, such as seqvec" in result.stderr
 
 
 def test_other_formats_hold_records_as_well(proteins: Path, tmp_path: Path) -> None:

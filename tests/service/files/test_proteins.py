@@ -98,9 +98,7 @@ def test_the_last_of_an_id_counts_and_it_is_said(tmp_path: Path) -> None:
 
     assert [each.text for each in found.sentences()] == ["P2", "P1"]
     assert [each.tokens for each in found.sentences()] == [["D"], ["H"]]
-    assert found.notes == (
-        "in.fasta: 2 records have the id of a later one, which counts, as in seqvec",
-    )
+    assert found.notes == ("in.fasta: 2 records left out: a later record has the same id",)
 
 
 def test_the_same_sequence_is_said_and_computed_where_sequences_are_keys(tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ def test_the_same_sequence_is_said_and_computed_where_sequences_are_keys(tmp_pat
     found = records(text, Rules(), "sequence")
 
     assert len(list(found.sentences())) == 2
-    assert found.notes == ("in.fasta: 1 records have the sequence of another: it is written once",)
+    assert found.notes == ("in.fasta: 1 record with the sequence of another: it is written once",)
 
 
 def test_the_memory_of_records_is_a_hash_each(tmp_path: Path) -> None:
