@@ -59,7 +59,7 @@ def _both(name: str) -> str:
     return str(modern) if modern == reference else f"{modern}; with reference {other}"
 
 
-@click.command(context_settings={"show_default": True})
+@click.command(context_settings={"show_default": True, "allow_extra_args": True})
 @click.argument("run", type=_folder)
 @click.option(
     "--text", multiple=True, required=True, help="Text: a path or a pattern; may be repeated."
@@ -197,6 +197,11 @@ def train(ctx: click.Context, /, **values: object) -> None:
     Examples:
       $ elmo train runs/tiny --text 'corpus/*.txt' --heldout heldout.txt --shape tiny
     """
+    if ctx.args:
+        raise click.UsageError(
+            f"Got unexpected extra argument ({ctx.args[0]}); several files are one quoted pattern, "
+            f"--text '*.txt', or --text before each of them"
+        )
     from elmo_model.training import command
 
     if values["weights"] is not None:
