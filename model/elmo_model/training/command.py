@@ -27,7 +27,7 @@ from elmo_model.training.corpus import Corpus, encode, find_shards, sentences_of
 from elmo_model.training.options import TrainOptions
 from elmo_model.training.perplexity import ROWS, Perplexity, bilm_tf, per_token
 from elmo_model.training.processes import Processes, process_group
-from elmo_model.training.run import Folder, language_model, trained_model
+from elmo_model.training.run import Folder, Plan, language_model, trained_model
 from elmo_model.training.trainer import Outcome, Trainer
 from elmo_model.training.vocabulary import Vocabulary
 
@@ -64,6 +64,7 @@ def train(options: TrainOptions) -> int:
             )
         if processes.first:
             folder.begin(plan, vocabulary)
+            _tell_softmax_alone(plan)
         processes.wait()
         if device == "cuda" and plan.precision == "bfloat16":
             torch.set_float32_matmul_precision("high")
@@ -131,7 +132,17 @@ def _refuse_other_run(
     known = folder.read_plan()
     plan = options.plan(shards, 0, known.words, config, network)
     has_steps = options.steps is not None or options.tokens is not None
-    folder.check(plan if has_steps else replace(plan, steps=known.steps))
+    folder.check(plan if has_steps else replace(plan, steps=known.steps), options.tokens)
+
+
+def _tell_softmax_alone(plan: Plan) -> None:
+    alone = plan.recipe.softmax_steps
+    if alone >= plan.steps:
+        output().print(
+            f"--softmax-steps is {alone:,} and the run has {plan.steps:,} steps: they train the "
+            f"softmax alone, the network stays as it is",
+            markup=False,
+        )
 
 
 def _encode(options: TrainOptions, shards: list[Path]) -> Corpus:
@@ -157,6 +168,10 @@ def _heldout(options: TrainOptions, processes: Processes) -> list[list[str]]:
 
 def _report(outcome: Outcome, folder: Folder) -> None:
     console = output()
+    if outcome.begun == outcome.steps:
+        console.print(
+            f"All {outcome.steps:,} steps were done already; nothing was trained", markup=False
+        )
     if outcome.stopped:
         console.print(
             f"Stopped and saved after step {outcome.step:,} of {outcome.steps:,}; the same command "

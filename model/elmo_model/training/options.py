@@ -138,7 +138,7 @@ class TrainOptions:
 
     def _recipe(self, words: int) -> Recipe:
         recipe = replace(RECIPES[self.recipe], **self.overrides)
-        if self.softmax == "full":
+        if self.softmax == "full" or not recipe.trains_softmax:
             return replace(recipe, samples=0)
         if not 0 < recipe.samples < words:
             raise OptionError(

@@ -75,6 +75,11 @@ class Recipe:
         """Return the tokens that a step reads in each direction."""
         return self.rows * self.unroll
 
+    @property
+    def trains_softmax(self) -> bool:
+        """Return whether any step trains the softmax, which is otherwise not exported."""
+        return not self.keep_vectors or self.softmax_steps > 0
+
     def steps_of(self, pairs: int) -> int:
         """Return the full batches that `pairs` predictions a direction fill in all epochs."""
         return max(1, int(self.epochs * pairs) // self.tokens_per_step)

@@ -106,17 +106,24 @@ class Folder:
             vocabulary.write(self.vocabulary)
         write_bytes(self.plan, json.dumps(plan.to_dict(), indent=1).encode())
 
-    def check(self, plan: Plan) -> None:
-        """Raise TrainingError unless `plan` may take the place of that of the run here."""
+    def check(self, plan: Plan, tokens: int | None = None) -> None:
+        """Raise TrainingError unless `plan` may take the place of that of the run here.
+
+        `tokens` is the length of the run where it was given in these.
+        """
         known, given = flat(self.read_plan().to_dict()), flat(plan.to_dict())
         del given["recipe.epochs"]  # decides nothing but the steps
         del given["name"]  # by default that of the folder, which may be renamed
+        if not plan.recipe.trains_softmax:
+            del given["recipe.samples"]  # decides nothing
         path = latest(self.snapshots)
         done = 0 if path is None else step_of(path)
         if plan.steps < done:
+            unit, found = ("steps", plan.steps) if tokens is None else ("tokens", tokens)
+            least = done if tokens is None else done * plan.recipe.tokens_per_step
             raise TrainingError(
-                f"{self.path}: the run here has done {done} steps, found --steps {plan.steps}; "
-                f"expected {done} or more"
+                f"{self.path}: the run here has done {least} {unit}, found --{unit} {found}; "
+                f"expected {least} or more"
             )
         if plan.recipe.schedule != "cosine":  # the rate of a step does not depend on their number
             del given["steps"]
@@ -145,16 +152,19 @@ class Folder:
     def export(self, model: LanguageModel, plan: Plan, vocabulary: Vocabulary) -> None:
         """Write the network as model.safetensors, for serving, and as the published pair.
 
-        The softmax is a file of its own beside the first.
+        The softmax, where the run trains one, is a file of its own beside the first.
         """
         elmo = model.elmo
         number = revision(elmo.config, elmo.state_dict())
         elmo.origin = Origin(plan.name, native.NAME, number)
         path = self.path / native.RUN_FILE
         native.save(elmo, path)
-        layer = model.softmax
-        kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
-        softmax.save(kept, path.with_suffix(softmax.ENDING), number, torch.float32)
+        beside, layer = path.with_suffix(softmax.ENDING), model.softmax
+        if plan.recipe.trains_softmax:
+            kept = softmax.WordSoftmax(layer.weight, layer.bias, vocabulary, len(vocabulary))
+            softmax.save(kept, beside, number, torch.float32)
+        else:
+            beside.unlink(missing_ok=True)  # earlier versions wrote one
         allennlp.write(elmo, self.path / "published")
 
 
@@ -177,8 +187,16 @@ def new_model(plan: Plan, network: Elmo | None = None) -> LanguageModel:
 
 
 def trained_model(folder: Folder) -> tuple[LanguageModel, Vocabulary]:
-    """Return the language model of a run's last snapshot. Raises TrainingError if there is none."""
+    """Return the language model of a run's last snapshot.
+
+    Raises TrainingError if there is none, or if the run trains no softmax.
+    """
     plan = folder.read_plan()
+    if not plan.recipe.trains_softmax:
+        raise TrainingError(
+            f"{folder.path}: has no softmax with its vocabulary: it was trained with "
+            f"--keep-vectors; expected a run without"
+        )
     path = latest(folder.snapshots)
     if path is None:
         raise TrainingError(f"{folder.path}: holds no snapshot yet")

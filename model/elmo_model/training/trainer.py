@@ -36,8 +36,9 @@ _AGREE_EVERY = 10  # steps between two exchanges of flags among processes; each 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run: the steps done, the steps planned, and whether it was stopped early."""
+    """The end of a run: steps done before and now, steps planned, whether it was stopped early."""
 
+    begun: int
     step: int
     steps: int
     stopped: bool
@@ -84,14 +85,15 @@ class Trainer:
         """
         if (path := latest(self._folder.snapshots)) is not None:
             self._restore(Snapshot.read(path))
-        log = Log(self._folder.log, self._step) if self._processes.first else None
+        begun = self._step
+        log = Log(self._folder.log, begun) if self._processes.first else None
         shown = self._processes.first
-        with display(self._plan.name, self._plan.steps, self._step, shown=shown) as shows:
+        with display(self._plan.name, self._plan.steps, begun, shown=shown) as shows:
             stopped = self._train(heldout, should_stop, log, shows)
             if self._processes.first:
                 self._folder.export(self._average.model, self._plan, self._vocabulary)
             self._processes.wait()
-        return Outcome(self._step, self._plan.steps, stopped)
+        return Outcome(begun, self._step, self._plan.steps, stopped)
 
     def _train(
         self,
@@ -192,10 +194,16 @@ class Trainer:
     def _measure(self, heldout: Sequence[Sequence[str]], log: Log | None, shows: Display) -> None:
         if log is None:
             return
-        model = self._average.model
-        found = per_token(model, self._vocabulary, heldout)
+        model, figures = self._average.model, {}
+        if self._plan.recipe.trains_softmax:
+            found = per_token(model, self._vocabulary, heldout)
+            shows.report(f"held-out perplexity {found.both:.2f}")
+            figures = {
+                "heldout_perplexity": found.both,
+                "heldout_perplexity_forward": found.forward,
+                "heldout_perplexity_backward": found.backward,
+            }
         moved = largest_change(model.elmo)
-        shows.report(f"held-out perplexity {found.both:.2f}")
         if moved > BAR:
             shows.report(
                 f"Warning: the network amplifies rounding: rounding its weights once moves a value "
@@ -205,9 +213,7 @@ class Trainer:
             {
                 "step": self._step,
                 "tokens": self._step * self._plan.recipe.tokens_per_step,
-                "heldout_perplexity": found.both,
-                "heldout_perplexity_forward": found.forward,
-                "heldout_perplexity_backward": found.backward,
+                **figures,
                 "rounding": moved,
             }
         )

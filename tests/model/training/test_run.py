@@ -144,6 +144,8 @@ def test_a_line_holds_means_since_the_last_line(tmp_path: Path) -> None:
     assert log_line(line, 63).endswith(" backward  59 s left")
     assert log_line(line, 64).endswith(" backward  1 min left")
     assert log_line(line, 4).endswith(" backward")
+    distance = {key: value for key, value in line.items() if not key.startswith("perplexity")}
+    assert log_line(distance, 4) == "20 tokens/s  loss 3.000"
     figures.restart(4, 12.0)
     figures.add(torch.tensor([1.0, 1.0]), torch.tensor(1.0))
     assert figures.losses().tolist() == [1.0, 1.0]

@@ -240,6 +240,13 @@ def test_options_that_do_not_fit_each_other_are_a_wrong_command_line(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_pattern_that_the_shell_expanded_is_refused(tmp_path: Path) -> None:
+    refused = elmo("train", tmp_path / "run", "--text", __file__, "b.txt")
+
+    assert refused.exit_code == 2 and "extra argument (b.txt); several files" in refused.stderr
+    assert "--text" in refused.stderr and not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("option", ["--heldout", "--vocabulary"])
 def test_a_file_that_is_missing_is_found_before_the_text_is_read(
     tmp_path: Path, small: list[object], option: str
@@ -279,8 +286,15 @@ def test_a_finished_run_can_be_lengthened(tmp_path: Path, small: list[object]) -
     options = [*small, "--schedule", "constant-decay"]
     assert elmo("train", run, *options, "--tokens", 6 * 20).exit_code == 0
     assert steps_of(run) == 6
-    assert elmo("train", run, *options, "--tokens", 9 * 20).exit_code == 0
+    longer = elmo("train", run, *options, "--tokens", 9 * 20)
+    assert longer.exit_code == 0 and "done already" not in longer.stdout
     assert steps_of(run) == 9
+
+    again = elmo("train", run, *options, "--tokens", 9 * 20)
+    assert "All 9 steps were done already; nothing was trained\n" in again.stdout
+    shorter = elmo("train", run, *options, "--tokens", 100)
+    assert shorter.exit_code == 1
+    assert "has done 180 tokens, found --tokens 100; expected 180 or more" in shorter.stderr
 
 
 def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
@@ -292,6 +306,7 @@ def test_a_run_from_the_weights_of_a_model_by_name(tmp_path: Path) -> None:
     theirs, ours = open_model("english"), open_model(run / "model.safetensors")
     assert ours.origin.revision == theirs.origin.revision  # the softmax alone has learned
     assert ours.origin.name == "run"
+    assert "--softmax-steps is 2 and the run has 2 steps: they train the softmax" in result.stdout
 
     refused = elmo("train", tmp_path / "other", *options, "--weights", "Engish")
     assert refused.exit_code == 1 and "Engish" in refused.stderr and "english" in refused.stderr
