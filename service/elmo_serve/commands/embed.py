@@ -107,7 +107,8 @@ class Options:
     def english_fault(self) -> str:
         """The message for FASTA where no model is named."""
         wanted = "name a --model of proteins, such as seqvec"
-        return f"{self.input} is FASTA, and {DEFAULT_MODEL} reads English: {wanted}"
+        has = "is" if self.is_fasta else "holds"
+        return f"{self.input} {has} FASTA, and {DEFAULT_MODEL} reads English: {wanted}"
 
     @property
     def holds_fasta(self) -> bool:
@@ -288,8 +289,8 @@ def _check_proteins(options: Options) -> None:
         if options.holds_fasta and options.input_format is None:
             refusal = f"has no effect: {options.input} holds FASTA: {_LAYOUT}"
         refuse_given(refusal, *_RECORD_OPTIONS)
-        return
-    if options.model == DEFAULT_MODEL and not (options.server or is_given("model")):
+    is_english = options.model == DEFAULT_MODEL and not (options.server or is_given("model"))
+    if is_english and (options.is_fasta or (options.holds_fasta and not options.input_format)):
         fail(options.english_fault, code=2)
     if options.layout is None:
         return

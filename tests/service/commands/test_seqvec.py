@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,13 +144,16 @@ def test_the_english_model_is_used_only_where_the_command_line_names_it(
 
 
 def test_fasta_needs_a_model(proteins: Path, tmp_path: Path) -> None:
-    result = elmo("embed", proteins, tmp_path / "out.h5")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    shutil.copy(proteins, folder)
+    fault = "FASTA, and english reads English: name a --model of proteins, such as seqvec\n"
 
-    assert result.exit_code == 2
-    assert result.stderr == (
-        f"elmo: {proteins} is FASTA, and english reads English: name a --model of proteins, such "
-        "as seqvec\n"
-    )
+    for source, holds in ((proteins, "is"), (folder, "holds")):
+        for flags in ((), ("--top",)):
+            result = elmo("embed", source, tmp_path / "out.h5", *flags)
+            assert result.exit_code == 2
+            assert result.stderr == f"elmo: {source} {holds} {fault}"
 
 
 @pytest.mark.parametrize(
