@@ -214,7 +214,7 @@ def test_the_part_of_another_run_is_refused_or_discarded(text: Path, tmp_path: P
 
     assert "was begun with layers 'top', and this is 'all'" in refused(text, output, "--all")
     assert "was begun with text" in refused(other, output, "--top")
-    assert "1 sentences, 2 tokens" in done(other, output, "--top", "--force")
+    assert "1 sentence, 2 tokens" in done(other, output, "--top", "--force")
     assert not part.exists() and not journal.exists()
 
 

@@ -173,7 +173,7 @@ def test_a_sequence_that_repeats_is_written_once_with_both_ids_in_the_mapping(
 
     result = embed(source, tmp_path / "prefix", "--layout", "bio_embeddings", "--protein")
 
-    assert "1 records have the sequence of another: it is written once" in result.stderr
+    assert "1 record with the sequence of another: it is written once" in result.stderr
     rows = (tmp_path / "prefix/mapping_file.csv").read_text().splitlines()
     assert [row.split(",")[1] for row in rows[1:]] == ["a", "b", "c"]
     stage = tmp_path / "prefix/seqvec_embeddings"
