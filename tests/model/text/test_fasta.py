@@ -17,5 +17,5 @@ def test_a_sequence_is_joined_from_its_lines_without_white_space() -> None:
 def test_text_before_the_first_header_is_named() -> None:
     with pytest.raises(FastaError, match="line 2 is 'ACDE', expected a header, as in >P12345"):
         list(read(["\n", "ACDE\n", ">x\n"]))
-    with pytest.raises(FastaError, match=r"is 'A{59}\.\.\.', expected"):
-        list(read(["A" * 61]))
+    with pytest.raises(FastaError, match=r"is 'A{63}\.\.\.', expected"):
+        list(read(["A" * 65]))

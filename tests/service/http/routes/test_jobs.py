@@ -209,7 +209,11 @@ def test_bad_examples_are_named_and_nothing_is_written(
     ("sent", "status", "detail"),
     [
         (b'{"kind": "token"}\n{"tokens": ["a"]}', 422, "line 2: an example of the kind token has"),
-        (b'{"kind": "token"}\n\n{"tokens": ["a"], "labels": [1]}', 422, "line 3: must be a string"),
+        (
+            b'{"kind": "token"}\n\n{"tokens": ["a"], "labels": [1.5]}',
+            422,
+            "line 3: must be a string",
+        ),
         (b'{"seeds": 1}\n{"tokens": ["a"], "labels": ["x"]}', 422, "/kind: is required"),
         (b'{"kind": "token"}\n{"tokens": ["a"]\n', 400, "Line 2 of the body is not JSON"),
         (b'{"kind": "token"}\n["a"]\n', 422, "Line 2 must be an object, an example"),
