@@ -44,4 +44,4 @@ class FitParser(HelperPool):
 
 def _plan(memory: Bytes, size: int, source: FitSource) -> InSlices:
     """Parse the first `size` bytes of `memory`."""
-    return InSlices(read_fit(memory.data[:size], source).plan(), ("sentences",))
+    return InSlices(read_fit(memory.data[:size], source).plan())

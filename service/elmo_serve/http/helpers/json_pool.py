@@ -100,7 +100,7 @@ class JsonWorkerPool(HelperPool):
 
 def _parsed(memory: Bytes, size: int, model: type[RequestT], limits: RequestLimits) -> InSlices:
     """Parse the first `size` bytes of `memory`."""
-    return InSlices(parse(model, memory.data[:size], limits), ("sentences",))
+    return InSlices(parse(model, memory.data[:size], limits))
 
 
 def _write(

@@ -123,11 +123,6 @@ class HelperPool:
         """End the processes."""
         await asyncio.gather(*(slot.stop() for slot in self._slots))
 
-    @property
-    def ready_count(self) -> int:
-        """Processes that can take calls."""
-        return sum(slot.is_ready for slot in self._slots)
-
     def run(
         self, function: Callable[..., Any], *arguments: object, size: int, first: bool = False
     ) -> asyncio.Future[Any]:

@@ -33,18 +33,17 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class InSlices:
-    """A result, a dataclass, whose long list at `path` is sent ahead of it in slices.
+    """A result, a dataclass, whose long list `sentences` is sent ahead of it in slices.
 
-    `path` names the member, or the member of a member. A function returns it with the list in
-    place; the caller of `HelperPool.run` gets the result itself.
+    A function returns it with the list in place; the caller of `HelperPool.run` gets the result
+    itself.
     """
 
     result: Any
-    path: tuple[str, ...]
 
     def with_list(self, items: list[Any]) -> Any:
         """Return the result with another list."""
-        return _replaced(self.result, self.path, items)
+        return replace(self.result, sentences=items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,10 @@ def work(parent: Parent, prepare: Callable[[], None]) -> None:
         except ServiceError as error:
             result = error
         if isinstance(result, InSlices):
-            items: list[bytes | str] = result.result
-            for name in result.path:
-                items = getattr(items, name)
+            items: list[bytes | str] = result.result.sentences
             for part in runs(map(len, items), _SLICE_BYTES, _SLICE_ITEMS):
                 parent.send(Part(items[part]))
-            result = replace(result, result=result.with_list([]))
+            result = InSlices(result.with_list([]))
         parent.send(result)
 
 
@@ -96,9 +93,3 @@ def runs(sizes: Iterable[int], most_size: int, most_items: int = sys.maxsize) ->
             start, size = end, 0
     if start < end:
         yield slice(start, end)
-
-
-def _replaced(value: Any, path: tuple[str, ...], items: list[Any]) -> Any:
-    name, *rest = path
-    member = _replaced(getattr(value, name), tuple(rest), items) if rest else items
-    return replace(value, **{name: member})

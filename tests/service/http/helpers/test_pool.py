@@ -23,20 +23,15 @@ from tests.support.clock import FakeClock
 
 @dataclass(frozen=True)
 class Word:
-    """A result with a long list, in a member of a member."""
+    """A result with a long list."""
 
     length: int
-    letters: Letters
-
-
-@dataclass(frozen=True)
-class Letters:
-    all: list[str]
+    sentences: list[str]
 
 
 def spell(word: str) -> InSlices:
     """Return the letters of a word."""
-    return InSlices(Word(len(word), Letters(list(word))), ("letters", "all"))
+    return InSlices(Word(len(word), list(word)))
 
 
 def letters_of(memory: Bytes, size: int) -> str:
@@ -143,7 +138,7 @@ async def test_every_call_gets_its_own_result_whole() -> None:
         read = helpers.run(letters_of, Memory(segment, array), 5, size=5)
         del array
 
-        assert await asyncio.gather(*spelt) == [Word(len(w), Letters(list(w))) for w in words]
+        assert await asyncio.gather(*spelt) == [Word(len(w), list(w)) for w in words]
         assert await read == "words"
 
 
