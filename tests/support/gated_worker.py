@@ -25,6 +25,7 @@ from elmo_serve.workers.messages import (
     RunnerSettings,
 )
 from elmo_serve.workers.shared_memory import Segment, view
+from tests.support.runner_messages import served
 
 DIMENSION = 4
 INFO = ModelInfo("fake", "0", "fake", 3, DIMENSION, 0, "float32")
@@ -151,7 +152,8 @@ class ModelWorker(GatedWorker):
 
     def _run(self, batch: Batch) -> Message:
         assert self._runner is not None
-        return self._runner.run(batch, np.frombuffer(batch.segment.memory, np.uint8))
+        (answer,) = served(self._runner, batch)
+        return answer
 
 
 def _holds(batch: Batch, word: str) -> bool:

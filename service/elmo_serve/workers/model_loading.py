@@ -183,11 +183,7 @@ def _warm_up(encoder: Encoder, tokens: int) -> tuple[float, float]:
 
 def _seconds(encoder: Encoder, sentences: list[list[str]]) -> float:
     start = time.perf_counter()
-    _synchronise(encoder.embed(sentences))
+    device = encoder.embed(sentences)[0].device
+    if device.type == "cuda":  # it computes asynchronously
+        torch.cuda.synchronize(device)
     return time.perf_counter() - start
-
-
-def _synchronise(vectors: list[Tensor]) -> None:
-    """Wait until a device that computes asynchronously has finished."""
-    if vectors and vectors[0].device.type == "cuda":
-        torch.cuda.synchronize(vectors[0].device)

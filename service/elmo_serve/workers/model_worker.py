@@ -113,15 +113,8 @@ class Runner:
             return None
         return torch.from_numpy(view(memory, batch.offsets[0], (count, tokens, width), "float32"))
 
-    def run(self, batch: Batch, memory: Bytes) -> Message:
-        """Compute a batch and write sentence i to `memory` at `batch.offsets[i]`.
-
-        Raises:
-            DeviceLostError: when this process cannot use its device any more.
-        """
-        return whole(self._result(batch, memory, Control()))
-
     def _result(self, batch: Batch, memory: Bytes, control: Control) -> Steps[Message]:
+        """Compute a batch, with stops, and write sentence i to `memory` at `batch.offsets[i]`."""
         try:
             sentences = [orjson.loads(text) for text in batch.sentences]
             control = replace(control, layers=self._layers_in(batch, memory, len(sentences[0])))

@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from elmo_model.inference.batch_run import never
 from elmo_model.inference.encoder import Encoder
@@ -161,7 +162,8 @@ def select(
         if static is not None and (behind := static[index]) is not None:
             own = torch.cat((own, behind.vectors.to(own.device, own.dtype)), dim=-1)
         own = _pool(own, output.pooling)
-        vectors.append(_normalised(own) if output.normalize else own)
+        # A vector of zeros stays as it is.
+        vectors.append(functional.normalize(own, dim=-1) if output.normalize else own)
     return vectors
 
 
@@ -223,8 +225,3 @@ def _pool(vectors: Tensor, pooling: str) -> Tensor:
     if not vectors.shape[-2]:
         return vectors.new_zeros((*vectors.shape[:-2], vectors.shape[-1]))
     return vectors.mean(-2) if pooling == "mean" else vectors.amax(-2)
-
-
-def _normalised(vectors: Tensor) -> Tensor:
-    """Map (..., w) to vectors of length 1; a vector of zeros stays as it is."""
-    return torch.nn.functional.normalize(vectors, dim=-1)

@@ -18,11 +18,11 @@ from elmo_model.network.config import ElmoConfig, LSTMConfig, WordsConfig
 from elmo_model.network.elmo import Origin
 from elmo_model.text.alphabets import Utf8Alphabet
 from elmo_serve.output import Output
-from elmo_serve.workers.messages import Batch, Done, Drop, Failed, Message
+from elmo_serve.workers.messages import Batch, Done, Drop, Failed
 from elmo_serve.workers.model_worker import DeviceLostError, Runner, is_memory_short
-from elmo_serve.workers.process import Parent
-from elmo_serve.workers.shared_memory import Bytes, Segment, SegmentHandle, SharedMemoryPool
+from elmo_serve.workers.shared_memory import Bytes, SharedMemoryPool
 from tests.support.checkpoints import write_pair
+from tests.support.runner_messages import served
 
 
 class AcceleratorError(torch.AcceleratorError):
@@ -60,7 +60,9 @@ def run(error: Exception) -> object:
     runner = Runner(cast(Encoder, FailingNetwork(error)), torch.device("cpu"))
     segment, memory = SharedMemoryPool().acquire(1024)
     batch = Batch(7, (b'["one"]',), (Output(layers=(2,)),), (0,), 3, 3, segment)
-    return runner.run(batch, memory)
+    (answer,) = served(runner, batch)
+    del memory  # it was in use until now
+    return answer
 
 
 SHORT_OF_MEMORY = {
@@ -111,7 +113,7 @@ def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -
     outputs = (Output(layers=(2,)), Output(layers=(0, 1, 2), stacked=True, dtype="float16"))
     segment, memory = SharedMemoryPool().acquire(1024)
     texts = (b'["one","two"]', b'["two"]')
-    done = runner.run(Batch(1, texts, outputs, (0, 64), 7, 8, segment), memory)
+    (done,) = served(runner, Batch(1, texts, outputs, (0, 64), 7, 8, segment))
 
     assert isinstance(done, Done)
     assert (done.cache_hits, done.cache_misses, done.not_finite) == (0, 2, ())
@@ -125,30 +127,6 @@ def test_a_batch_is_written_to_its_memory_and_counts_its_words(tmp_path: Path) -
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 
 ALL = Output(layers=(0, 1, 2), stacked=True)
-
-
-class Messages(Parent):
-    """The server's messages to a worker, which are all there from the start, and its answers."""
-
-    def __init__(self, *messages: Batch | Drop) -> None:
-        self._messages = list(messages)
-        self.answers: list[Message] = []
-
-    def has_message(self) -> bool:
-        return bool(self._messages)
-
-    def receive(self) -> object:
-        if not self._messages:
-            raise EOFError
-        return self._messages.pop(0)
-
-    def send(self, message: object) -> None:
-        assert isinstance(message, Done | Failed)
-        self.answers.append(message)
-
-    def memory(self, segment: SegmentHandle | Segment) -> Bytes:
-        assert isinstance(segment, Segment)
-        return np.frombuffer(segment.memory, np.uint8)
 
 
 def batch_of(
@@ -165,13 +143,6 @@ def batch_of(
     return batch, [memory[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
 
-def served(encoder: Encoder, *messages: Batch | Drop) -> list[Message]:
-    parent = Messages(*messages)
-    with pytest.raises(EOFError):
-        Runner(encoder, torch.device("cpu")).serve(parent)
-    return parent.answers
-
-
 @pytest.mark.parametrize("gate_cache_bytes", [0, 4_000, 1_000_000])
 def test_an_interrupted_batch_has_the_same_bits_and_comes_after_the_urgent_one(
     tmp_path: Path, gate_cache_bytes: int
@@ -179,12 +150,12 @@ def test_an_interrupted_batch_has_the_same_bits_and_comes_after_the_urgent_one(
     encoder = Encoder.of(load(write_pair(tmp_path)), gate_cache_bytes=gate_cache_bytes)
     sentences = [[f"{row}-{column}" for column in range(100)] for row in range(5)]
     alone, expected = batch_of(1, sentences)
-    served(encoder, alone)
+    served(Runner(encoder, torch.device("cpu")), alone)
 
     bulk, found = batch_of(2, sentences)
     other, _ = batch_of(3, [["other"]])
     urgent = [batch_of(number, [["urgent", f"{number}"]], is_urgent=True) for number in (4, 5)]
-    answers = served(encoder, bulk, urgent[0][0], other, urgent[1][0])
+    answers = served(Runner(encoder, torch.device("cpu")), bulk, urgent[0][0], other, urgent[1][0])
 
     assert all(isinstance(answer, Done) for answer in answers)
     assert [answer.batch for answer in answers] == [4, 5, 2, 3]  # type: ignore[union-attr]
@@ -198,9 +169,9 @@ def test_a_sentence_that_is_dropped_is_computed_no_further(tmp_path: Path) -> No
     encoder = Encoder.of(load(write_pair(tmp_path)))
     sentences = [[f"{column}" for column in range(length)] for length in (200, 90)]
     alone, (_, expected) = batch_of(1, sentences)
-    served(encoder, alone)
+    served(Runner(encoder, torch.device("cpu")), alone)
     batch, (dropped, kept) = batch_of(2, sentences)
-    (done,) = served(encoder, batch, Drop(9, (1,)), Drop(2, (0,)))
+    (done,) = served(Runner(encoder, torch.device("cpu")), batch, Drop(9, (1,)), Drop(2, (0,)))
 
     assert isinstance(done, Done) and done.not_finite == ()
     assert np.array_equal(kept, expected)
@@ -213,10 +184,10 @@ def test_the_vectors_of_a_long_sentence_are_in_memory_once(tmp_path: Path) -> No
     words = [f"w{place % 50}" for place in range(2_000)]
     short, _ = batch_of(1, [words[:200]], dimension=1_024)
     batch, (memory,) = batch_of(2, [words], dimension=1_024)
-    served(encoder, short)
+    served(Runner(encoder, torch.device("cpu")), short)
     _CLEAR_REFS.write_text("5")  # the peak is what is in use now
     before = peak_bytes()
-    (done,) = served(encoder, batch)
+    (done,) = served(Runner(encoder, torch.device("cpu")), batch)
     more = peak_bytes() - before
 
     assert isinstance(done, Done)

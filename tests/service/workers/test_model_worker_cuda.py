@@ -13,6 +13,7 @@ from elmo_serve.workers.model_loading import load
 from elmo_serve.workers.model_worker import Runner
 from elmo_serve.workers.shared_memory import SharedMemoryPool
 from tests.support.checkpoints import write_pair
+from tests.support.runner_messages import served
 
 pytestmark = [
     pytest.mark.cuda,
@@ -39,7 +40,10 @@ def batch(segments: SharedMemoryPool, rows: int, tokens: int) -> tuple[Batch, np
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_a_start_passes_its_self_test(tmp_path: Path, precision: str) -> None:
     runner = loaded(write_pair(tmp_path), precision)
-    assert isinstance(runner.run(*batch(SharedMemoryPool(), 3, 20)), Done)
+    some, memory = batch(SharedMemoryPool(), 3, 20)
+    (done,) = served(runner, some)
+    assert isinstance(done, Done)
+    assert np.isfinite(memory[: 3 * MEAN.size(20, DIMENSION)].view(np.float32)).all()
 
 
 def test_a_lack_of_memory_fails_one_batch_only(tmp_path: Path) -> None:
@@ -49,8 +53,9 @@ def test_a_lack_of_memory_fails_one_batch_only(tmp_path: Path) -> None:
     room = 64 << 20
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(0) + room) / total, 0)
     try:
-        failed = runner.run(*batch(segments, 2000, 500))  # its vectors alone take 96 MB
-        done = runner.run(*batch(segments, 20, 50))
+        (large, memory), (small, other) = batch(segments, 2000, 500), batch(segments, 20, 50)
+        failed, done = served(runner, large, small)  # the vectors of the large one take 96 MB
+        del memory, other  # they were in use until now
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0, 0)
     assert isinstance(failed, Failed) and failed.memory, failed
