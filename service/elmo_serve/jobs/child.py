@@ -131,19 +131,14 @@ class FitChild:
         """Spawn the process."""
         self._slot.start()
 
-    async def train(self, task: Train) -> Trained:
-        """Give the process its task, now or when it is ready, and wait for the end.
-
-        Raises:
-            WorkFailedError: nothing can be learned, or two processes were lost.
-        """
+    def train(self, task: Train) -> None:
+        """Give the process its task, now or when it is ready."""
         self._task = task
         if self._slot.is_ready:
             self._submit()
-        return await asyncio.shield(self._end)
 
     async def ended(self) -> Trained:
-        """Wait for the end without giving a task. Raises WorkFailedError as `train` does."""
+        """Wait for the end. Raises WorkFailedError: nothing is learned, or two processes lost."""
         return await asyncio.shield(self._end)
 
     async def stop(self) -> None:

@@ -140,7 +140,8 @@ class FitRun:
                 format=info.format,
                 folder=str(self.folder.artefacts(self.id)),
             )
-            return await child.train(task)
+            child.train(task)
+            return await ended
         finally:
             for unfinished in (embedding, ended):
                 unfinished.cancel()

@@ -36,7 +36,8 @@ async def test_a_lost_process_gets_its_task_again(tmp_path: Path) -> None:
         task, job = fit_task(file, tmp_path / "job"), Job(file, "was killed by SIGKILL")
         job.child.start()
 
-        found = await job.child.train(task)
+        job.child.train(task)
+        found = await job.child.ended()
         await job.child.stop()
 
     assert len(found.weights) == 3 and found.scored["scored_on"] == "test"
@@ -50,8 +51,9 @@ async def test_the_second_loss_fails_the_fit(tmp_path: Path) -> None:
         job = Job(file, "was killed by SIGSEGV", "was killed by SIGKILL")
         job.child.start()
 
+        job.child.train(task)
         with pytest.raises(WorkFailedError, match="killed by SIGKILL, the second one of this job"):
-            await job.child.train(task)
+            await job.child.ended()
         await job.child.stop()
 
     assert job.lost == 2
@@ -63,8 +65,9 @@ async def test_a_task_that_cannot_be_learned_says_why(tmp_path: Path) -> None:
         task, job = fit_task(file, tmp_path / "job"), Job(file)
         job.child.start()
 
+        job.child.train(task)
         with pytest.raises(WorkFailedError) as found:
-            await job.child.train(task)
+            await job.child.ended()
         await job.child.stop()
 
     assert "\n" not in str(found.value)
