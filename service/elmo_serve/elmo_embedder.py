@@ -183,7 +183,9 @@ class _InProcess:
 
 
 def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InProcess:
-    from elmo_serve.models.opening import open_network, open_pair  # noqa: PLC0415 - needs torch
+    # torch
+    from elmo_model.checkpoints import load_pair  # noqa: PLC0415
+    from elmo_serve.models.opening import open_network  # noqa: PLC0415
 
     device = f"cuda:{cuda_device}" if cuda_device >= 0 else "cpu"
     if weight_file is not None:
@@ -191,7 +193,7 @@ def _open(model: str, weight_file: str | Path | None, cuda_device: int) -> InPro
             raise CannotSend(f"weight_file is {weight_file!r}; expected the path of the weights")
         if model == _ORIGINAL:
             raise CannotSend(f"weight_file is {weight_file}; expected its options_file as well")
-        return open_pair(model, weight_file, device=device)
+        return open_network(load_pair(model, weight_file), device=device)
     return open_network(model, progress=_logged, device=device)
 
 

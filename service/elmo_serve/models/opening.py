@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_model.checkpoints import load_pair
 from elmo_model.errors import ElmoError, OptionError
 from elmo_model.inference.encoder import Encoder
 from elmo_model.models.opening import open_model
@@ -126,11 +124,6 @@ def open_network(
         info = replace(info, word_vectors=words.info)
     batch_tokens = _BATCH_TOKENS_CPU if place == "cpu" else BATCH_TOKENS_CUDA
     return InProcess(encoder, info, place, batch_tokens, words)
-
-
-def open_pair(options: str, weights: str | Path, *, device: str = "auto") -> InProcess:
-    """Open the network of a published pair whose files lie anywhere. Raises CheckpointError."""
-    return open_network(load_pair(options, weights), device=device)
 
 
 def place_of(device: str, hardware: Hardware | None = None) -> str:

@@ -48,7 +48,8 @@ def response(
         return _json(tei_body(error), error.status, error)
     if path.startswith(OPEN_INFERENCE):
         return _json({"error": problem_details.encodable(error.detail)}, error.status, error)
-    return problem_details.response(error, request_id, trace_id)
+    document = problem_details.problem(error, request_id, trace_id)
+    return _json(document, error.status, error, problem_details.MEDIA_TYPE)
 
 
 def openai_status(error: type[ServiceError]) -> int:
@@ -87,10 +88,7 @@ def documented(errors: Iterable[type[ServiceError]], path: str) -> dict[int | st
     return problem_details.documented(errors, SCHEMAS[path], "application/json", status_of)
 
 
-def _json(body: dict[str, Any], status: int, error: ServiceError) -> Response:
-    return Response(
-        orjson.dumps(body),
-        status_code=status,
-        headers=error.headers,
-        media_type="application/json",
-    )
+def _json(
+    body: dict[str, Any], status: int, error: ServiceError, media_type: str = "application/json"
+) -> Response:
+    return Response(orjson.dumps(body), status, error.headers, media_type)

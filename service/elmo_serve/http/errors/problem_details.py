@@ -15,7 +15,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 
 from elmo_model.errors import shown
 from elmo_serve.errors import (
@@ -140,16 +139,6 @@ def problem(error: ServiceError, instance: str, trace_id: str | None = None) -> 
 def encodable(text: str) -> str:
     """Return a text that UTF-8 can encode: a JSON string may hold a lone surrogate (`\\ud800`)."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def response(error: ServiceError, request_id: str, trace_id: str | None = None) -> Response:
-    """Return the response for an error."""
-    return Response(
-        orjson.dumps(problem(error, request_id, trace_id)),
-        status_code=error.status,
-        headers=error.headers,
-        media_type=MEDIA_TYPE,
-    )
 
 
 def raw_response(error: ServiceError, request_id: str, *, closes: bool = False) -> bytes:
