@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:  # an extra
+    from ray.serve.config import AutoscalingContext
 
 OUTSTANDING_TOKENS: Final = "outstanding_tokens"
 """The name under which a replica reports the tokens that wait or run, boundaries included."""
-
-
-class Context(Protocol):
-    """The part of Ray Serve's `AutoscalingContext` that the policy reads."""
-
-    @property
-    def aggregated_metrics(self) -> Mapping[str, Mapping[Any, float]] | None:
-        """The mean of each metric over the look-back period, by replica."""
-
-    @property
-    def target_num_replicas(self) -> int: ...
 
 
 class QueuedTokens:
@@ -28,12 +19,13 @@ class QueuedTokens:
     """
 
     def __init__(self, tokens_per_replica: float) -> None:
-        if tokens_per_replica <= 0:
-            raise ValueError(f"tokens_per_replica={tokens_per_replica} must be above 0")
         self._tokens_per_replica = tokens_per_replica
 
-    def __call__(self, context: Context) -> tuple[int, dict[str, Any]]:
-        """Return the wanted number of replicas, at least 1, and no state."""
+    def __call__(self, context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
+        """Return the wanted number of replicas, at least 1, and no state.
+
+        The metrics are means over the look-back period, by name and replica.
+        """
         found = (context.aggregated_metrics or {}).get(OUTSTANDING_TOKENS)
         if not found:  # no replica has reported yet
             return max(1, context.target_num_replicas), {}

@@ -30,8 +30,3 @@ def test_the_tokens_of_all_replicas_decide(tokens: tuple[float, ...], wanted: in
 @pytest.mark.parametrize("metrics", [None, {}, {OUTSTANDING_TOKENS: {}}, {"other": {1: 9e9}}])
 def test_the_number_stays_until_a_replica_reports(metrics: Any) -> None:
     assert QueuedTokens(1_000)(Known(metrics, target_num_replicas=2)) == (2, {})
-
-
-def test_a_target_of_no_tokens_is_refused() -> None:
-    with pytest.raises(ValueError, match="tokens_per_replica=0"):
-        QueuedTokens(0)

@@ -59,3 +59,8 @@ def test_a_wrong_argument_is_named(arguments: dict[str, object], named: str) -> 
 def test_a_removed_argument_is_answered_with_its_replacement(name: str, instead: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} was removed: .*{instead}"):
         parse({name: 1, "model": "english"}, {})
+
+
+def test_a_target_of_no_tokens_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^tokens_per_replica: .* greater than or equal to 1"):
+        parse({"tokens_per_replica": 0}, {})
