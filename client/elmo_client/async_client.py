@@ -12,6 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import asdict
+from functools import partial
 from itertools import tee
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -55,6 +56,8 @@ from elmo_client.transport.responses import (
     state_of,
     substitutes_of,
     task_of,
+    texts_of,
+    vectors_of,
     warning_of,
 )
 from elmo_client.transport.session import Call, ClientOptions, Session, query_of
@@ -89,7 +92,9 @@ class AsyncClient:
         """
         check_sentences(sentences)
         selection = Selection.of(**options)
-        return self._stream(sentences, RequestBatches, selection, self._session.embed)
+        return self._stream(
+            sentences, RequestBatches, selection, partial(self._session.embed, vectors_of)
+        )
 
     async def embed_text(
         self, texts: Texts, *, tokenizer: str | None = None, **options: Unpack[EmbedOptions]
@@ -104,7 +109,7 @@ class AsyncClient:
         """Yield the results of `embed_text` one by one, with bounded memory; see `stream`."""
         check_texts(texts)
         selection = Selection.of(**options).with_members(tokenizer=tokenizer)
-        return self._stream(texts, TextBatches, selection, self._session.embed_text)
+        return self._stream(texts, TextBatches, selection, partial(self._session.embed, texts_of))
 
     async def embed_proteins(
         self, records: Iterable[tuple[str, str]]

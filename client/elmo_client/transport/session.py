@@ -22,16 +22,9 @@ from elmo_client.errors import (
     refusal,
     shown,
 )
-from elmo_client.results import EmbeddedText, Scores, TokenizedText, Vectors
+from elmo_client.results import Scores, TokenizedText
 from elmo_client.transport.request_batches import EmbedRequest
-from elmo_client.transport.responses import (
-    MEDIA_TYPE,
-    info_of,
-    scores_of,
-    texts_of,
-    tokens_of,
-    vectors_of,
-)
+from elmo_client.transport.responses import MEDIA_TYPE, info_of, scores_of, tokens_of
 from elmo_client.transport.retry import NEVER_CONNECTED, Attempts, Outcome
 from elmo_client.transport.token_warning import Answer
 
@@ -144,20 +137,13 @@ class Session:
             self._info = info_of(response)
         return self._info
 
-    async def embed(self, request: EmbedRequest, revision: str) -> Answer[Vectors]:
-        """Return the arrays for one request, computed by the model of this `revision`."""
-        return await self._embed(vectors_of, request, revision)
-
-    async def embed_text(self, request: EmbedRequest, revision: str) -> Answer[EmbeddedText]:
-        """Likewise for a request with text."""
-        return await self._embed(texts_of, request, revision)
-
-    async def _embed(
+    async def embed(
         self,
         read: Callable[[httpx.Response, EmbedRequest, str], Answer[_Result]],
         request: EmbedRequest,
         revision: str,
     ) -> Answer[_Result]:
+        """Return what `read` finds in the response: vectors of the model of this `revision`."""
         call = Call("POST", "/embed", request.body, MEDIA_TYPE)
         try:
             response = await self.send(call, request.first)

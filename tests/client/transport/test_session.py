@@ -23,7 +23,7 @@ from elmo_client import (
     Unreachable,
 )
 from elmo_client.transport.request_batches import EmbedRequest
-from elmo_client.transport.responses import MEDIA_TYPE
+from elmo_client.transport.responses import MEDIA_TYPE, vectors_of
 from elmo_client.transport.session import Session
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -183,7 +183,7 @@ async def test_the_deadline_reaches_the_server_and_is_kept(scripted: ScriptedSer
     )
 
     with pytest.raises(Unreachable, match=f"^{scripted.url}: no response in time: ReadTimeout"):
-        await session.embed(EmbedRequest(0, 1, b'{"sentences": [["1"]]}'), "0")
+        await session.embed(vectors_of, EmbedRequest(0, 1, b'{"sentences": [["1"]]}'), "0")
     gate.set()
     await session.close()
 
@@ -208,7 +208,7 @@ async def test_a_response_that_comes_byte_by_byte_is_given_up(
     )
 
     with pytest.raises(Unreachable, match=f"^{scripted.url}: no response in time: "):
-        await session.embed(EmbedRequest(0, 1, b'{"sentences": [["1"]]}'), "0")
+        await session.embed(vectors_of, EmbedRequest(0, 1, b'{"sentences": [["1"]]}'), "0")
     gate.set()
     await session.close()
 
