@@ -192,11 +192,8 @@ class LimitedConnection(asyncio.BufferedProtocol):
         return self._factory.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand on the bytes that were read."""
-        self._data_received(bytes(self._factory.buffer[:nbytes]))
-
-    def _data_received(self, data: bytes) -> None:
         """Hand bytes to the parser; the first ones of a head start the head's timer."""
+        data = bytes(self._factory.buffer[:nbytes])
         if self._factory.early_refusal.is_active and self._is_between_requests():
             response = self._factory.early_refusal.response(data)
             if response is not None:

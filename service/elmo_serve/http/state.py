@@ -130,7 +130,8 @@ class Server:
         """Wait until each model is loaded or has failed; set `fatal` when all have failed."""
         try:
             await asyncio.gather(*map(self._open, self.models))
-            self._check_indexes()
+            if all(model.fault is None for model in self.models):
+                self.indexes.check({model.name: model.info.revision for model in self.models})
             if all(model.fault is not None for model in self.models):
                 self.fatal = "; ".join(str(model.fault) for model in self.models)
         except SettingsError as error:
@@ -172,11 +173,6 @@ class Server:
             self._announce(served)
         elif len(self.models) > 1:
             await served.give_up()
-
-    def _check_indexes(self) -> None:
-        """Raise SettingsError for an index of no model, unless a model could not be loaded."""
-        if all(model.fault is None for model in self.models):
-            self.indexes.check({model.name: model.info.revision for model in self.models})
 
     def _announce(self, served: ServedModel) -> None:
         model = served.info

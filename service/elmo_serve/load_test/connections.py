@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -86,7 +86,9 @@ class Connections:
         try:
             own = [*self._headers, *headers.items(), ("Content-Length", str(len(body)))]
             request = h11.Request(method="POST", target=self._path + path, headers=own)
-            connection.writer.write(_wire_bytes(connection.http, request, body))
+            events = (request, h11.Data(data=body), h11.EndOfMessage())
+            sent = (connection.http.send(event) or b"" for event in events)
+            connection.writer.write(b"".join(sent))
             response = await _read(connection)
         except BaseException:
             connection.writer.close()
@@ -116,11 +118,6 @@ class Connections:
         else:
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
-
-
-def _wire_bytes(http: h11.Connection, request: h11.Request, body: bytes) -> bytes:
-    events: Sequence[h11.Event] = (request, h11.Data(data=body), h11.EndOfMessage())
-    return b"".join(http.send(event) or b"" for event in events)
 
 
 async def _read(connection: _Connection) -> HttpResponse:

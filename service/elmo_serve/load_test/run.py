@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
@@ -28,7 +28,7 @@ OnStep = Callable[[str], None]
 
 Clock = Callable[[], float]
 
-Send = Callable[[Phase, float], Awaitable[float]]
+Send = Callable[[Phase, float], Coroutine[Any, Any, float]]
 """`Sender.send`: sends a request that is due at a time, and returns a pause in seconds."""
 
 _CLIENTS = 8
@@ -152,14 +152,11 @@ async def open_loop(
     begin at that time, also for a request that is sent late: no coordinated omission.
     """
 
-    async def send_at(due: float) -> None:
-        await send(phase, due)
-
     due = clock()
     async with asyncio.TaskGroup() as group:
         while (due := due + source.expovariate(rate)) < phase.until:
             await asyncio.sleep(max(0.0, due - clock()))
-            group.create_task(send_at(due))
+            group.create_task(send(phase, due))
 
 
 _SENTENCES = 8  # a request

@@ -95,7 +95,8 @@ class ModelQueue:
             else:
                 has_dropped_retry = True
         if has_dropped_retry:
-            self._filter_retries()
+            kept = ([job for job in jobs if job.waiting] for jobs in self._retries)
+            self._retries = deque(jobs for jobs in kept if jobs)
         return queued, running
 
     def next_interactive(self, requests: Iterable[Request], budget: int) -> list[SentenceJob]:
@@ -150,10 +151,6 @@ class ModelQueue:
             del known[job.sentence]
             if not known:
                 del self._jobs[job.output]
-
-    def _filter_retries(self) -> None:
-        kept = ([job for job in jobs if job.waiting] for jobs in self._retries)
-        self._retries = deque(jobs for jobs in kept if jobs)
 
 
 def padded_tokens(jobs: Sequence[SentenceJob]) -> int:

@@ -40,7 +40,7 @@ class Hardware:
 
         Without the value of `CUDA_VISIBLE_DEVICES` it has one MIG slice at most.
         """
-        is_cpu_build = _is_cpu_build()
+        is_cpu_build = importlib.metadata.version("torch").endswith("+cpu")
         count = 0 if is_cpu_build else _cuda_devices()
         return cls(count, visible, is_cpu_build)
 
@@ -80,10 +80,6 @@ class Hardware:
         if self.visible is not None:
             return f"no such device, and {VISIBLE} is {self.visible!r}"
         return "no such device"
-
-
-def _is_cpu_build() -> bool:
-    return importlib.metadata.version("torch").endswith("+cpu")
 
 
 def _cuda_devices() -> int:

@@ -114,7 +114,9 @@ class Channel:
             try:
                 count = _send(end, data, segments)
             except BlockingIOError:
-                self._wait_for_room(end)
+                if not self._waits_for_room:
+                    self._waits_for_room = True
+                    self._loop.add_writer(end, self._flush)
                 return
             except ConnectionError:  # the child has ended, which `_read` finds as well
                 self._unsent.clear()
@@ -133,11 +135,6 @@ class Channel:
                 end.close()
                 self._end = None
                 self.closed.set()
-
-    def _wait_for_room(self, end: socket.socket) -> None:
-        if not self._waits_for_room:
-            self._waits_for_room = True
-            self._loop.add_writer(end, self._flush)
 
     def _stop_waiting(self, end: socket.socket) -> None:
         if self._waits_for_room:
@@ -246,7 +243,8 @@ class ChildProcess:
         if self._channel is None or self._exited.is_set():
             return
         new = {segment.id: segment for segment in segments if segment.id not in self._passed}
-        freed = self._freed()
+        freed = tuple(i for i in self._passed if not self._segments.holds(i))
+        self._passed.difference_update(freed)
         self._passed.update(new)
         self._channel.send((tuple(new), freed, message), tuple(new.values()))
 
@@ -304,12 +302,6 @@ class ChildProcess:
             sockets.pop_all()
         child_end.close()
         return process
-
-    def _freed(self) -> tuple[int, ...]:
-        """Return the ids that the child knows and the pool has dropped since the last message."""
-        gone = tuple(i for i in self._passed if not self._segments.holds(i))
-        self._passed.difference_update(gone)
-        return gone
 
 
 class Parent:

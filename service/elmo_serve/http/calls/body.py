@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ event loop longer: a body made for it, of 64 KiB, for 4 ms. The budget of all bo
 them: 1,024 connections hold 32 MiB of them."""
 
 NOT_RECEIVED: Final = "The body had not come within {:g} s."
+_NOT_ANSWERED: Final = "The server stops before it could answer."
 
 _RETRY_SECONDS: Final = 1.0
 
@@ -133,7 +135,7 @@ class RequestWaits:
     def end(self) -> None:
         """End every wait: the server stops, and its requests are answered 503."""
         for wait in tuple(self._waits):
-            wait.end(_stopping)
+            wait.end(partial(Unavailable, _NOT_ANSWERED, retry_after=1))
 
 
 class RequestWait:
@@ -203,7 +205,3 @@ class RequestWait:
         # A cancellation by the owner of the task, in addition to this one, is passed on.
         if task.uncancel() <= self._cancellations and kind is asyncio.CancelledError:
             raise self._error() from None
-
-
-def _stopping() -> Exception:
-    return Unavailable("The server stops before it could answer.", retry_after=1)

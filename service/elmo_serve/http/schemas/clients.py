@@ -1,5 +1,6 @@
 """Bodies of /v1, /tei and /similarity: they are validated by these models, and described."""
 
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import (
@@ -227,10 +228,6 @@ def _pair(value: JsonValue) -> JsonValue:
     return value
 
 
-def _pairs(value: JsonValue, info: ValidationInfo) -> JsonValue:
-    return _checked_count(value, info, each=2)
-
-
 class _Place(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -278,7 +275,7 @@ class SimilarityRequest(BaseModel):
         },
     )
 
-    pairs: Annotated[list[Pair], FailFast(), BeforeValidator(_pairs)]
+    pairs: Annotated[list[Pair], FailFast(), BeforeValidator(partial(_checked_count, each=2))]
     model: ModelName = optional(None, "A model of the server. Default: the first one.")
     tokenizer: Tokenizer = optional(
         None, "How texts are split. Default: as the training text of the model."
