@@ -201,7 +201,12 @@ class Engine:
         When the time is over, the rest fails with Unavailable and the workers are killed.
         """
         self._is_draining = True
-        if await self._until_idle(timeout_seconds):
+        idle = asyncio.Event()
+        self.admission.on_idle = idle.set
+        if not self.admission.is_idle:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(idle.wait(), timeout_seconds)
+        if self.admission.is_idle:
             return True
         for dispatcher in self._dispatchers.values():
             for request in list(dispatcher.requests):
@@ -209,19 +214,6 @@ class Engine:
                 request.fail(Unavailable(reason, retry_after=1))
             dispatcher.pool.kill()
         return False
-
-    async def _until_idle(self, timeout_seconds: float) -> bool:
-        """Wait until everything that was admitted is answered and sent; return if it was in time.
-
-        The caller admits nothing more.
-        """
-        idle = asyncio.Event()
-        self.admission.on_idle = idle.set
-        if self.admission.is_idle:
-            return True
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(idle.wait(), timeout_seconds)
-        return self.admission.is_idle
 
 
 def _resolve(future: asyncio.Future[None]) -> None:
